@@ -1,0 +1,193 @@
+"""Located errors: source text, spans, diagnostics, and how they are drawn under source lines.
+
+Knows nothing of Relay, of the language of a cell, of engines or of notebooks; everything else may import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A piece of source text, as the user wrote it.
+
+    ``first_line`` is the number of the text's first line: 2 for the body of a notebook cell, because
+    line 1 is the magic line.
+    """
+
+    filename: str
+    text: str
+    first_line: int = 1
+    _lines: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def line(self, number: int) -> str | None:
+        """The text of line ``number`` without its line end, or None where there is no such line."""
+        if not self._lines:
+            self._lines.extend(self.text.splitlines() or [""])
+        index = number - self.first_line
+        return self._lines[index] if 0 <= index < len(self._lines) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source: lines and columns are 1-based and counted in characters, the end is exclusive."""
+
+    filename: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of ``other``."""
+        return replace(self, end_line=other.end_line, end_column=other.end_column)
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A second place that an error speaks of, such as the other operand of an addition."""
+
+    message: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One error: what is wrong, where, and (where it is known) what to do about it."""
+
+    message: str
+    span: Span | None = None
+    hint: str | None = None
+    notes: tuple[Note, ...] = ()
+
+    def render(self, *, color: bool = False) -> str:
+        """The error as text: message, place, the source lines with carets, notes, hint."""
+        paint = _painter(color)
+        out = [paint("error", "error: ") + paint("bold", self.message)]
+        if self.span is not None:
+            out += _render_place(self.span, paint, "error")
+        for note in self.notes:
+            out.append(paint("note", "note: ") + note.message)
+            out += _render_place(note.span, paint, "note")
+        if self.hint is not None:
+            out.append(paint("help", "help: ") + self.hint)
+        return "\n".join(out)
+
+
+class CompileError(Exception):
+    """Source that cannot be compiled. ``diagnostics`` holds every error found, in source order.
+
+    In a notebook only the diagnostics are shown, without internal frames.
+    """
+
+    kind: ClassVar[str] = "compile error"
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(sorted(diagnostics, key=_position))
+        if not self.diagnostics:
+            raise ValueError(f"{type(self).__name__} needs at least one diagnostic")
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self, *, color: bool = False) -> str:
+        """All errors as text, one after the other."""
+        return "\n\n".join(diagnostic.render(color=color) for diagnostic in self.diagnostics)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a Python traceback."""
+        return [*self.render(color=True).split("\n"), f"{type(self).__name__}: {_count(self.diagnostics)}"]
+
+
+class TinyNNError(CompileError):
+    """An error in a TinyNN function or cell."""
+
+    kind = "TinyNN error"
+
+
+class RelayError(CompileError):
+    """An error in a Relay module or its text."""
+
+    kind = "Relay error"
+
+
+class Diagnostics:
+    """Collects errors so that all of them are reported at once."""
+
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+
+    def error(
+        self, message: str, span: Span | None, *, hint: str | None = None, notes: Sequence[Note] = ()
+    ) -> None:
+        """Records an error; the same message at the same place is kept once."""
+        diagnostic = Diagnostic(message, span, hint, tuple(notes))
+        if diagnostic not in self.found:
+            self.found.append(diagnostic)
+
+    def raise_if_any(self, kind: type[CompileError]) -> None:
+        """Raises ``kind`` with everything that was found, if anything was."""
+        if self.found:
+            raise kind(self.found)
+
+
+def _position(diagnostic: Diagnostic) -> tuple[int, int]:
+    return (diagnostic.span.line, diagnostic.span.column) if diagnostic.span else (0, 0)
+
+
+def _count(diagnostics: Sequence[Diagnostic]) -> str:
+    first = diagnostics[0].message
+    rest = len(diagnostics) - 1
+    return first if not rest else f"{first} (and {rest} more error{'s' if rest > 1 else ''})"
+
+
+_COLORS = {"error": "1;31", "note": "1;36", "help": "1;32", "gutter": "34", "bold": "1"}
+
+Painter = Callable[[str, str], str]
+
+
+def _painter(color: bool) -> Painter:
+    if not color:
+        return lambda _style, text: text
+    return lambda style, text: f"\033[{_COLORS[style]}m{text}\033[0m"
+
+
+def _render_place(span: Span, paint: Painter, style: str) -> list[str]:
+    """The place, then the source line with carets; a span of several lines shows its first and last."""
+    width = len(str(span.end_line))
+    bar = paint("gutter", " " * width + " |")
+    out = [paint("gutter", " " * width + "--> ") + str(span)]
+    lines = [span.line] if span.end_line <= span.line else [span.line, span.end_line]
+    texts = [(number, span.source.line(number) if span.source else None) for number in lines]
+    if any(text is None for _, text in texts):
+        return out
+    out.append(bar)
+    for number, text in texts:
+        assert text is not None
+        start = span.column if number == span.line else len(text) - len(text.lstrip()) + 1
+        end = span.end_column if number == span.end_line else len(text) + 1
+        out.append(f"{paint('gutter', f'{number:>{width}} |')} {text}")
+        # Tabs and wide characters before the caret keep their own width when copied as they are.
+        lead = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in text[: start - 1])
+        carets = "^" * max(1, sum(_cells(ch) for ch in text[start - 1 : end - 1]))
+        out.append(f"{bar} {lead}{paint(style, carets)}")
+        if number != lines[-1] and lines[-1] - number > 1:
+            out.append(paint("gutter", " " * width + " ..."))
+    return out
+
+
+def _cells(char: str) -> int:
+    """How many terminal cells a character takes."""
+    import unicodedata
+
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,41 @@
+"""A Relay module: named functions and data types. Knows the IR and asks text/ for its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nnmagic.relay.expr import Constructor, Function
+from nnmagic.relay.types import GlobalTypeVar, TypeVar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypeData:
+    """``type List[A] { Cons(A, List[A]), Nil, }``: an algebraic data type."""
+
+    header: GlobalTypeVar
+    type_vars: tuple[TypeVar, ...]
+    constructors: tuple[Constructor, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """Functions by name and data types by name. Frozen: passes give new modules."""
+
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    types: Mapping[str, TypeData] = field(default_factory=dict)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The text with the version line and, where there are ``meta[...]`` references, the metadata section.
+
+        With ``show_meta_data=False`` a comment stands in the section's place, as in Relay.
+        """
+        from nnmagic.relay.text.printer import module_text
+
+        return module_text(self, show_meta_data=show_meta_data)
+
+    def __str__(self) -> str:
+        """The body only: no version line, no metadata."""
+        from nnmagic.relay.text.printer import module_body
+
+        return module_body(self)

@@ -1,0 +1,127 @@
+"""Relay's types: tensors, tuples, functions, references, type variables, data types.
+
+Pure values. Knows no expressions, no text format, no TVM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+#: Every element type that a tensor may have, by its Relay name.
+NUMPY_DTYPES: dict[str, np.dtype[np.generic]] = {
+    "bool": np.dtype(np.bool_),
+    **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64")},
+    **{name: np.dtype(name) for name in ("uint8", "uint16", "uint32", "uint64")},
+    **{name: np.dtype(name) for name in ("float16", "float32", "float64")},
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+}
+
+
+class Int64(int):
+    """An integer that Relay holds as a 64-bit immediate; its text has the suffix ``i64``."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnyDim:
+    """A dimension that is known when the program runs; its text is ``?``.
+
+    A ``label`` (the ``"n"`` of a TinyNN annotation) says that all dimensions of that label are equal. Type
+    inference keeps it, the text does not show it.
+    """
+
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VarDim:
+    """A dimension that is a ``tir.Var``; its text is ``meta[tir.Var][k]``, equal names are the same variable."""
+
+    name: str
+
+
+#: The dimension ``?`` without a label.
+ANY = AnyDim()
+
+Dim = int | AnyDim | VarDim
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """``Tensor[(2, 3), float32]``; rank 0 is written as the bare dtype."""
+
+    shape: tuple[Dim, ...]
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """``(A, B)``."""
+
+    fields: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypeVar:
+    """A type parameter of a function or of a data type; two of the same name are different variables."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FuncType:
+    """``fn [T](A, B) -> R``."""
+
+    arg_types: tuple[Type, ...]
+    ret_type: Type
+    type_params: tuple[TypeVar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RefType:
+    """``ref(T)``: a mutable cell."""
+
+    value: Type
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTypeVar:
+    """The name of an algebraic data type."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCall:
+    """``List[A]``: a data type applied to its arguments (none: ``Shape[]``)."""
+
+    func: GlobalTypeVar
+    args: tuple[Type, ...]
+
+
+Type = TensorType | TupleType | FuncType | RefType | TypeVar | GlobalTypeVar | TypeCall
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """The type of a rank-0 tensor."""
+    return TensorType((), dtype)
+
+
+def dtype_of_array(array: np.ndarray) -> str | None:
+    """Relay's name for an array's element type (byte order aside), or None where Relay has none."""
+    native = array.dtype.newbyteorder("=")
+    return next((name for name, dtype in NUMPY_DTYPES.items() if dtype == native), None)
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a dtype's values are floating-point numbers."""
+    return dtype.startswith(("float", "bfloat"))
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether a dtype's values are signed or unsigned integers (bool is neither)."""
+    return dtype.startswith(("int", "uint"))
