@@ -1,1 +1,1 @@
-"""Relay: the IR, its text, its types and operators, in pure Python. Knows no TVM, no Python source, no notebook."""
+"""Relay: IR, text, types and operators, in pure Python. Knows no TVM, no Python source, no notebook."""

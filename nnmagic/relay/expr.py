@@ -220,7 +220,7 @@ Expr = (
 
 
 def constant(value: object, dtype: str | None = None, *, span: Span | None = None) -> Constant:
-    """A constant from anything NumPy takes; without ``dtype``, the array's own (Python floats: float32, ints: int32).
+    """A constant from anything NumPy takes. Without ``dtype``: the array's own; Python floats float32, ints int32.
 
     Raises TypeError for an element type that Relay does not have.
     """
@@ -238,7 +238,7 @@ def constant(value: object, dtype: str | None = None, *, span: Span | None = Non
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions that ``expr`` is made of, in the order of evaluation (binders and patterns left out)."""
+    """The expressions that ``expr`` is made of, in evaluation order (binders and patterns left out)."""
     match expr:
         case Call(op=op, args=args):
             return (op, *args)

@@ -39,7 +39,7 @@ class AnyDim:
 
 @dataclass(frozen=True, slots=True)
 class VarDim:
-    """A dimension that is a ``tir.Var``; its text is ``meta[tir.Var][k]``, equal names are the same variable."""
+    """A dimension that is a ``tir.Var``; its text is ``meta[tir.Var][k]``. Equal names are one variable."""
 
     name: str
 

@@ -1,0 +1,1 @@
+"""nnmagic: a tensor-compiler notebook."""
