@@ -220,8 +220,9 @@ Expr = (
 
 
 def constant(value: object, dtype: str | None = None, *, span: Span | None = None) -> Constant:
-    """A constant from anything NumPy takes. Without ``dtype``: the array's own; Python floats float32, ints int32.
+    """A constant from anything NumPy takes.
 
+    Without ``dtype`` an array keeps its own, a Python float becomes float32 and a Python int int32.
     Raises TypeError for an element type that Relay does not have.
     """
     from nnmagic.relay.types import NUMPY_DTYPES
