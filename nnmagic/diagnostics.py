@@ -15,18 +15,20 @@ class Source:
     """A piece of source text, as the user wrote it.
 
     ``first_line`` is the number of the text's first line: 2 for the body of a notebook cell, because
-    line 1 is the magic line.
+    line 1 is the magic line. ``indent`` is how many columns were taken off the front of every line, so that a
+    nested function reads as one at the left margin; spans count columns with them.
     """
 
     filename: str
     text: str
     first_line: int = 1
+    indent: int = 0
     _lines: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def line(self, number: int) -> str | None:
-        """The text of line ``number`` without its line end, or None where there is no such line."""
+        """Line ``number`` as the user wrote it, without its line end, or None where there is no such line."""
         if not self._lines:
-            self._lines.extend(self.text.splitlines() or [""])
+            self._lines.extend(" " * self.indent + line for line in self.text.splitlines() or [""])
         index = number - self.first_line
         return self._lines[index] if 0 <= index < len(self._lines) else None
 
