@@ -1,26 +1,39 @@
-"""Kinds of attribute values, and how a Python value becomes one. Knows constants and dtypes, nothing else."""
+"""Kinds of attribute values, and how a Python value becomes one. Knows constants and dtypes, nothing else.
+
+A kind has two ways in. Relay text is taken as it is written: an array must be an array. A call from Python
+is first normalised as Relay's Python function does it: ``strides=2`` becomes ``[2, 2]``, ``axis=1`` of a
+reduction ``[1]``, ``padding=1`` ``[1, 1, 1, 1]``.
+"""
 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnmagic.relay.expr import Constant
-from nnmagic.relay.types import AnyDim, Int64, VarDim
+from nnmagic.relay.expr import Node
+from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Int64, VarDim
+
+Coerce = Callable[[object], object]
 
 
 @dataclass(frozen=True, slots=True)
 class AttrKind:
     """``words``: what the value is, for messages and documentation. ``coerce`` raises TypeError or ValueError
-    whose message continues "attribute 'x' ...".
+    whose message continues "attribute 'x' ..."; ``from_call`` comes before it in a call from Python.
     """
 
     words: str
-    coerce: Callable[[object], object]
+    coerce: Coerce
+    from_call: Coerce | None = None
+
+    def in_call(self, value: object) -> object:
+        """The value that a call from Python gives: normalised, then coerced."""
+        return self.coerce(value if self.from_call is None else self.from_call(value))
 
 
-def _int(value: object) -> int:
+def _integer(value: object) -> int:
     if isinstance(value, Int64):
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -28,14 +41,20 @@ def _int(value: object) -> int:
     return operator.index(value)
 
 
+def _int(value: object) -> int:
+    return int(_integer(value))
+
+
 def _float(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not (isinstance(value, int | float) or hasattr(value, "__index__")):
         raise TypeError(f"must be a number, not {_shown(value)}")
-    return float(value)
+    return float(value if isinstance(value, float) else operator.index(value))
 
 
 def _bool(value: object) -> bool:
     if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if type(value).__name__ in ("bool", "bool_"):  # NumPy's
         return bool(value)
     raise TypeError(f"must be True or False, not {_shown(value)}")
 
@@ -46,83 +65,137 @@ def _str(value: object) -> str:
     return str(value)
 
 
+#: What TVM reads as a dtype. It takes any width; only the names of NUMPY_DTYPES can be computed with.
+_DTYPE_TEXT = re.compile(r"(bool|handle|(?P<kind>u?int|float|bfloat)(?P<bits>\d*))(?P<lanes>x\d+)?\Z")
+
+
 def _dtype(value: object) -> str:
+    name = _str(value)
+    if not name:
+        return ""
+    found = _DTYPE_TEXT.match(name)
+    if not found:
+        raise ValueError(f"must be a dtype, not {name!r}")
+    return f"{name}32" if found["kind"] and not found["bits"] and not found["lanes"] else name
+
+
+def _dtype_in_call(value: object) -> object:
     name = getattr(value, "name", value)  # an nnmagic or NumPy dtype object, or its name
-    return _str("" if name is None or name == "void" else name)
+    if name is None or name == "void":
+        return ""
+    if isinstance(name, str) and name and name not in NUMPY_DTYPES:
+        raise ValueError(f"must be one of the dtypes {', '.join(NUMPY_DTYPES)}, not {name!r}")
+    return name
 
 
 def _dim(value: object) -> int | AnyDim | VarDim:
-    return value if isinstance(value, AnyDim | VarDim) else _int(value)
+    return value if isinstance(value, AnyDim | VarDim) else _integer(value)
 
 
-def _constant(value: object) -> Constant:
-    if not isinstance(value, Constant):
-        raise TypeError(f"must be a constant, not {_shown(value)}")
+def _expression(value: object) -> Node:
+    if not isinstance(value, Node):
+        raise TypeError(f"must be an expression, not {_shown(value)}")
     return value
 
 
 def _shown(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{type(value).__name__} object"
+    return text if len(text) <= 60 else f"a {type(value).__name__}"
 
 
-def _items(value: object, words: str) -> Sequence[object]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"must be {words}, not {_shown(value)}")
-    return value
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
+#: A C++ ``int``; an ``IntImm``, which keeps its width; a number of elements, which may be ``?``.
 INT = AttrKind("int", _int)
-FLOAT = AttrKind("float", _float)
+INTEGER = AttrKind("int", _integer)
+DIM = AttrKind("dimension", _dim)
+FLOAT = AttrKind("number", _float)
 BOOL = AttrKind("bool", _bool)
 STR = AttrKind("string", _str)
-DTYPE = AttrKind("dtype", _dtype)
-DIM = AttrKind("dimension", _dim)
-CONSTANT = AttrKind("constant", _constant)
+DTYPE = AttrKind("dtype", _dtype, _dtype_in_call)
+EXPRESSION = AttrKind("expression", _expression)
 
 
 def optional(kind: AttrKind) -> AttrKind:
     """The kind, or None."""
-    return AttrKind(f"{kind.words} or None", lambda value: None if value is None else kind.coerce(value))
+    prepare = kind.from_call
+    return AttrKind(
+        f"{kind.words} or None",
+        lambda value: None if value is None else kind.coerce(value),
+        prepare and (lambda value: None if value is None else prepare(value)),
+    )
 
 
 def array(item: AttrKind) -> AttrKind:
     """A tuple of any length of that kind."""
     words = f"a sequence of {item.words}s"
-    return AttrKind(words, lambda value: tuple(item.coerce(part) for part in _items(value, words)))
-
-
-def axes_of(item: AttrKind = INT) -> AttrKind:
-    """A tuple; a single value stands for a tuple of one, as in ``axis=1`` of a reduction."""
-    words = f"{item.words} or a sequence of {item.words}s"
-
-    def coerce(value: object) -> object:
-        if isinstance(value, Sequence) and not isinstance(value, str):
-            return tuple(item.coerce(part) for part in value)
-        return (item.coerce(value),)
-
-    return AttrKind(words, coerce)
-
-
-def spatial(rank: int) -> AttrKind:
-    """One number for each of ``rank`` spatial dimensions (strides, dilation, pool size); one int stands for all."""
-    words = f"int or {rank} ints"
 
     def coerce(value: object) -> tuple[object, ...]:
-        if not isinstance(value, Sequence) or isinstance(value, str):
-            return (_dim(value),) * rank
-        return tuple(_dim(part) for part in value)
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            raise TypeError(f"must be {words}, not {_shown(value)}")
+        return tuple(item.coerce(part) for part in value)
 
     return AttrKind(words, coerce)
 
 
-def choice(*names: str) -> AttrKind:
-    """A string that is one of ``names``."""
-    words = "one of " + ", ".join(map(repr, names))
+def either(first: AttrKind, second: AttrKind) -> AttrKind:
+    """A sequence is of the second kind, anything else of the first."""
+    return AttrKind(
+        f"{first.words} or {second.words}",
+        lambda value: second.coerce(value) if _is_sequence(value) else first.coerce(value),
+    )
 
-    def coerce(value: object) -> str:
-        if value not in names:
-            raise ValueError(f"must be {words}, not {_shown(value)}")
-        return str(value)
 
-    return AttrKind(words, coerce)
+def one_or_more(item: AttrKind = INTEGER) -> AttrKind:
+    """An array; in a call a single value stands for an array of one, as in ``axis=1`` of a reduction."""
+    kind = array(item)
+    return AttrKind(
+        f"{item.words} or {kind.words}", kind.coerce, lambda value: value if _is_sequence(value) else (value,)
+    )
+
+
+def spatial(rank: int, item: AttrKind = DIM, lengths: Sequence[int] = ()) -> AttrKind:
+    """One value for each of ``rank`` spatial dimensions (strides, pool size); in a call one stands for all.
+
+    ``lengths``: how long a sequence may be, where it is not ``rank``.
+    """
+    words = f"{item.words} or {rank} {item.words}s"
+
+    def prepare(value: object) -> object:
+        if not _is_sequence(value):
+            return (value,) * rank
+        return _of_length(value, lengths or (rank,), words)
+
+    return AttrKind(words, array(item).coerce, prepare)
+
+
+def padding(rank: int) -> AttrKind:
+    """Padding before all spatial dimensions, then after all; in a call one int, or one for each dimension,
+    stands for both sides.
+    """
+    words = f"int, {rank} or {2 * rank} ints"
+
+    def prepare(value: object) -> object:
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            return (value,) * (2 * rank)
+        _of_length(value, {1, rank, 2 * rank}, words)
+        return tuple(value) * (2 * rank // len(value))
+
+    return AttrKind(words, array(DIM).coerce, prepare)
+
+
+def _of_length(value: object, lengths: Sequence[int] | set[int], words: str) -> object:
+    if isinstance(value, Sequence) and len(value) not in lengths:
+        raise ValueError(f"must be {words}, not {_shown(value)}")
+    return value
+
+
+#: The axes of a reduction: None for all of them.
+AXES = optional(one_or_more())
+DIMS = array(DIM)
+OPTIONAL_DIM = optional(DIM)
+OPTIONAL_INTEGER = optional(INTEGER)
+#: Pairs (before, after) for each dimension.
+PAIRS = array(array(INTEGER))

@@ -7,7 +7,7 @@ documentation. What an engine does with an operator stands in the engine. Knows 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from nnmagic.relay.expr import Attrs
@@ -39,8 +39,8 @@ class RelationError(Exception):
         self.hint = hint
 
 
-#: (argument types, all attributes) -> result type. Raises RelationError; the operator's name is put in front of
-#: its message.
+#: (argument types, all attributes) -> result type. Raises RelationError; the operator's name is put in
+#: front of its message.
 Relation = Callable[[Sequence[Type], Attrs], Type]
 
 #: Fills unknown (None) argument types from the known ones and the attributes, as Relay's relation assigns the
@@ -52,9 +52,9 @@ Assume = Callable[[Sequence[Type | None], Attrs], Sequence[Type | None]]
 class Attr:
     """An attribute of an operator.
 
-    ``default`` is Relay's C++ default: a value equal to it is not printed; without one (NONE_GIVEN) the attribute
-    is always printed. ``call_default`` is the default of Relay's Python function, which a cell's call uses; it
-    need be given only where it differs.
+    ``default`` is Relay's C++ default: a value equal to it is not printed; without one (NONE_GIVEN) the
+    attribute is always printed. ``call_default`` is the default of Relay's Python function, which a cell's
+    call uses; it need be given only where it differs.
     """
 
     name: str
@@ -73,9 +73,13 @@ class Operator:
     """An operator's declaration.
 
     name: the text name (``nn.dense``). args: argument names. attrs: in the order in which Relay prints them.
-    relation: its type rule. summary: one sentence. numpy: its twin in NumPy, if any. attrs_key: Relay's name for
-    the attribute class. call_order: positional order of arguments and attributes in a call from Python, where it
-    is not arguments, then attributes. variadic: takes one argument that is a tuple of tensors.
+    relation: its type rule. summary: one sentence. numpy: its twin in NumPy, if any. attrs_key: Relay's name
+    for the attribute class. attrs_registered: whether Relay's operator names that class; where it does not, a
+    text with metadata holds the attributes there (``meta[relay.attrs.ScanopAttrs][0]``). call_order:
+    positional order of arguments and attributes in a call from Python, where it is not arguments, then
+    attributes. keywords: the names that Relay's Python function has for arguments and attributes, where they
+    are others. arg_defaults: numbers that a call from Python may leave out. variadic: takes one argument that
+    is a tuple of tensors.
     """
 
     name: str
@@ -89,6 +93,9 @@ class Operator:
     family: str = ""
     assume: Assume | None = None
     variadic: bool = False
+    attrs_registered: bool = True
+    keywords: Mapping[str, str] = field(default_factory=dict)
+    arg_defaults: Mapping[str, bool | int | float] = field(default_factory=dict)
 
     def attr(self, name: str) -> Attr | None:
         """The attribute of that name, if the operator has it."""
@@ -97,13 +104,15 @@ class Operator:
     def complete_attrs(self, given: Mapping[str, object], *, from_call: bool = False) -> dict[str, object]:
         """Every attribute in declaration order: the given values, coerced, and defaults for the rest.
 
-        ``from_call`` takes the defaults of Relay's Python function instead of the C++ ones. Raises RelationError
-        for an unknown or missing attribute or a value of the wrong kind.
+        ``from_call`` takes the defaults of Relay's Python function instead of the C++ ones and normalises
+        values as it does (``strides=2`` is ``(2, 2)``). Raises RelationError for an unknown or missing
+        attribute or a value of the wrong kind.
         """
         for name in given:
             if self.attr(name) is None:
                 raise RelationError(
-                    f"{self.name} has no attribute {name!r}", hint=_attr_hint([a.name for a in self.attrs], name)
+                    f"{self.name} has no attribute {name!r}",
+                    hint=_attr_hint([a.name for a in self.attrs], name),
                 )
         complete: dict[str, object] = {}
         for attr in self.attrs:
@@ -113,7 +122,7 @@ class Operator:
                 if value is NONE_GIVEN:
                     raise RelationError(f"{self.name} needs the attribute {attr.name!r} ({attr.kind.words})")
             try:
-                complete[attr.name] = attr.kind.coerce(value)
+                complete[attr.name] = attr.kind.in_call(value) if from_call else attr.kind.coerce(value)
             except (TypeError, ValueError) as error:
                 raise RelationError(f"{self.name}: attribute {attr.name!r} {error}") from None
         return complete
@@ -142,7 +151,7 @@ def _attr_hint(names: Sequence[str], wrong: str) -> str | None:
 OPERATORS: dict[str, Operator] = {}
 
 
-def declare(
+def declare(  # noqa: PLR0913 - the columns of a table
     name: str,
     args: str,
     relation: Relation,
@@ -154,6 +163,9 @@ def declare(
     family: str,
     assume: Assume | None = None,
     variadic: bool = False,
+    attrs_registered: bool = True,
+    keywords: Mapping[str, str] | None = None,
+    arg_defaults: Mapping[str, bool | int | float] | None = None,
 ) -> Operator:
     """Enters an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
     if name in OPERATORS:
@@ -170,6 +182,9 @@ def declare(
         family=family,
         assume=assume,
         variadic=variadic,
+        attrs_registered=attrs_registered,
+        keywords=keywords or {},
+        arg_defaults=arg_defaults or {},
     )
     OPERATORS[name] = operator
     return operator

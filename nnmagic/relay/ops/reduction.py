@@ -1,1 +1,118 @@
-"""Reductions along axes."""
+"""Reductions along axes, and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, OPTIONAL_INTEGER, optional
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.dims import Shape, product
+from nnmagic.relay.ops.relations import dtype_or, ints, normalize_axis, tensor
+from nnmagic.relay.types import TensorType, Type
+
+
+def _reduced_shape(shape: Shape, attrs: Attrs) -> Shape:
+    axes = set(range(len(shape)))
+    if attrs["axis"] is not None:
+        listed = [normalize_axis(axis, len(shape)) for axis in ints(attrs, "axis")]
+        if len(set(listed)) != len(listed):
+            raise RelationError("an axis is listed twice")
+        # Relay takes an empty list as "all axes" only where the axes are not excluded.
+        axes = axes - set(listed) if attrs["exclude"] else set(listed) or axes
+    if attrs["keepdims"]:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+def _reduce(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    return TensorType(_reduced_shape(data.shape, attrs), data.dtype)
+
+
+def _arg_reduce(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    return TensorType(_reduced_shape(tensor(types).shape, attrs), "int32")
+
+
+def _variance(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    tensor(types, 1)
+    return _reduce(types, attrs)
+
+
+def _scan(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    dtype = dtype_or(attrs, "dtype", data.dtype)
+    if attrs["axis"] is None:
+        return TensorType((product(data.shape),), dtype)
+    axis = attrs["axis"]
+    assert isinstance(axis, int)
+    normalize_axis(axis, len(data.shape))
+    return TensorType(data.shape, dtype)
+
+
+_REDUCE = (
+    Attr("axis", AXES, None),
+    Attr("keepdims", BOOL, default=False),
+    Attr("exclude", BOOL, default=False),
+)
+for _name, _summary in (
+    ("all", "Whether all elements along the axes are true."),
+    ("any", "Whether any element along the axes is true."),
+    ("max", "Largest element along the axes."),
+    ("mean", "Arithmetic mean along the axes, in the dtype of the data."),
+    ("min", "Smallest element along the axes."),
+    ("prod", "Product along the axes."),
+    ("sum", "Sum along the axes."),
+):
+    declare(
+        _name,
+        "data",
+        _reduce,
+        _summary,
+        *_REDUCE,
+        attrs_key="ReduceAttrs",
+        numpy=f"numpy.{_name}",
+        family="reduction",
+    )
+for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
+    declare(
+        _name,
+        "data",
+        _arg_reduce,
+        f"Index of the {_which} element along the axes, as int32.",
+        Attr("axis", AXES, None),
+        Attr("keepdims", BOOL, default=False),
+        Attr("select_last_index", BOOL, default=False),
+        Attr("exclude", BOOL, default=False),
+        attrs_key="ArgReduceAttrs",
+        call_order="data axis keepdims exclude select_last_index",
+        numpy=f"numpy.{_name}",
+        family="reduction",
+    )
+declare(
+    "variance",
+    "data mean",
+    _variance,
+    "Mean squared distance from a mean that is given with its axes kept.",
+    *_REDUCE,
+    Attr("unbiased", BOOL, default=False),
+    attrs_key="VarianceAttrs",
+    call_order="data axis keepdims exclude unbiased mean",
+    keywords={"with_mean": "mean"},
+    numpy="numpy.var",
+    family="reduction",
+)
+for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
+    declare(
+        _name,
+        "data",
+        _scan,
+        f"Running {_what} along an axis; without one, of the flattened tensor.",
+        Attr("axis", OPTIONAL_INTEGER, None),
+        Attr("dtype", DTYPE, ""),
+        Attr("exclusive", optional(BOOL), default=False, call_default=None),
+        attrs_key="ScanopAttrs",
+        attrs_registered=False,
+        numpy=f"numpy.{_name}",
+        family="reduction",
+    )

@@ -2,85 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.declaration import RelationError
-from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type, VarDim
+from nnmagic.relay.ops.declaration import Relation, RelationError
+from nnmagic.relay.ops.dims import Shape, broadcast_shapes, same_dim
+from nnmagic.relay.text.types import dim_text, type_text
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+
+_T = TypeVar("_T")
 
 
-def tensor(types: Sequence[Type], index: int = 0) -> TensorType:
-    """Argument ``index`` as a tensor type; RelationError where it is something else."""
+def tensor(types: Sequence[Type], index: int = 0, *, rank: int | None = None) -> TensorType:
+    """Argument ``index`` as a tensor type; RelationError where it is something else or of another rank."""
     found = types[index]
     if not isinstance(found, TensorType):
         raise RelationError(f"expected a tensor, found {type_text(found)}", index)
+    if rank is not None and len(found.shape) != rank:
+        raise RelationError(f"expected a tensor of rank {rank}, found {type_text(found)}", index)
     return found
 
 
-def tensors_of_tuple(types: Sequence[Type]) -> tuple[TensorType, ...]:
-    """The only argument as a tuple of tensors."""
-    found = types[0]
-    fields = found.fields if isinstance(found, TupleType) else (found,)
+def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType, ...]:
+    """Argument ``index`` as a tuple of at least one tensor."""
+    found = types[index]
+    fields = found.fields if isinstance(found, TupleType) else ()
     tensors = tuple(field for field in fields if isinstance(field, TensorType))
-    if not isinstance(found, TupleType) or len(tensors) != len(fields):
-        raise RelationError(f"expected a tuple of tensors, found {type_text(found)}", 0)
+    if not tensors or len(tensors) != len(fields):
+        raise RelationError(f"expected a tuple of tensors, found {type_text(found)}", index)
     return tensors
+
+
+def ints(attrs: Attrs, name: str, length: int | None = None) -> tuple[int, ...]:
+    """An attribute that is an array of ints, all known; RelationError where its length is another."""
+    value = attrs[name]
+    if not isinstance(value, tuple) or not all(isinstance(part, int) for part in value):
+        raise RelationError(f"{name} must be a list of ints")
+    return cast("tuple[int, ...]", of_length(name, value, length))
+
+
+def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
+    """An attribute that is an array of dimensions."""
+    value = attrs[name]
+    if not isinstance(value, tuple):
+        raise RelationError(f"{name} must be a list of dimensions")
+    return cast(Shape, of_length(name, value, length))
+
+
+def of_length(name: str, value: tuple[_T, ...], length: int | None) -> tuple[_T, ...]:
+    """``value``; RelationError unless it is ``length`` long."""
+    if length is not None and len(value) != length:
+        raise RelationError(f"{name} must have {length} element{'s' * (length != 1)}, it has {len(value)}")
+    return value
 
 
 def normalize_axis(axis: int, rank: int, operand: int = 0) -> int:
     """A negative axis counts from the end; RelationError where it is out of range."""
     if not -rank <= axis < rank:
-        raise RelationError(f"axis {axis} is out of range for a tensor of rank {rank}", operand)
-    return axis % rank
+        raise RelationError(
+            f"axis {int(axis)} is out of range for a tensor of rank {rank}",
+            operand,
+            hint=f"an axis lies in [{-rank}, {rank})" if rank else "a scalar has no axes",
+        )
+    return int(axis) % rank
 
 
-def same_dim(left: Dim, right: Dim) -> bool | None:
-    """Whether two dimensions are equal; None where that is known only when the program runs."""
-    if isinstance(left, int) and isinstance(right, int):
-        return left == right
-    if left == right and not (isinstance(left, AnyDim) and left.label is None):
-        return True
-    return None
+def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int = 0) -> int:
+    """The attribute ``axis``, normalised for ``shape``."""
+    return normalize_axis(cast(int, attrs[name]), len(shape), operand)
 
 
-def merge_dim(left: Dim, right: Dim) -> Dim:
-    """The dimension of two that must be equal: the more precise one."""
-    if isinstance(left, int) or (isinstance(right, AnyDim) and right.label is None):
-        return left
-    return right if isinstance(right, int) or left == ANY else left
+def shape_text(shape: Sequence[Dim]) -> str:
+    """A shape as messages show it: ``(2, ?)``."""
+    return f"({', '.join(map(dim_text, shape))})"
 
 
-def broadcast_dim(left: Dim, right: Dim) -> Dim | None:
-    """NumPy's rule for one dimension, with Relay's for ``?``; None where the two do not fit."""
-    if same_dim(left, right):
-        return left
-    if left == 1:
-        return right
-    if right == 1:
-        return left
-    if isinstance(left, int) and isinstance(right, int):
-        return None
-    if isinstance(left, int):
-        return left
-    if isinstance(right, int):
-        return right
-    if isinstance(left, VarDim) and isinstance(right, VarDim):
-        return None
-    return ANY
+def require_same(left: Dim, right: Dim, message: str, *operands: int) -> None:
+    """RelationError where two dimensions are known to differ."""
+    if same_dim(left, right) is False:
+        raise RelationError(f"{message}: {dim_text(left)} is not {dim_text(right)}", *operands)
 
 
-def broadcast_shapes(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """The shape of two broadcast together, aligned at the right; None where they do not fit."""
-    rank = max(len(left), len(right))
-    padded = ((1,) * (rank - len(left)) + tuple(left), (1,) * (rank - len(right)) + tuple(right))
-    dims = [broadcast_dim(a, b) for a, b in zip(*padded, strict=True)]
-    return None if None in dims else tuple(dim for dim in dims if dim is not None)
+def require_type(found: TensorType, shape: Sequence[Dim], what: str, index: int) -> None:
+    """RelationError unless a tensor can have ``shape``."""
+    if len(found.shape) != len(shape) or any(
+        same_dim(a, b) is False for a, b in zip(found.shape, shape, strict=True)
+    ):
+        expected = type_text(TensorType(tuple(shape), found.dtype))
+        raise RelationError(f"expected {what} to be {expected}, found {type_text(found)}", index, 0)
+
+
+def dtype_or(attrs: Attrs, name: str, default: str) -> str:
+    """The dtype attribute, or the default where it is not given."""
+    value = attrs[name]
+    return value if isinstance(value, str) and value else default
 
 
 def identity(types: Sequence[Type], _attrs: Attrs) -> Type:
     """Relay's Identity: the type of the first argument, whatever it is."""
     return types[0]
+
+
+def same_as(index: int) -> Relation:
+    """The rule whose result is the tensor type of one of the arguments."""
+    return lambda types, _attrs: tensor(types, index)
 
 
 def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
@@ -98,3 +124,30 @@ def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 def broadcast_compare(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Relay's BroadcastComp: as Broadcast, but the result is bool."""
     return TensorType(broadcast(types, attrs).shape, "bool")
+
+
+def identity_compare(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    """Relay's IdentityCompRel: the argument's shape with dtype bool."""
+    return TensorType(tensor(types).shape, "bool")
+
+
+def channel_vectors(*names: str) -> Callable[[Sequence[Type], Attrs], TensorType]:
+    """The rule of normalisations: each further argument is a vector as long as the data's ``axis``."""
+
+    def relation(types: Sequence[Type], attrs: Attrs) -> TensorType:
+        data = tensor(types)
+        channels = data.shape[axis_of(attrs, data.shape)]
+        for index, name in enumerate(names, start=1):
+            require_type(tensor(types, index), (channels,), name, index)
+        return data
+
+    return relation
+
+
+def assume_channel_vectors(types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
+    """Unknown arguments after the data are vectors of its channels and its dtype."""
+    data = types[0]
+    if not isinstance(data, TensorType):
+        return types
+    vector = TensorType((data.shape[axis_of(attrs, data.shape)],), data.dtype)
+    return [data, *(vector if known is None else known for known in types[1:])]

@@ -1,24 +1,116 @@
 """Element-wise operators of one tensor. Relay's Identity rule checks nothing, and so nor do these."""
 
-from nnmagic.relay.ops.attributes import FLOAT, INT
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import DTYPE, FLOAT, INT
 from nnmagic.relay.ops.declaration import Attr, declare
-from nnmagic.relay.ops.relations import identity
+from nnmagic.relay.ops.relations import dtype_or, identity, identity_compare, tensor
+from nnmagic.relay.types import TensorType, Type
 
-_PLAIN = {
-    "abs": "Absolute value, element by element.",
-    "exp": "e to the power of each element.",
-}
-for _name, _summary in _PLAIN.items():
-    declare(_name, "data", identity, _summary, numpy=f"numpy.{_name}", family="unary")
+# Name, NumPy twin, summary.
+_PLAIN = (
+    ("abs", "abs", "Absolute value, element by element."),
+    ("acos", "arccos", "Inverse cosine, in radians."),
+    ("acosh", "arccosh", "Inverse hyperbolic cosine."),
+    ("asin", "arcsin", "Inverse sine, in radians."),
+    ("asinh", "arcsinh", "Inverse hyperbolic sine."),
+    ("atan", "arctan", "Inverse tangent, in radians."),
+    ("atanh", "arctanh", "Inverse hyperbolic tangent."),
+    ("bitwise_not", "bitwise_not", "Every bit of an integer inverted."),
+    ("ceil", "ceil", "Each element rounded up."),
+    ("copy", "copy", "The same tensor in memory of its own."),
+    ("cos", "cos", "Cosine of radians."),
+    ("cosh", "cosh", "Hyperbolic cosine."),
+    ("erf", None, "Gauss error function."),
+    ("exp", "exp", "e to the power of each element."),
+    ("fast_exp", "exp", "e to the power of each element, approximated by a polynomial."),
+    ("fast_tanh", "tanh", "Hyperbolic tangent, approximated by a rational function."),
+    ("floor", "floor", "Each element rounded down."),
+    ("log", "log", "Natural logarithm."),
+    ("log10", "log10", "Logarithm to base 10."),
+    ("log2", "log2", "Logarithm to base 2."),
+    ("logical_not", "logical_not", "Whether each element is false."),
+    ("negative", "negative", "Each element with its sign changed."),
+    ("round", None, "Each element rounded to the nearest integer, halves away from zero."),
+    ("rsqrt", None, "One divided by the square root."),
+    ("sigmoid", None, "Logistic function 1 / (1 + exp(-x))."),
+    ("sign", "sign", "-1, 0 or 1 for negative, zero and positive elements."),
+    ("sin", "sin", "Sine of radians."),
+    ("sinh", "sinh", "Hyperbolic sine."),
+    ("sqrt", "sqrt", "Square root."),
+    ("tan", "tan", "Tangent of radians."),
+    ("tanh", "tanh", "Hyperbolic tangent."),
+    ("trunc", "trunc", "Each element with its fraction cut off."),
+)
+_TESTS = (
+    ("isfinite", "Whether each element is neither infinite nor NaN."),
+    ("isinf", "Whether each element is infinite."),
+    ("isnan", "Whether each element is NaN."),
+)
+for _name, _twin, _summary in _PLAIN:
+    declare(_name, "data", identity, _summary, numpy=_twin and f"numpy.{_twin}", family="unary")
+for _name, _summary in _TESTS:
+    declare(_name, "data", identity_compare, _summary, numpy=f"numpy.{_name}", family="unary")
 
+
+def _cast(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    return TensorType(data.shape, dtype_or(attrs, "dtype", data.dtype))
+
+
+def _cast_like(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    return TensorType(tensor(types).shape, tensor(types, 1).dtype)
+
+
+declare(
+    "cast",
+    "data",
+    _cast,
+    "Each element converted to another dtype.",
+    Attr("dtype", DTYPE),
+    attrs_key="CastAttrs",
+    numpy="numpy.ndarray.astype",
+    family="unary",
+)
+declare(
+    "cast_like",
+    "data dtype_like",
+    _cast_like,
+    "Each element converted to the dtype of another tensor.",
+    family="unary",
+)
+declare(
+    "reinterpret",
+    "data",
+    _cast,
+    "The bits of each element read as another dtype of the same width.",
+    Attr("dtype", DTYPE),
+    attrs_key="CastAttrs",
+    numpy="numpy.ndarray.view",
+    family="unary",
+)
 declare(
     "clip",
     "data",
     identity,
-    "Limits each element to the range from a_min to a_max.",
+    "Each element limited to the range from a_min to a_max.",
     Attr("a_min", FLOAT),
     Attr("a_max", FLOAT),
     attrs_key="ClipAttrs",
+    keywords={"a": "data"},
     numpy="numpy.clip",
+    family="unary",
+)
+declare(
+    "fixed_point_multiply",
+    "data",
+    identity,
+    "Product with multiplier * 2**(shift - 31) in integer arithmetic, rounded.",
+    Attr("multiplier", INT),
+    Attr("shift", INT),
+    attrs_key="FixedPointMultiplyAttrs",
     family="unary",
 )

@@ -1,0 +1,209 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import DTYPE, INT, OPTIONAL_DIM, STR, optional, padding, spatial
+from nnmagic.relay.ops.declaration import Assume, Attr, Relation, RelationError, declare
+from nnmagic.relay.ops.dims import (
+    Shape,
+    add,
+    dilated,
+    floor_divide,
+    is_unknown,
+    multiply,
+    total,
+    window_output,
+)
+from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
+from nnmagic.relay.ops.relations import dims, dtype_or, require_same, require_type, tensor
+from nnmagic.relay.types import ANY, Dim, TensorType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class _Convolution:
+    """The rule of a convolution: its spatial axes (``HW``) and whether it is transposed.
+
+    Shapes are compared in the layouts NCHW and OIHW (IOHW when transposed), whatever the call's are.
+    """
+
+    axes: str
+    transposed: bool = False
+    weight: int = 1
+
+    @property
+    def rank(self) -> int:
+        return len(self.axes)
+
+    @property
+    def data_layout(self) -> Layout:
+        return parse_layout(f"NC{self.axes}")
+
+    @property
+    def kernel_layout(self) -> Layout:
+        return parse_layout(("IO" if self.transposed else "OI") + self.axes)
+
+    def data_shape(self, data: TensorType, attrs: Attrs) -> Shape:
+        layout = convertible_layout(attrs["data_layout"], self.data_layout.name, "data")
+        return convert_shape(data.shape, layout, self.data_layout)
+
+    def wanted_weight(self, data: Shape, attrs: Attrs) -> Shape | None:
+        """The weight's shape, in the call's layout, where channels and kernel_size say it."""
+        if attrs["channels"] is None or attrs["kernel_size"] is None:
+            return None
+        channels, groups = cast(Dim, attrs["channels"]), cast(int, attrs["groups"])
+        kernel = dims(attrs, "kernel_size", self.rank)
+        if self.transposed:
+            shape: Shape = (data[1], floor_divide(channels, groups), *kernel)
+        else:
+            shape = (channels, floor_divide(data[1], groups), *kernel)
+        layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
+        return convert_shape(shape, self.kernel_layout, layout, self.weight)
+
+    def kernel(self, data: Shape, weight: TensorType, attrs: Attrs) -> tuple[Dim, Shape]:
+        """The number of output channels and the spatial shape of the kernel, checked."""
+        groups = cast(int, attrs["groups"])
+        wanted = self.wanted_weight(data, attrs)
+        if wanted is not None:
+            require_type(weight, wanted, "the weight", self.weight)
+            return cast(Dim, attrs["channels"]), dims(attrs, "kernel_size")
+        layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
+        shape = convert_shape(weight.shape, layout, self.kernel_layout, self.weight)
+        outer, inner = shape[:2]
+        if attrs["kernel_size"] is not None:
+            for given, found in zip(dims(attrs, "kernel_size", self.rank), shape[2:], strict=True):
+                require_same(given, found, "kernel_size is not that of the weight", self.weight)
+        if self.transposed:
+            require_same(data[1], outer, "the weight's input channels are not the data's", self.weight, 0)
+            channels = multiply(inner, groups)
+        else:
+            expected = floor_divide(data[1], groups)
+            require_same(
+                inner, expected, "the weight's input channels are not the data's (by groups)", self.weight, 0
+            )
+            channels = outer
+        if attrs["channels"] is not None:
+            require_same(
+                cast(Dim, attrs["channels"]), channels, "channels is not that of the weight", self.weight
+            )
+        return channels, shape[2:]
+
+    def spatial(self, data: Shape, kernel: Shape, attrs: Attrs) -> Shape:
+        """The spatial dimensions of the result."""
+        strides, dilation = dims(attrs, "strides", self.rank), dims(attrs, "dilation", self.rank)
+        pads = padding_sums(attrs, self.rank)
+        for stride in strides:
+            if stride == 0:
+                raise RelationError("strides must not be 0")
+        spans = [dilated(size, step) for size, step in zip(kernel, dilation, strict=True)]
+        if not self.transposed:
+            return tuple(
+                window_output(size, pad, span, stride)
+                for size, pad, span, stride in zip(data[2:], pads, spans, strides, strict=True)
+            )
+        extra = dims(attrs, "output_padding", self.rank)
+        return tuple(
+            ANY if is_unknown(size) else _transposed_size(size, stride, span, pad, more)
+            for size, stride, span, pad, more in zip(data[2:], strides, spans, pads, extra, strict=True)
+        )
+
+    def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
+        data, weight = tensor(types, 0), tensor(types, self.weight)
+        shape = self.data_shape(data, attrs)
+        out_layout = convertible_layout(
+            attrs["out_layout"] or attrs["data_layout"], self.data_layout.name, "output"
+        )
+        channels, kernel = self.kernel(shape, weight, attrs)
+        result: Shape = (shape[0], channels, *self.spatial(shape, kernel, attrs))
+        if any(isinstance(dim, int) and dim < 0 for dim in result):
+            raise RelationError("the kernel is larger than the padded data", 0, self.weight)
+        return TensorType(
+            convert_shape(result, self.data_layout, out_layout), dtype_or(attrs, "out_dtype", data.dtype)
+        )
+
+    def assume(self, types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
+        """An unknown weight has the shape that channels and kernel_size say."""
+        data = types[0]
+        if not isinstance(data, TensorType) or types[self.weight] is not None:
+            return types
+        wanted = self.wanted_weight(self.data_shape(data, attrs), attrs)
+        filled = list(types)
+        filled[self.weight] = None if wanted is None else TensorType(wanted, data.dtype)
+        return filled
+
+
+def _transposed_size(size: Dim, stride: Dim, span: Dim, pad: Dim, extra: Dim) -> Dim:
+    return total((multiply(add(size, -1), stride), span, multiply(pad, -1), extra))
+
+
+def padding_sums(attrs: Attrs, rank: int) -> Shape:
+    """Padding before and after, added up, for each spatial dimension; ``padding`` may be 1, rank or 2 * rank
+    long.
+    """
+    given = dims(attrs, "padding")
+    if len(given) not in {1, rank, 2 * rank}:
+        raise RelationError(f"padding must have 1, {rank} or {2 * rank} elements, it has {len(given)}")
+    full = given * (2 * rank // len(given))
+    return tuple(add(before, after) for before, after in zip(full[:rank], full[rank:], strict=True))
+
+
+def _rules(convolution: _Convolution) -> tuple[Relation, Assume]:
+    return convolution, convolution.assume
+
+
+def _declare_convolution(rank: int) -> None:
+    axes = "DHW"[3 - rank :]
+    ones, zeros = (1,) * rank, (0,) * rank
+    over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
+    kind = spatial(rank)
+    relation, assume = _rules(_Convolution(axes))
+    declare(
+        f"nn.conv{rank}d",
+        "data weight",
+        relation,
+        f"Convolution (cross-correlation) {over}, without a bias.",
+        Attr("strides", kind, ones),
+        Attr("padding", padding(rank), (0, 0) if rank == 1 else zeros, call_default=zeros),
+        Attr("dilation", kind, ones),
+        Attr("groups", INT, 1),
+        Attr("channels", OPTIONAL_DIM, None),
+        Attr("kernel_size", optional(kind), None),
+        Attr("data_layout", STR, f"NC{axes}"),
+        Attr("kernel_layout", STR, f"OI{axes}"),
+        Attr("out_layout", STR, ""),
+        Attr("out_dtype", DTYPE, ""),
+        attrs_key=f"Conv{rank}DAttrs",
+        family="convolution",
+        assume=assume,
+    )
+    relation, assume = _rules(_Convolution(axes, transposed=True))
+    declare(
+        f"nn.conv{rank}d_transpose",
+        "data weight",
+        relation,
+        f"Transposed convolution {over}: the gradient of one.",
+        Attr("channels", OPTIONAL_DIM, None),
+        Attr("kernel_size", optional(kind), None),
+        Attr("strides", kind, ones),
+        Attr("output_padding", kind, zeros),
+        Attr("padding", spatial(1, lengths=(1, 2)) if rank == 1 else padding(rank), zeros),
+        Attr("dilation", kind, ones),
+        Attr("groups", INT, 1),
+        Attr("data_layout", STR, f"NC{axes}"),
+        Attr("kernel_layout", STR, f"IO{axes}"),
+        Attr("out_layout", STR, ""),
+        Attr("out_dtype", DTYPE, ""),
+        attrs_key=f"Conv{rank}DTransposeAttrs",
+        call_order="data weight strides padding dilation groups channels kernel_size data_layout "
+        "kernel_layout out_layout output_padding out_dtype",
+        family="convolution",
+        assume=assume,
+    )
+
+
+for _rank in (1, 2, 3):
+    _declare_convolution(_rank)

@@ -1,0 +1,166 @@
+"""Tensors made of attributes or of other tensors' shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs, Constant
+from nnmagic.relay.ops.attributes import BOOL, DIM, DTYPE, EXPRESSION, INT, one_or_more
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.dims import Shape
+from nnmagic.relay.ops.relations import dims, dtype_or, identity, same_as, tensor
+from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
+
+#: InitOpAttrs: what zeros, ones, full and broadcast_to have.
+SHAPE = Attr("shape", one_or_more(DIM))
+INIT_DTYPE = Attr("dtype", DTYPE, "")
+
+
+def _init(_types: Sequence[Type], attrs: Attrs) -> TensorType:
+    if not attrs["dtype"]:
+        raise RelationError("needs a dtype")
+    return TensorType(_shape(attrs), dtype_or(attrs, "dtype", ""))
+
+
+def _shape(attrs: Attrs) -> Shape:
+    return dims(attrs, "shape")
+
+
+def _full(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    fill = tensor(types, rank=0)
+    return TensorType(_shape(attrs), dtype_or(attrs, "dtype", fill.dtype))
+
+
+def _full_like(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    tensor(types, 1, rank=0)
+    return tensor(types)
+
+
+def _arange(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """The length is known where start, stop and step are constants."""
+    dtype = dtype_or(attrs, "dtype", "float32")
+    for index in range(3):
+        if tensor(types, index) != scalar_type(dtype):
+            raise RelationError(f"start, stop and step must be scalars of dtype {dtype}", index)
+    given = [attrs[name] for name in ("start", "stop", "step")]
+    constants = [value for value in given if isinstance(value, Constant)]
+    if len(constants) != 3:
+        return TensorType((ANY,), dtype)
+    start, stop, step = (float(value.data) for value in constants)
+    length = math.ceil((stop - start) / step) if step else 0
+    if length <= 0:
+        raise RelationError(f"the range from {start:g} to {stop:g} by {step:g} is empty", 0, 1, 2)
+    return TensorType((length,), dtype)
+
+
+def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    indices, depth = tensor(types), cast(int, attrs["depth"])
+    for index in (1, 2):
+        tensor(types, index, rank=0)
+    if depth <= 0:
+        raise RelationError(f"depth must be positive, it is {depth}")
+    axis, rank = cast(int, attrs["axis"]), len(indices.shape)
+    if not -1 <= axis <= rank:
+        raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
+    at = rank if axis == -1 else axis
+    return TensorType((*indices.shape[:at], depth, *indices.shape[at:]), dtype_or(attrs, "dtype", ""))
+
+
+for _name in ("zeros", "ones"):
+    declare(
+        _name,
+        "",
+        _init,
+        f"A tensor of {_name}.",
+        SHAPE,
+        INIT_DTYPE,
+        attrs_key="InitOpAttrs",
+        numpy=f"numpy.{_name}",
+        family="creation",
+    )
+    declare(
+        f"{_name}_like",
+        "data",
+        identity,
+        f"A tensor of {_name} with another's shape and dtype.",
+        numpy=f"numpy.{_name}_like",
+        family="creation",
+    )
+declare(
+    "full",
+    "fill_value",
+    _full,
+    "A tensor whose every element is one scalar.",
+    Attr("shape", one_or_more(DIM), call_default=()),
+    INIT_DTYPE,
+    attrs_key="InitOpAttrs",
+    numpy="numpy.full",
+    family="creation",
+)
+declare(
+    "full_like",
+    "data fill_value",
+    _full_like,
+    "A tensor of one scalar with another's shape and dtype.",
+    numpy="numpy.full_like",
+    family="creation",
+)
+declare(
+    "broadcast_to",
+    "data",
+    # Relay's type inference does not ask whether the data can be broadcast to the shape.
+    lambda types, attrs: TensorType(_shape(attrs), tensor(types).dtype),
+    "Data repeated along axes of length 1 until it has the shape.",
+    SHAPE,
+    INIT_DTYPE,
+    attrs_key="InitOpAttrs",
+    call_order="data shape",
+    numpy="numpy.broadcast_to",
+    family="creation",
+)
+declare(
+    "broadcast_to_like",
+    "data broadcast_type",
+    same_as(1),
+    "Data repeated along axes of length 1 until it has another tensor's shape.",
+    family="creation",
+)
+declare(
+    "arange",
+    "start end step",
+    _arange,
+    "Numbers from start up to stop (not included), step by step.",
+    Attr("start", EXPRESSION),
+    Attr("stop", EXPRESSION),
+    Attr("step", EXPRESSION),
+    Attr("dtype", DTYPE, call_default="float32"),
+    attrs_key="ArangeAttrs",
+    call_order="start end step dtype",
+    keywords={"stop": "end"},
+    numpy="numpy.arange",
+    family="creation",
+)
+declare(
+    "one_hot",
+    "indices on_value off_value",
+    _one_hot,
+    "on_value where the index along a new axis is the element, off_value elsewhere.",
+    Attr("depth", INT, 1),
+    Attr("axis", INT, -1),
+    Attr("dtype", DTYPE, ""),
+    attrs_key="OneHotAttrs",
+    family="creation",
+)
+declare(
+    "trilu",
+    "data k",
+    same_as(0),
+    "The upper or lower triangles of matrices, zero elsewhere.",
+    Attr("upper", BOOL, default=True),
+    attrs_key="TriluAttrs",
+    attrs_registered=False,
+    numpy="numpy.triu",
+    family="creation",
+)

@@ -1,0 +1,79 @@
+"""Tensor layouts: strings such as ``NHWC`` and ``NCHW16c``. Knows shapes only.
+
+A capital names an axis; a number and a small letter an inner part of that axis, of that length.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from nnmagic.relay.ops.declaration import RelationError
+from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, same_dim
+from nnmagic.relay.ops.relations import shape_text
+from nnmagic.relay.types import Dim
+
+_AXIS = re.compile(r"([A-Z])|([1-9]\d*)([a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Axes in order: a letter, and the factor of an inner axis (0 for a capital)."""
+
+    name: str
+    axes: tuple[tuple[str, int], ...]
+
+    @property
+    def primal(self) -> frozenset[str]:
+        """The capitals."""
+        return frozenset(letter for letter, factor in self.axes if not factor)
+
+    def factor(self, letter: str) -> int:
+        """The product of the inner parts of an axis."""
+        return math.prod(factor for axis, factor in self.axes if factor and axis == letter.lower())
+
+    def index(self, letter: str) -> int:
+        """Where an undivided axis is."""
+        return self.axes.index((letter, 0))
+
+
+def parse_layout(name: object) -> Layout:
+    """The layout of that name. Raises RelationError for a string that is none."""
+    text = name if isinstance(name, str) else ""
+    parts = list(_AXIS.finditer(text))
+    axes = tuple((part[1], 0) if part[1] else (part[3], int(part[2])) for part in parts)
+    letters = [letter for letter, _ in axes]
+    whole = "".join(part[0] for part in parts) == text
+    inner_without_outer = [x for x in letters if x.islower() and x.upper() not in letters]
+    if not text or not whole or len(set(letters)) != len(letters) or inner_without_outer:
+        raise RelationError(
+            f"{name!r} is not a layout", hint="a layout is a string such as 'NCHW' or 'NCHW16c'"
+        )
+    return Layout(text, axes)
+
+
+def convertible_layout(name: object, to: str, what: str) -> Layout:
+    """The layout, RelationError unless it has the same axes as ``to``."""
+    layout = parse_layout(name)
+    if layout.primal != parse_layout(to).primal:
+        raise RelationError(f"the {what} layout {name!r} cannot be converted to {to}")
+    return layout
+
+
+def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0) -> Shape:
+    """A shape in another layout. Raises RelationError where the shape does not fit the source layout."""
+    if len(shape) != len(source.axes):
+        wanted = f"layout {source.name} wants rank {len(source.axes)}"
+        raise RelationError(f"{wanted}, found shape {shape_text(shape)}", operand)
+    if source.primal != target.primal:
+        raise RelationError(f"layout {source.name} cannot be converted to {target.name}", operand)
+    whole: dict[str, Dim] = {}
+    for (letter, factor), dim in zip(source.axes, shape, strict=True):
+        if not factor:
+            whole[letter] = multiply(dim, source.factor(letter))
+        elif same_dim(dim, factor) is False:
+            raise RelationError(f"layout {source.name} does not fit shape {shape_text(shape)}", operand)
+    return tuple(
+        factor or floor_divide(whole[letter], target.factor(letter)) for letter, factor in target.axes
+    )

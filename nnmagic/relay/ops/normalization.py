@@ -1,0 +1,110 @@
+"""Normalisations and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_more, optional
+from nnmagic.relay.ops.declaration import Attr, declare
+from nnmagic.relay.ops.relations import (
+    assume_channel_vectors,
+    axis_of,
+    channel_vectors,
+    identity,
+    tensor,
+)
+from nnmagic.relay.types import TensorType, TupleType, Type
+
+
+def _softmax(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    axis_of(attrs, data.shape)
+    return data
+
+
+_batch_vectors = channel_vectors("gamma", "beta", "moving_mean", "moving_var")
+
+
+def _batch_norm(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    data = _batch_vectors(types, attrs)
+    return TupleType((data, tensor(types, 3), tensor(types, 4)))
+
+
+for _name, _summary in (
+    ("softmax", "exp(x) divided by its sum along an axis."),
+    ("log_softmax", "Logarithm of the softmax along an axis."),
+    ("fast_softmax", "Softmax with an approximated exp."),
+):
+    declare(
+        f"nn.{_name}",
+        "data",
+        _softmax,
+        _summary,
+        Attr("axis", INT, -1),
+        attrs_key="SoftmaxAttrs",
+        family="normalization",
+    )
+
+_NORM = (Attr("epsilon", FLOAT, 1e-5), Attr("center", BOOL, default=True), Attr("scale", BOOL, default=True))
+declare(
+    "nn.batch_norm",
+    "data gamma beta moving_mean moving_var",
+    _batch_norm,
+    "Normalisation by given means and variances of each channel; the result is (data, mean, variance).",
+    Attr("axis", INT, 1),
+    *_NORM,
+    attrs_key="BatchNormAttrs",
+    family="normalization",
+    assume=assume_channel_vectors,
+)
+for _name, _summary, _key, _first in (
+    ("layer_norm", "Normalisation along one axis.", "LayerNormAttrs", (Attr("axis", INT, -1),)),
+    (
+        "instance_norm",
+        "Normalisation of each channel of each image.",
+        "InstanceNormAttrs",
+        (Attr("axis", INT, 1),),
+    ),
+    (
+        "group_norm",
+        "Normalisation of each group of channels of each image.",
+        "GroupNormAttrs",
+        (Attr("num_groups", INT, 0), Attr("axis", INT, 1)),
+    ),
+):
+    declare(
+        f"nn.{_name}",
+        "data gamma beta",
+        channel_vectors("gamma", "beta"),
+        _summary,
+        *_first,
+        *_NORM,
+        attrs_key=_key,
+        family="normalization",
+        assume=assume_channel_vectors,
+    )
+declare(
+    "nn.l2_normalize",
+    "data",
+    identity,
+    "Data divided by its Euclidean norm along the axes.",
+    Attr("eps", FLOAT),
+    Attr("axis", optional(one_or_more(INTEGER)), call_default=None),
+    attrs_key="L2NormalizeAttrs",
+    family="normalization",
+)
+declare(
+    "nn.lrn",
+    "data",
+    identity,
+    "Local response normalisation across neighbouring channels.",
+    Attr("size", INT, 5),
+    Attr("axis", INT, 1),
+    Attr("bias", FLOAT, 2.0),
+    Attr("alpha", FLOAT, 1e-4, call_default=1e-5),
+    Attr("beta", FLOAT, 0.75),
+    Attr("norm_region", STR, "ACROSS_CHANNELS"),
+    attrs_key="LRNAttrs",
+    family="normalization",
+)

@@ -1,0 +1,152 @@
+"""Pooling: windows, whole images, and a given number of windows; and the gradients of window pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import BOOL, DIM, STR, array, one_or_more, optional, padding, spatial
+from nnmagic.relay.ops.convolution import padding_sums
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.dims import dilated, window_output
+from nnmagic.relay.ops.layouts import parse_layout
+from nnmagic.relay.ops.relations import dims, same_as, tensor
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import TensorType, Type
+
+
+def _spatial_places(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
+    """Where the spatial axes are in the data's layout; they cannot be divided."""
+    layout = parse_layout(attrs["layout"])
+    if not set(axes) <= layout.primal or any(layout.factor(axis) != 1 for axis in axes):
+        raise RelationError(f"the layout {layout.name!r} must have {' and '.join(axes)}, undivided")
+    places = [layout.index(axis) for axis in axes]
+    if max(places) >= len(data.shape):
+        raise RelationError(f"layout {layout.name} wants rank {len(layout.axes)}, found {type_text(data)}", 0)
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The rule of pooling with a window over the given axes."""
+
+    axes: str
+
+    def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
+        data, rank = tensor(types), len(self.axes)
+        shape = list(data.shape)
+        sizes = dims(attrs, "pool_size", rank)
+        strides, dilation = dims(attrs, "strides", rank), dims(attrs, "dilation", rank)
+        pads = padding_sums(attrs, rank)
+        for at, size, stride, step, pad in zip(
+            _spatial_places(data, attrs, self.axes), sizes, strides, dilation, pads, strict=True
+        ):
+            if stride == 0:
+                raise RelationError("strides must not be 0")
+            window = dilated(size, step)
+            shape[at] = result = window_output(shape[at], pad, window, stride, ceil=bool(attrs["ceil_mode"]))
+            if isinstance(result, int) and result < 0:
+                raise RelationError("the window is larger than the padded data", 0)
+        return TensorType(tuple(shape), data.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _AdaptivePool:
+    """The rule of pooling to ``output_size`` places over the given axes; without one nothing changes."""
+
+    axes: str
+
+    def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
+        data = tensor(types)
+        shape = list(data.shape)
+        places = _spatial_places(data, attrs, self.axes)
+        sizes = dims(attrs, "output_size") if attrs["output_size"] is not None else ()
+        if len(sizes) not in {0, 1, len(places)}:
+            raise RelationError(f"output_size must have 1 or {len(places)} elements, it has {len(sizes)}")
+        if sizes:
+            for at, size in zip(places, sizes * (len(places) // len(sizes)), strict=True):
+                shape[at] = size
+        return TensorType(tuple(shape), data.dtype)
+
+
+def _global_pool(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    places = _spatial_places(data, attrs, "HW")
+    return TensorType(tuple(1 if at in places else dim for at, dim in enumerate(data.shape)), data.dtype)
+
+
+def _window_attrs(rank: int, *, dilation: bool = True, raw_padding: bool = False) -> tuple[Attr, ...]:
+    """The attributes of pooling, up to ceil_mode. The gradients take neither dilation nor four paddings."""
+    ones, zeros = (1,) * rank, (0,) * rank
+    return (
+        Attr("pool_size", spatial(rank), call_default=ones),
+        Attr("strides", spatial(rank), ones),
+        Attr(
+            "dilation", spatial(rank) if dilation else array(DIM), ones, call_default=ones if dilation else ()
+        ),
+        Attr("padding", spatial(rank, lengths=(rank, 2 * rank)) if raw_padding else padding(rank), zeros),
+        Attr("layout", STR, f"NC{'DHW'[3 - rank :]}"),
+        Attr("out_layout", STR, ""),
+        Attr("ceil_mode", BOOL, default=False),
+    )
+
+
+_COUNT_PAD = Attr("count_include_pad", BOOL, default=False)
+
+
+def _declare_pools(rank: int) -> None:
+    axes = "DHW"[3 - rank :]
+    over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
+    for kind, what, extra in (("max", "Largest element", ()), ("avg", "Mean", (_COUNT_PAD,))):
+        declare(
+            f"nn.{kind}_pool{rank}d",
+            "data",
+            _Pool(axes),
+            f"{what} of each window {over}.",
+            *_window_attrs(rank),
+            *extra,
+            attrs_key=f"{kind.capitalize()}Pool{rank}DAttrs",
+            family="pooling",
+        )
+        declare(
+            f"nn.adaptive_{kind}_pool{rank}d",
+            "data",
+            _AdaptivePool(axes),
+            f"{what} of each of output_size windows that cover the data, {over}.",
+            Attr("output_size", optional(one_or_more(DIM)), (), call_default=None),
+            Attr("layout", STR, f"NC{axes}"),
+            Attr("out_layout", STR, ""),
+            attrs_key=f"AdaptivePool{rank}DAttrs",
+            family="pooling",
+        )
+
+
+for _rank in (1, 2, 3):
+    _declare_pools(_rank)
+for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_COUNT_PAD,))):
+    declare(
+        f"nn.global_{_kind}_pool2d",
+        "data",
+        _global_pool,
+        f"{_what} of each whole image.",
+        Attr("layout", STR, "NCHW"),
+        Attr("out_layout", STR, ""),
+        attrs_key="GlobalPool2DAttrs",
+        family="pooling",
+    )
+    # Relay names the first argument "data", but it is the gradient of the result; the data is the second.
+    declare(
+        f"nn.{_kind}_pool2d_grad",
+        "data grad",
+        same_as(1),
+        f"Gradient of {_kind}_pool2d: of the result's gradient and the data.",
+        *_window_attrs(2, dilation=False, raw_padding=True),
+        *_extra,
+        attrs_key=f"{_kind.capitalize()}Pool2DAttrs",
+        attrs_registered=_kind == "max",
+        call_order="data grad pool_size strides padding layout out_layout ceil_mode"
+        + "".join(f" {attr.name}" for attr in _extra),
+        keywords={"out_grad": "data", "data": "grad"},
+        family="pooling",
+    )

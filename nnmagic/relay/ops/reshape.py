@@ -1,0 +1,108 @@
+"""The shape that ``reshape`` gives: its special values 0, -1, -2, -3 and -4. Knows dimensions only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nnmagic.relay.ops.declaration import RelationError
+from nnmagic.relay.ops.dims import Shape, floor_divide, known_size, multiply, product
+from nnmagic.relay.types import ANY, Dim
+
+
+class _Reading:
+    """The new shape as it grows, and the dimensions of the data that are not yet used.
+
+    ``free_in`` and ``free_out`` are the dimensions from which -1 is inferred: those that no code copied.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.at = 0
+        self.out: list[Dim] = []
+        self.copied_in: set[int] = set()
+        self.free_out: list[Dim] = []
+        self.infer: int | None = None
+
+    def next_dim(self, code: int) -> Dim:
+        """Uses up a dimension of the data."""
+        if self.at >= len(self.shape):
+            raise RelationError(f"newshape has {code}, but no dimension of the data is left", 0)
+        self.copied_in.add(self.at)
+        self.at += 1
+        return self.shape[self.at - 1]
+
+
+def reshaped(shape: Shape, codes: Sequence[int], allowzero: bool = False) -> Shape:
+    """The new shape. Raises RelationError where the codes do not fit or the number of elements changes.
+
+    A positive number is a dimension; 0 copies one (with ``allowzero`` it is 0), -1 is inferred from the rest,
+    -2 copies all that remain, -3 multiplies two, -4 splits one into the two that follow.
+    """
+    reading = _Reading(shape)
+    rest = iter(codes)
+    for code in rest:
+        _read(reading, code, rest, allowzero)
+    if reading.infer is not None:
+        reading.out[reading.infer] = _inferred(reading)
+    result = tuple(reading.out)
+    before, after = known_size(shape), known_size(result)
+    if before is not None and after is not None and before != after:
+        old, new = ", ".join(map(str, shape)), ", ".join(map(str, result))
+        raise RelationError(f"a tensor of shape ({old}) has {before} elements, shape ({new}) has {after}", 0)
+    return result
+
+
+def _read(reading: _Reading, code: int, rest: Iterator[int], allowzero: bool) -> None:
+    if code > 0 or (code == 0 and allowzero):
+        reading.out.append(code)
+        reading.free_out.append(code)
+        reading.at += 1
+    elif code == 0:
+        reading.out.append(reading.next_dim(code))
+    elif code == -1:
+        if reading.infer is not None:
+            raise RelationError("newshape can have -1 only once")
+        reading.infer = len(reading.out)
+        reading.out.append(1)
+        reading.at += 1
+    elif code == -2:
+        while reading.at < len(reading.shape):
+            reading.out.append(reading.next_dim(code))
+    elif code == -3:
+        reading.out.append(multiply(reading.next_dim(code), reading.next_dim(code)))
+    elif code == -4:
+        reading.out += _split_dim(reading.next_dim(code), next(rest, None), next(rest, None))
+    else:
+        raise RelationError(f"newshape cannot have {code}")
+
+
+def _split_dim(dim: Dim, left: int | None, right: int | None) -> tuple[Dim, Dim]:
+    if left is None or right is None:
+        raise RelationError("in newshape, -4 must be followed by two numbers")
+    if left == right == -1:
+        raise RelationError("of the two numbers after -4 only one can be -1")
+    if left == -1:
+        return _divided(dim, right), right
+    return left, _divided(dim, left) if right == -1 else right
+
+
+def _divided(dim: Dim, by: int) -> Dim:
+    if by <= 0 or (isinstance(dim, int) and dim % by):
+        raise RelationError(f"a dimension of {dim} cannot be split by {by}", 0)
+    return floor_divide(dim, by)
+
+
+def _inferred(reading: _Reading) -> Dim:
+    """What -1 stands for: the elements that the other new dimensions leave over."""
+    free = [dim for at, dim in enumerate(reading.shape) if at not in reading.copied_in]
+    taken = list(reading.free_out)
+    for dim in reading.free_out:  # equal dimensions cancel, so that (?, 3) -> (-1, 3) keeps its label
+        if dim in free:
+            free.remove(dim)
+            taken.remove(dim)
+    have, used = product(free), product(taken)
+    if used == 0:
+        raise RelationError("-1 in newshape cannot be inferred beside a 0", 0)
+    if isinstance(have, int) and isinstance(used, int) and have % used:
+        raise RelationError(f"{have} elements cannot be divided by {used} to infer -1", 0)
+    return have if used == 1 else ANY if not isinstance(have, int) else floor_divide(have, used)

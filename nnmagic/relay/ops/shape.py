@@ -1,0 +1,498 @@
+"""Operators that change a tensor's shape or order: reshape, transpose, concatenate, tile and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import (
+    AXES,
+    BOOL,
+    DTYPE,
+    INT,
+    INTEGER,
+    OPTIONAL_INTEGER,
+    STR,
+    array,
+    either,
+    one_or_more,
+    optional,
+)
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.dims import (
+    Shape,
+    add,
+    ceil_divide,
+    floor_divide,
+    is_unknown,
+    known_size,
+    merge_dim,
+    multiply,
+    product,
+    same_dim,
+    total,
+)
+from nnmagic.relay.ops.layouts import convert_shape, parse_layout
+from nnmagic.relay.ops.relations import (
+    axis_of,
+    dtype_or,
+    ints,
+    normalize_axis,
+    same_as,
+    shape_text,
+    tensor,
+    tensors_of_tuple,
+)
+from nnmagic.relay.ops.reshape import reshaped
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
+
+
+def _reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    return TensorType(reshaped(data.shape, ints(attrs, "newshape"), bool(attrs["allowzero"])), data.dtype)
+
+
+def _reverse_reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    codes = ints(attrs, "newshape")[::-1]
+    return TensorType(reshaped(data.shape[::-1], codes, bool(attrs["allowzero"]))[::-1], data.dtype)
+
+
+def _reshape_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """Dimensions lhs_begin to lhs_end of the data become rhs_begin to rhs_end of the other tensor."""
+    data, like = tensor(types), tensor(types, 1)
+    left = _range(attrs, "lhs", len(data.shape), 0)
+    right = _range(attrs, "rhs", len(like.shape), 1)
+    shape = data.shape[: left.start] + like.shape[right.start : right.stop] + data.shape[left.stop :]
+    before, after = known_size(data.shape), known_size(shape)
+    if before is not None and after is not None and before != after:
+        raise RelationError(f"{type_text(data)} cannot become {shape_text(shape)}", 0, 1)
+    return TensorType(shape, data.dtype)
+
+
+def _range(attrs: Attrs, side: str, rank: int, operand: int) -> slice:
+    begin, end = attrs[f"{side}_begin"], attrs[f"{side}_end"]
+    start = cast(int, begin) + (rank if cast(int, begin) < 0 else 0)
+    stop = rank if end is None else cast(int, end) + (rank if cast(int, end) < 0 else 0)
+    if not 0 <= start <= stop <= rank:
+        raise RelationError(f"{side}_begin and {side}_end are out of range for rank {rank}", operand)
+    return slice(start, stop)
+
+
+def _transpose(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    rank = len(data.shape)
+    if attrs["axes"] is None:
+        return TensorType(data.shape[::-1], data.dtype)
+    axes = [normalize_axis(axis, rank) for axis in ints(attrs, "axes", rank)]
+    if len(set(axes)) != rank:
+        raise RelationError("an axis is listed twice", 0)
+    return TensorType(tuple(data.shape[axis] for axis in axes), data.dtype)
+
+
+def _squeeze(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    if attrs["axis"] is None:
+        if any(map(is_unknown, data.shape)):
+            raise RelationError("needs an axis, as a dimension is unknown", 0)
+        return TensorType(tuple(dim for dim in data.shape if dim != 1), data.dtype)
+    axes = {normalize_axis(axis, len(data.shape)) for axis in ints(attrs, "axis")}
+    for axis in sorted(axes):
+        if same_dim(data.shape[axis], 1) is False:
+            raise RelationError(f"axis {axis} of {type_text(data)} is not of length 1", 0)
+    return TensorType(tuple(dim for axis, dim in enumerate(data.shape) if axis not in axes), data.dtype)
+
+
+def _expand_dims(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, count = tensor(types), cast(int, attrs["num_newaxis"])
+    if count < 0:
+        raise RelationError(f"num_newaxis must not be negative, it is {count}")
+    rank = len(data.shape)
+    at = normalize_axis(cast(int, attrs["axis"]), rank + 1)
+    return TensorType(data.shape[:at] + (1,) * count + data.shape[at:], data.dtype)
+
+
+def _same_kind(tensors: Sequence[TensorType]) -> None:
+    """RelationError unless all tensors of the tuple have the rank and dtype of the first."""
+    first = tensors[0]
+    for other in tensors[1:]:
+        if other.dtype != first.dtype or len(other.shape) != len(first.shape):
+            found = f"{type_text(first)} and {type_text(other)}"
+            raise RelationError(f"the tensors must have one rank and one dtype, found {found}", 0)
+
+
+def _concatenate(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    tensors = tensors_of_tuple(types)
+    _same_kind(tensors)
+    axis = axis_of(attrs, tensors[0].shape)
+    columns = zip(*(each.shape for each in tensors), strict=True)
+    shape = [total(dims) if at == axis else _common_dim(dims, tensors) for at, dims in enumerate(columns)]
+    return TensorType(tuple(shape), tensors[0].dtype)
+
+
+def _common_dim(dims: Sequence[Dim], tensors: Sequence[TensorType]) -> Dim:
+    """The dimension that all tensors share; ``?`` as soon as one of them is unknown, as in Relay."""
+    known = [dim for dim in dims if not is_unknown(dim)]
+    for dim in known[1:]:
+        if same_dim(known[0], dim) is False:
+            found = ", ".join(map(type_text, tensors))
+            raise RelationError(f"the tensors differ on another axis than the given one: {found}", 0)
+    labels = [dim for dim in dims if isinstance(dim, AnyDim)]
+    return next((dim for dim in labels if dim.label), ANY) if labels else known[0]
+
+
+def _stack(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    tensors = tensors_of_tuple(types)
+    _same_kind(tensors)
+    shape = tensors[0].shape
+    for other in tensors[1:]:
+        if any(same_dim(a, b) is False for a, b in zip(shape, other.shape, strict=True)):
+            raise RelationError(
+                f"the tensors must have one shape, found {type_text(tensors[0])} and {type_text(other)}", 0
+            )
+        shape = tuple(merge_dim(a, b) for a, b in zip(shape, other.shape, strict=True))
+    at = normalize_axis(cast(int, attrs["axis"]), len(shape) + 1)
+    return TensorType((*shape[:at], len(tensors), *shape[at:]), tensors[0].dtype)
+
+
+def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    data = tensor(types)
+    axis = axis_of(attrs, data.shape)
+    size, wanted = data.shape[axis], attrs["indices_or_sections"]
+    if isinstance(wanted, int):
+        lengths = _equal_sections(size, wanted)
+    else:
+        lengths = _sections_at(size, ints(attrs, "indices_or_sections"))
+    shape = data.shape
+    return TupleType(tuple(TensorType((*shape[:axis], n, *shape[axis + 1 :]), data.dtype) for n in lengths))
+
+
+def _equal_sections(size: Dim, count: int) -> list[Dim]:
+    if count <= 0:
+        raise RelationError(f"the number of sections must be positive, it is {count}")
+    if isinstance(size, int) and size % count:
+        raise RelationError(f"{size} elements cannot be split into {count} equal sections", 0)
+    return [floor_divide(size, count)] * count
+
+
+def _sections_at(size: Dim, indices: Sequence[int]) -> list[Dim]:
+    bounds = [0, *indices]
+    lengths: list[Dim] = [stop - start for start, stop in zip(bounds, indices, strict=False)]
+    if is_unknown(size):
+        lengths.append(size if bounds[-1] == 0 else ANY)
+    else:
+        lengths.append(add(size, -bounds[-1]))
+    for length in lengths:
+        if isinstance(length, int) and length < 0:
+            raise RelationError(f"the indices {list(indices)} must increase and lie within the axis", 0)
+    return lengths
+
+
+def _tile(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, reps = tensor(types), ints(attrs, "reps")
+    if any(count < 1 for count in reps):
+        raise RelationError(f"reps must be positive, found {list(reps)}")
+    rank = max(len(reps), len(data.shape))
+    shape = (1,) * (rank - len(data.shape)) + data.shape
+    counts = (1,) * (rank - len(reps)) + tuple(reps)
+    return TensorType(tuple(multiply(dim, n) for dim, n in zip(shape, counts, strict=True)), data.dtype)
+
+
+def _repeat(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, repeats = tensor(types), cast(int, attrs["repeats"])
+    if repeats < 1:
+        raise RelationError(f"repeats must be positive, it is {repeats}")
+    axis = axis_of(attrs, data.shape) if attrs["axis"] is not None else 0
+    shape = data.shape if attrs["axis"] is not None else (product(data.shape),)
+    return TensorType((*shape[:axis], multiply(shape[axis], repeats), *shape[axis + 1 :]), data.dtype)
+
+
+def _reverse(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    if attrs["axis"] is not None:
+        axis_of(attrs, data.shape)
+    return data
+
+
+def _reverse_sequence(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, lengths = tensor(types), tensor(types, 1, rank=1)
+    axis_of(attrs, data.shape, "seq_axis")
+    batch = data.shape[axis_of(attrs, data.shape, "batch_axis")]
+    if same_dim(lengths.shape[0], batch) is False:
+        raise RelationError(
+            f"seq_lengths must be as long as the batch axis, found {type_text(lengths)}", 1, 0
+        )
+    return data
+
+
+def _layout_transform(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    source, target = parse_layout(attrs["src_layout"]), parse_layout(attrs["dst_layout"])
+    return TensorType(convert_shape(data.shape, source, target), data.dtype)
+
+
+def _meshgrid(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    tensors = tensors_of_tuple(types)
+    if any(each.dtype != tensors[0].dtype or len(each.shape) > 1 for each in tensors):
+        raise RelationError("the tensors must be vectors or scalars of one dtype", 0)
+    shape: list[Dim] = [each.shape[0] if each.shape else 1 for each in tensors]
+    if attrs["indexing"] == "xy" and len(shape) > 1:
+        shape[0], shape[1] = shape[1], shape[0]
+    return TupleType((TensorType(tuple(shape), tensors[0].dtype),) * len(tensors))
+
+
+def _batch_flatten(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    if not data.shape:
+        raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
+    return TensorType((data.shape[0], product(data.shape[1:])), data.dtype)
+
+
+def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """Windows over the axes from ``axis`` on; a new axis for each counts them, as many again hold them."""
+    data = tensor(types)
+    axis = axis_of(attrs, data.shape)
+    over = data.shape[axis:]
+    window, strides = ints(attrs, "window_shape", len(over)), ints(attrs, "strides", len(over))
+    if any(size < 1 for size in (*window, *strides)):
+        raise RelationError("window_shape and strides must be positive")
+    counts: Shape = tuple(
+        ceil_divide(add(size, 1 - width), step) if not is_unknown(size) else ANY
+        for size, width, step in zip(over, window, strides, strict=True)
+    )
+    if any(isinstance(count, int) and count < 1 for count in counts):
+        raise RelationError(f"the window {list(window)} is larger than {type_text(data)}", 0)
+    return TensorType((*data.shape[:axis], *counts, *window), data.dtype)
+
+
+def _shape_of(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    return TensorType((len(tensor(types).shape),), dtype_or(attrs, "dtype", "int32"))
+
+
+def _ndarray_size(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    tensor(types)
+    return TensorType((), dtype_or(attrs, "dtype", "int32"))
+
+
+def _collapse_sum_to(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    return TensorType(cast(Shape, ints(attrs, "shape")), tensor(types).dtype)
+
+
+_NEWSHAPE = (Attr("newshape", one_or_more(INTEGER)), Attr("allowzero", BOOL, default=False))
+declare(
+    "reshape",
+    "data",
+    _reshape,
+    "The same elements in another shape; 0 copies a dimension, -1 infers one.",
+    *_NEWSHAPE,
+    attrs_key="ReshapeAttrs",
+    numpy="numpy.reshape",
+    family="shape",
+)
+declare(
+    "contrib_reverse_reshape",
+    "data",
+    _reverse_reshape,
+    "As reshape, with the special values read from right to left.",
+    *_NEWSHAPE,
+    attrs_key="ReshapeAttrs",
+    call_order="data newshape",
+    family="shape",
+)
+declare(
+    "reshape_like",
+    "data shape_like",
+    _reshape_like,
+    "The same elements in the shape of another tensor, or in a range of its dimensions.",
+    Attr("lhs_begin", INT, 0),
+    Attr("lhs_end", OPTIONAL_INTEGER, None),
+    Attr("rhs_begin", INT, 0),
+    Attr("rhs_end", OPTIONAL_INTEGER, None),
+    attrs_key="ReshapeLikeAttrs",
+    family="shape",
+)
+declare(
+    "transpose",
+    "data",
+    _transpose,
+    "Axes in another order; reversed where none is given.",
+    Attr("axes", optional(one_or_more(INTEGER)), call_default=None),
+    attrs_key="TransposeAttrs",
+    numpy="numpy.transpose",
+    family="shape",
+)
+declare(
+    "squeeze",
+    "data",
+    _squeeze,
+    "Data without the given axes of length 1, or without all of them.",
+    Attr("axis", AXES, None),
+    attrs_key="SqueezeAttrs",
+    numpy="numpy.squeeze",
+    family="shape",
+)
+declare(
+    "expand_dims",
+    "data",
+    _expand_dims,
+    "Data with new axes of length 1 before the given axis.",
+    Attr("axis", INT),
+    Attr("num_newaxis", INT, 1),
+    attrs_key="ExpandDimsAttrs",
+    numpy="numpy.expand_dims",
+    family="shape",
+)
+declare(
+    "concatenate",
+    "data",
+    _concatenate,
+    "Tensors joined along an axis.",
+    Attr("axis", INT, 0),
+    attrs_key="ConcatenateAttrs",
+    numpy="numpy.concatenate",
+    family="shape",
+    variadic=True,
+)
+declare(
+    "stack",
+    "data",
+    _stack,
+    "Tensors of one shape joined along a new axis.",
+    Attr("axis", INTEGER, 0),
+    attrs_key="StackAttrs",
+    numpy="numpy.stack",
+    family="shape",
+    variadic=True,
+)
+declare(
+    "split",
+    "data",
+    _split,
+    "A tuple of sections along an axis: so many equal ones, or cut at the given indices.",
+    Attr("indices_or_sections", either(INTEGER, array(INTEGER))),
+    Attr("axis", INT, 0),
+    attrs_key="SplitAttrs",
+    numpy="numpy.split",
+    family="shape",
+)
+declare(
+    "tile",
+    "data",
+    _tile,
+    "Data repeated as a whole along each axis.",
+    Attr("reps", one_or_more(INTEGER)),
+    attrs_key="TileAttrs",
+    numpy="numpy.tile",
+    family="shape",
+)
+declare(
+    "repeat",
+    "data",
+    _repeat,
+    "Each element repeated along an axis.",
+    Attr("repeats", INTEGER),
+    Attr("axis", OPTIONAL_INTEGER, None),
+    attrs_key="RepeatAttrs",
+    numpy="numpy.repeat",
+    family="shape",
+)
+declare(
+    "reverse",
+    "data",
+    _reverse,
+    "The elements along an axis in reverse order.",
+    Attr("axis", OPTIONAL_INTEGER, None),
+    attrs_key="ReverseAttrs",
+    numpy="numpy.flip",
+    family="shape",
+)
+declare(
+    "reverse_sequence",
+    "data seq_lengths",
+    _reverse_sequence,
+    "The first seq_lengths elements of each sequence of a batch in reverse order.",
+    Attr("seq_axis", INTEGER, 1),
+    Attr("batch_axis", INTEGER, 0),
+    attrs_key="ReverseSequenceAttrs",
+    family="shape",
+)
+declare(
+    "layout_transform",
+    "data",
+    _layout_transform,
+    "Data in another layout, as from NCHW to NCHW16c.",
+    Attr("src_layout", STR),
+    Attr("dst_layout", STR),
+    attrs_key="LayoutTransformAttrs",
+    family="shape",
+)
+declare(
+    "meshgrid",
+    "data",
+    _meshgrid,
+    "Coordinates of the grid that vectors span.",
+    Attr("indexing", STR, "ij"),
+    attrs_key="MeshgridAttrs",
+    numpy="numpy.meshgrid",
+    family="shape",
+    variadic=True,
+)
+declare(
+    "nn.batch_flatten",
+    "data",
+    _batch_flatten,
+    "Each element of the batch as one row.",
+    family="shape",
+)
+declare(
+    "sliding_window",
+    "data",
+    _sliding_window,
+    "Windows that slide over the axes from the given one on.",
+    Attr("axis", INT),
+    Attr("window_shape", array(INTEGER)),
+    Attr("strides", array(INTEGER)),
+    attrs_key="SlidingWindowAttrs",
+    numpy="numpy.lib.stride_tricks.sliding_window_view",
+    family="shape",
+)
+declare(
+    "shape_of",
+    "data",
+    _shape_of,
+    "The shape as a tensor.",
+    Attr("dtype", DTYPE, "", call_default="int32"),
+    attrs_key="ShapeOfAttrs",
+    numpy="numpy.shape",
+    family="shape",
+)
+declare(
+    "ndarray_size",
+    "data",
+    _ndarray_size,
+    "The number of elements as a scalar.",
+    Attr("dtype", DTYPE, "", call_default="int32"),
+    attrs_key="NdarraySizeAttrs",
+    numpy="numpy.size",
+    family="shape",
+)
+declare(
+    "collapse_sum_like",
+    "data collapse_type",
+    same_as(1),
+    "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
+    family="shape",
+)
+declare(
+    "collapse_sum_to",
+    "data shape",
+    _collapse_sum_to,
+    "Sums along the axes in which data is larger than a shape.",
+    Attr("shape", array(INTEGER)),
+    Attr("dtype", DTYPE, ""),
+    attrs_key="InitOpAttrs",
+    attrs_registered=False,
+    family="shape",
+)
