@@ -30,10 +30,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Var(Node):
-    """``%x``: a parameter, a let-bound or a pattern variable; identity, not the name, says which."""
+    """``%x``: a parameter, a let-bound or a pattern variable; identity, not the name, says which.
+
+    ``inferred`` says that type inference filled in the annotation, nobody wrote it.
+    """
 
     name_hint: str
     type_annotation: Type | None = None
+    inferred: bool = field(default=False, kw_only=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,13 +126,17 @@ class If(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function(Node):
-    """``fn (params) -> ret_type { body }``; in a module, the definition of a global."""
+    """``fn (params) -> ret_type { body }``; in a module, the definition of a global.
+
+    ``inferred`` says that type inference filled in the result type, nobody wrote it.
+    """
 
     params: tuple[Var, ...]
     body: Expr
     ret_type: Type | None = None
     type_params: tuple[TypeVar, ...] = ()
     attrs: Attrs = field(default_factory=dict)
+    inferred: bool = field(default=False, kw_only=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,78 @@
+"""Which functions of a module use which, and in what order to take them. Knows the IR only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from nnmagic.relay.expr import GlobalVar
+from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import post_order
+
+#: For each function, the names of the globals that it mentions (each once, in order of first mention).
+CallGraph = Mapping[str, tuple[str, ...]]
+
+
+def call_graph(module: Module) -> CallGraph:
+    """The globals that each function mentions; names that the module does not define are left out."""
+    graph = {}
+    for name, function in module.functions.items():
+        named = (node.name for node in post_order(function) if isinstance(node, GlobalVar))
+        graph[name] = tuple(dict.fromkeys(other for other in named if other in module.functions))
+    return graph
+
+
+def components(graph: CallGraph) -> list[tuple[str, ...]]:
+    """Groups of functions that use one another, callees before callers (Tarjan 1972, without recursion)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    on_path: set[str] = set()
+    found: list[tuple[str, ...]] = []
+    for root in graph:
+        if root in index:
+            continue
+        work = [(root, iter(graph[root]))]
+        while work:
+            name, callees = work[-1]
+            if name not in index:
+                index[name] = low[name] = len(index)
+                path.append(name)
+                on_path.add(name)
+            fresh = _next_unseen(name, callees, index, low, on_path)
+            if fresh is not None:
+                work.append((fresh, iter(graph[fresh])))
+                continue
+            work.pop()
+            if work:
+                caller = work[-1][0]
+                low[caller] = min(low[caller], low[name])
+            if low[name] == index[name]:
+                found.append(_take_from(path, name))
+                on_path.difference_update(found[-1])
+    return found
+
+
+def _take_from(path: list[str], name: str) -> tuple[str, ...]:
+    """Takes ``name`` and what follows it off the path."""
+    taken = [path.pop()]
+    while taken[-1] != name:
+        taken.append(path.pop())
+    return tuple(reversed(taken))
+
+
+def _next_unseen(
+    name: str, callees: Iterable[str], index: dict[str, int], low: dict[str, int], on_path: set[str]
+) -> str | None:
+    """The next callee that was not visited; those that close a cycle lower ``low`` on the way."""
+    for callee in callees:
+        if callee not in index:
+            return callee
+        if callee in on_path:
+            low[name] = min(low[name], index[callee])
+    return None
+
+
+def recursive_functions(graph: CallGraph) -> frozenset[str]:
+    """The functions that may come to call themselves, directly or through others."""
+    cycles = (group for group in components(graph) if len(group) > 1 or group[0] in graph[group[0]])
+    return frozenset(name for group in cycles for name in group)

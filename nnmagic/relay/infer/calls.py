@@ -1,0 +1,225 @@
+"""The types of calls: of operators (their declaration says), and of functions and constructors.
+
+Knows the operators' table and the inference context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nnmagic.diagnostics import Note
+from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef
+from nnmagic.relay.infer.context import TOO_DEEP, Context, callee_name, close_name, note
+from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, map_leaves, shown, type_parts
+from nnmagic.relay.ops import OPERATORS, Operator, RelationError
+from nnmagic.relay.ops.relations import identity
+from nnmagic.relay.types import ANY, AnyDim, Dim, FuncType, TensorType, Type
+
+
+def infer_call(context: Context, call: Call) -> Type:
+    """The type of a call whose callee and arguments have been looked at."""
+    if isinstance(call.op, OpRef):
+        return _operator_call(context, call, call.op.name)
+    return _function_call(context, call)
+
+
+# --- operators --------------------------------------------------------------------------------------------
+
+
+def _operator_call(context: Context, call: Call, name: str) -> Type:
+    operator = OPERATORS.get(name)
+    if operator is None:
+        context.error(call, f"there is no operator {name}", hint=close_name(name, OPERATORS))
+        return _failed(context, call)
+    try:
+        attrs = operator.complete_attrs(call.attrs)
+        if len(call.args) != len(operator.args):
+            operator.result_type([UNKNOWN] * len(call.args), attrs)  # raises: the count is wrong
+    except RelationError as error:
+        return _refused(context, call, error)
+    context.attrs[call] = attrs
+    if operator.relation is identity:
+        # Relay makes the two types one, so that what is known of the result is known of the argument too.
+        return context.type_of(call.args[0])
+    found = _result_or_hole(context, call, operator)
+    return _wait(context, call, operator, found) if isinstance(found, Hole) else found
+
+
+def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
+    """The result's type, or the first hole that stands in the way of it."""
+    solver, attrs = context.solver, context.attrs[call]
+    types = [context.type_of(arg) for arg in call.args]
+    if any(map(context.is_broken, types)):
+        return UNKNOWN
+    holes = [solver.hole_in(type_) for type_ in types]
+    try:
+        if any(holes) and operator.assume is not None:
+            known = [None if hole else type_ for hole, type_ in zip(holes, types, strict=True)]
+            for arg, hole, assumed in zip(call.args, holes, operator.assume(known, attrs), strict=True):
+                if hole is not None and assumed is not None:
+                    context.agree(context.type_of(arg), assumed, arg, f"an argument of {operator.name}")
+            types = [context.type_of(arg) for arg in call.args]
+            holes = [solver.hole_in(type_) for type_ in types]
+        first = next((hole for hole in holes if hole is not None), None)
+        return first if first is not None else operator.result_type(types, attrs)
+    except RelationError as error:
+        return _refused(context, call, error)
+
+
+def _wait(context: Context, call: Call, operator: Operator, hole: Hole) -> Type:
+    """A hole for the result, filled once the argument types are known."""
+    result = Hole()
+    context.waiting[call] = None
+
+    def retry() -> None:
+        try:
+            found = _result_or_hole(context, call, operator)
+            if isinstance(found, Hole):
+                context.solver.wait(found, retry)
+                return
+            context.agree(result, found, call, f"the result of {operator.name}")
+        except NestingError:
+            context.error(call, TOO_DEEP)
+        context.waiting.pop(call, None)
+
+    context.solver.wait(hole, retry)
+    return result
+
+
+def _refused(context: Context, call: Call, error: RelationError) -> Type:
+    """Reports what an operator said of a call, with notes at the operands that it blames."""
+    notes: list[Note] = []
+    for index in error.operands:
+        if index < len(call.args):
+            arg = call.args[index]
+            notes += note(arg, context.type_of(arg), "this operand")
+    context.error(call, error.message, hint=error.hint, notes=notes)
+    return _failed(context, call)
+
+
+def _failed(context: Context, call: Call) -> Type:
+    """Nothing is to be said of the arguments' unknown types: the call's own error may be why."""
+    for arg in call.args:
+        if not isinstance(arg, OpRef):
+            context.give_up(context.type_of(arg))
+    return UNKNOWN
+
+
+# --- functions and constructors ---------------------------------------------------------------------------
+
+
+def _function_call(context: Context, call: Call) -> Type:
+    callee, arg_types = context.type_of(call.op), [context.type_of(arg) for arg in call.args]
+    if isinstance(call.op, GlobalVar):
+        callee = context.signatures.get(call.op.name, callee)  # with its labels
+    name = callee_name(call.op)
+    if callee is UNKNOWN:
+        return _failed(context, call)
+    if call.attrs and "attrs_type_key" not in call.attrs:
+        context.error(
+            call,
+            f"{name} takes no attributes, found {', '.join(call.attrs)}",
+            hint="only operators have attributes",
+        )
+        return _failed(context, call)
+    if isinstance(callee, Hole):
+        function = FuncType(tuple(arg_types), Hole())
+        context.agree(callee, function, call, f"the type of {name}")
+        return function.ret_type
+    if not isinstance(callee, FuncType):
+        context.error(
+            call, f"only a function can be called, found {shown(callee)}", notes=note(call.op, callee)
+        )
+        return _failed(context, call)
+    if len(call.args) != len(callee.arg_types):
+        wanted = f"{len(callee.arg_types)} argument" + "s" * (len(callee.arg_types) != 1)
+        context.error(call, f"{name} takes {wanted}, got {len(call.args)}", notes=note(call.op, callee))
+        return _failed(context, call)
+    if len(call.type_args) > len(callee.type_params):
+        counts = f"{len(callee.type_params)} type arguments, got {len(call.type_args)}"
+        context.error(call, f"{name} takes {counts}")
+        return _failed(context, call)
+    return _instantiated_call(context, call, callee, arg_types)
+
+
+def _instantiated_call(context: Context, call: Call, callee: FuncType, arg_types: Sequence[Type]) -> Type:
+    """The result of a call with as many arguments as the function takes."""
+    name = callee_name(call.op)
+    if callee.type_params:
+        written = [context.annotation(type_, call) for type_ in call.type_args]
+        type_args = (*written, *(Hole() for _ in callee.type_params[len(written) :]))
+        context.type_args[call] = type_args
+        callee = context.solver.instantiate(callee, type_args)
+    params, result = callee.arg_types, callee.ret_type
+    if isinstance(call.op, GlobalVar):
+        labels = _labels(context, call, params, arg_types)
+        params, result = tuple(_relabel(param, labels) for param in params), _relabel(result, labels)
+    failed = False
+    for index, (param, arg, arg_type) in enumerate(zip(params, call.args, arg_types, strict=True)):
+        what = f"argument {index + 1} of {name}"
+        agreed = context.agree(param, arg_type, call, what, note(arg, arg_type, "this argument"))
+        failed = failed or agreed is None
+    if failed:
+        for arg_type in (*arg_types, result):
+            context.give_up(arg_type)
+    return result
+
+
+# --- labelled dimensions ----------------------------------------------------------------------------------
+# A label such as "n" belongs to the function that it is written in. At a call, the callee's labels stand for
+# what the arguments have there; a dimension that no argument tells is `?` to the caller.
+
+
+def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence[Type]) -> dict[str, Dim]:
+    """What the callee's labels stand for in this call; an error where two arguments contradict each other."""
+    labels: dict[str, Dim] = {}
+    where: dict[str, int] = {}
+    for index, (param, arg) in enumerate(zip(params, args, strict=True)):
+        work = [(param, arg)]
+        while work:
+            left, right = work.pop()
+            work.extend(zip(type_parts(left), type_parts(right), strict=False))
+            if not isinstance(left, TensorType) or not isinstance(right, TensorType):
+                continue
+            for dim, given in zip(left.shape, right.shape, strict=False):
+                if not isinstance(dim, AnyDim) or dim.label is None:
+                    continue
+                known = labels.get(dim.label, ANY)
+                if isinstance(known, int) and isinstance(given, int) and known != given:
+                    first = call.args[where[dim.label]]
+                    notes = note(first, args[where[dim.label]]) + note(call.args[index], arg)
+                    wrong = f"the dimension {dim.label!r} cannot be both {known} and {given}"
+                    context.error(call, f"{callee_name(call.op)}: {wrong}", notes=notes)
+                elif known == ANY or (isinstance(given, int) and not isinstance(known, int)):
+                    labels[dim.label], where[dim.label] = given, index
+    return labels
+
+
+def _relabel(type_: Type, labels: Mapping[str, Dim]) -> Type:
+    """A type of the callee's with its labels replaced."""
+
+    def new(dim: Dim) -> Dim:
+        labelled = isinstance(dim, AnyDim) and dim.label is not None
+        return labels.get(str(dim.label), ANY) if labelled and isinstance(dim, AnyDim) else dim
+
+    def leaf(part: Type) -> Type:
+        if not isinstance(part, TensorType) or not any(isinstance(dim, AnyDim) for dim in part.shape):
+            return part
+        return replace(part, shape=tuple(map(new, part.shape)))
+
+    return map_leaves(type_, leaf)
+
+
+def without_labels(type_: Type) -> Type:
+    """The type of a global function that is used as a value: what calls it does not know its labels."""
+    return _relabel(type_, {})
+
+
+def unresolved_argument(context: Context, call: Call) -> tuple[Expr, str] | None:
+    """The first argument, with its name, whose unknown type keeps an operator call waiting."""
+    assert isinstance(call.op, OpRef)
+    for arg, name in zip(call.args, OPERATORS[call.op.name].args, strict=True):
+        if context.solver.hole_in(context.type_of(arg)) is not None:
+            return arg, name
+    return None

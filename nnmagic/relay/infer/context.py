@@ -1,0 +1,207 @@
+"""What type inference knows so far: the types of expressions, the module's declarations, the errors.
+
+Knows the IR, the solver and diagnostics; the rules for each kind of expression stand in the files beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nnmagic.diagnostics import Diagnostics, Note, Span
+from nnmagic.relay.expr import Call, Constructor, Expr, Function, GlobalVar, OpRef, Var
+from nnmagic.relay.infer.unify import (
+    MAX_NESTING,
+    UNKNOWN,
+    Hole,
+    MismatchError,
+    NestingError,
+    Solver,
+    check_size,
+    mentions,
+    shown,
+    type_parts,
+)
+from nnmagic.relay.module import Module
+from nnmagic.relay.types import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
+
+TOO_DEEP = f"this type nests more than {MAX_NESTING} deep, or has too many parts"
+
+
+class Context:
+    """The state of one run of type inference over one module.
+
+    types: the type of each expression met, perhaps with holes. signatures: the types of the globals. returns:
+    the result types of the functions that have one already, written or to be found. type_args, attrs: what a
+    call's node is to have besides its type. waiting: the operator calls whose argument types are not known.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.solver = Solver()
+        self.diagnostics = Diagnostics()
+        self.types: dict[Expr, Type] = {}
+        self.signatures: dict[str, FuncType] = {}
+        self.returns: dict[Function, Type] = {}
+        self.type_args: dict[Call, tuple[Type, ...]] = {}
+        self.attrs: dict[Call, dict[str, object]] = {}
+        self.waiting: dict[Call, None] = {}
+        #: The global function being inferred, for messages about nodes without a span.
+        self.function = ""
+        self._annotations: dict[int, tuple[Type, Type]] = {}
+        self.type_vars_used: dict[TypeVar, Expr] = {}
+
+    def type_of(self, expr: Expr) -> Type:
+        """What is known of an expression's type."""
+        if isinstance(expr, OpRef):
+            self.error(
+                expr,
+                f"the operator {expr.name} is not a value, it can only be called",
+                hint=f"wrap it in a function: fn (%x) {{ {expr.name}(%x) }}",
+            )
+            return UNKNOWN
+        found = self.types[expr] = self.resolve(self.types[expr], expr)
+        return found
+
+    def resolve(self, type_: Type, expr: Expr) -> Type:
+        """The type with what is known of its holes; UNKNOWN after an error at ``expr`` where that is too large."""
+        try:
+            return self.solver.resolve(type_)
+        except NestingError:
+            self.error(expr, TOO_DEEP)
+            return UNKNOWN
+
+    def error(
+        self, expr: Expr | None, message: str, *, hint: str | None = None, notes: Sequence[Note] = ()
+    ) -> None:
+        """Records an error at an expression; where that has no span, the message names the function."""
+        span = place(expr)
+        where = "" if span is not None or not self.function else f"in @{self.function}: "
+        self.diagnostics.error(where + message, span, hint=hint, notes=notes)
+
+    def agree(
+        self, expected: Type, found: Type, expr: Expr, what: str, notes: Sequence[Note] = ()
+    ) -> Type | None:
+        """The type that both are; None after an error that says what was expected and what was found."""
+        try:
+            return self.solver.unify(expected, found)
+        except MismatchError as mismatch:
+            expected, found = self.solver.resolve(expected), self.solver.resolve(found)
+            if self.is_broken(expected) or self.is_broken(found):
+                return None
+            detail = f": {mismatch.detail}" if mismatch.detail else ""
+            self.error(expr, f"{what}: expected {shown(expected)}, found {shown(found)}{detail}", notes=notes)
+            return None
+
+    def is_broken(self, type_: Type) -> bool:
+        """Whether a type has a part that is unknown because of an error already reported."""
+        return bool(self.diagnostics.found) and mentions(type_, UNKNOWN)
+
+    def give_up(self, type_: Type) -> None:
+        """Makes the holes of a type unknown: an error was reported that explains them."""
+        while (hole := self.solver.hole_in(self.solver.resolve(type_))) is not None:
+            self.solver.fill(hole, UNKNOWN)
+
+    def run_ready(self) -> None:
+        """Tries again what waited for holes that were filled."""
+        while self.solver.ready:
+            self.solver.ready.popleft()()
+
+    def annotation(self, type_: Type, expr: Expr) -> Type:
+        """A type that the program states, once it is seen to be a type; UNKNOWN after an error."""
+        known = self._annotations.get(id(type_))
+        if known is None:
+            known = self._annotations[id(type_)] = (type_, self._checked(type_, expr))
+        return known[1]
+
+    def _checked(self, type_: Type, expr: Expr) -> Type:
+        try:
+            check_size(type_)
+        except NestingError:
+            self.error(expr, TOO_DEEP)
+            return UNKNOWN
+        work: list[Type] = [type_]
+        while work:
+            part = work.pop()
+            if isinstance(part, TypeVar):
+                self.type_vars_used.setdefault(part, expr)
+            elif isinstance(part, GlobalTypeVar | TypeCall) and not self._is_data_type(part, expr):
+                return UNKNOWN
+            work.extend(type_parts(part))
+        return type_
+
+    def _is_data_type(self, type_: GlobalTypeVar | TypeCall, expr: Expr) -> bool:
+        """Whether a data type is declared and has as many arguments as its declaration says."""
+        name, args = (type_.name, None) if isinstance(type_, GlobalTypeVar) else (type_.func.name, type_.args)
+        data = self.module.types.get(name)
+        if data is None:
+            self.error(expr, f"there is no data type {name}", hint=close_name(name, self.module.types))
+            return False
+        if args is None or len(args) != len(data.type_vars):
+            wanted = f"{name}[{', '.join(var.name for var in data.type_vars)}]"
+            self.error(expr, f"the data type {name} is written {wanted}, found {shown(type_)}")
+            return False
+        return True
+
+    def declare(self, var: Var) -> Type:
+        """The type of a variable: what was written, or a hole."""
+        found = self.types.get(var)
+        if found is None:
+            written = written_type(var)
+            found = self.types[var] = Hole() if written is None else self.annotation(written, var)
+        return found
+
+    def return_type(self, function: Function) -> Type:
+        """The result type of a function: what was written, or a hole."""
+        found = self.returns.get(function)
+        if found is None:
+            written = None if function.inferred else function.ret_type
+            found = Hole() if written is None else self.annotation(written, function)
+            self.returns[function] = found
+        return found
+
+    def signature(self, function: Function) -> FuncType:
+        """A function's type before its body was looked at."""
+        params = tuple(self.declare(param) for param in function.params)
+        return FuncType(params, self.return_type(function), function.type_params)
+
+
+def written_type(var: Var) -> Type | None:
+    """A variable's annotation, unless an earlier inference filled it in."""
+    return None if var.inferred else var.type_annotation
+
+
+def place(expr: Expr | None) -> Span | None:
+    """Where to point for an expression: at itself, or at a call's callee."""
+    if expr is None or expr.span is not None or not isinstance(expr, Call):
+        return None if expr is None else expr.span
+    return expr.op.span
+
+
+def note(expr: Expr, type_: Type, words: str = "this") -> tuple[Note, ...]:
+    """A note that says an expression's type, where it has a place; a variable goes by its name."""
+    span = place(expr)
+    if span is None:
+        return ()
+    subject = f"%{expr.name_hint}" if isinstance(expr, Var) else words
+    return (Note(f"{subject} is {shown(type_)}", span),)
+
+
+def callee_name(expr: Expr) -> str:
+    """What a message calls the function of a call."""
+    match expr:
+        case GlobalVar(name=name):
+            return f"@{name}"
+        case Var(name_hint=name):
+            return f"%{name}"
+        case OpRef(name=name) | Constructor(name=name):
+            return name
+        case _:
+            return "this function"
+
+
+def close_name(name: str, names: Iterable[str]) -> str | None:
+    """A hint with the name that was perhaps meant."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"did you mean {close[0]}?" if close else None

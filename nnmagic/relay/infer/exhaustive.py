@@ -1,0 +1,103 @@
+"""Which values a match does not handle. Knows patterns and data types only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nnmagic.relay.expr import (
+    Constructor,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternWildcard,
+)
+from nnmagic.relay.module import TypeData
+
+_WILDCARD: Final = PatternWildcard()
+_MAX_STEPS: Final = 100_000
+
+#: What a value looks like at one place: a constructor, a tuple of so many, or anything.
+_Head = Constructor | int | None
+
+
+class TooManyCasesError(Exception):
+    """A match with so many combinations of cases that they cannot be gone through."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Values that begin with ``heads`` (in pre-order), and the rows that may still match them.
+
+    Each row holds the patterns for the ``width`` places that are left.
+    """
+
+    heads: tuple[_Head, ...]
+    rows: tuple[tuple[Pattern, ...], ...]
+    width: int
+
+
+def unmatched_cases(patterns: Sequence[Pattern], types: Mapping[str, TypeData], limit: int = 4) -> list[str]:
+    """Values that no pattern matches, as text (``Cons(_, Nil)``): at most ``limit`` of them.
+
+    The patterns must be well typed. Raises TooManyCasesError. After Maranget, "Warnings for pattern matching"
+    (2007).
+    """
+    found: list[str] = []
+    work = [_State((), tuple((pattern,) for pattern in patterns), 1)]
+    steps = 0
+    while work and len(found) < limit:
+        steps += len(work[-1].rows) + 1
+        if steps > _MAX_STEPS:
+            raise TooManyCasesError
+        state = work.pop()
+        if not state.rows:
+            found.append(_case_text((*state.heads, *(None,) * state.width)))
+        elif state.width:
+            work.extend(reversed(_split(state, types)))
+    return found
+
+
+def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
+    """The state by what the value is at the first place that is left."""
+    firsts = [row[0] for row in state.rows]
+    used = {p.constructor.tag: p.constructor for p in firsts if isinstance(p, PatternConstructor)}
+    if used:
+        data = types[next(iter(used.values())).belong_to.name]
+        return [_specialize(state, each, len(each.inputs)) for each in data.constructors]
+    arity = next((len(p.patterns) for p in firsts if isinstance(p, PatternTuple)), None)
+    if arity is not None:
+        return [_specialize(state, arity, arity)]
+    return [_State((*state.heads, None), tuple(row[1:] for row in state.rows), state.width - 1)]
+
+
+def _specialize(state: _State, head: Constructor | int, arity: int) -> _State:
+    """The state for values with that head: the rows that allow it, the head's parts as new places."""
+    rows = []
+    for first, *rest in state.rows:
+        match first:
+            case PatternConstructor(constructor=constructor, patterns=parts):
+                if isinstance(head, Constructor) and constructor.tag == head.tag:
+                    rows.append((*parts, *rest))
+            case PatternTuple(patterns=parts):
+                rows.append((*parts, *rest))
+            case _:
+                rows.append((_WILDCARD,) * arity + tuple(rest))
+    return _State((*state.heads, head), tuple(rows), state.width - 1 + arity)
+
+
+def _case_text(heads: Sequence[_Head]) -> str:
+    """The text of a value from its heads in pre-order, read from the end so that parts come first."""
+    texts: list[str] = []
+    for head in reversed(heads):
+        match head:
+            case None:
+                texts.append("_")
+            case int():
+                parts = [texts.pop() for _ in range(head)]
+                texts.append(f"({', '.join(parts)}{',' * (head == 1)})")
+            case Constructor(name=name, inputs=inputs):
+                parts = [texts.pop() for _ in inputs]
+                texts.append(f"{name}({', '.join(parts)})" if parts else name)
+    return texts[0]

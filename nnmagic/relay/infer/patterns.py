@@ -1,0 +1,90 @@
+"""The types of what patterns bind, and whether a match handles every value."""
+
+from __future__ import annotations
+
+from nnmagic.relay.expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from nnmagic.relay.infer.context import TOO_DEEP, Context
+from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
+from nnmagic.relay.infer.unify import MAX_NESTING, UNKNOWN, Hole, shown, substitute
+from nnmagic.relay.types import TupleType, Type, TypeCall
+
+
+def bind_patterns(context: Context, match_: Match) -> bool:
+    """Gives the variables of all patterns their types; False after an error."""
+    data = context.type_of(match_.data)
+    results = [_bind_pattern(context, match_, clause.lhs, data) for clause in match_.clauses]
+    return all(results)
+
+
+def _bind_pattern(context: Context, match_: Match, pattern: Pattern, data: Type) -> bool:
+    good = True
+    work = [(pattern, data, 0)]
+    while work:
+        part, type_, depth = work.pop()
+        if depth > MAX_NESTING:
+            context.error(match_, TOO_DEEP)
+            return False
+        inner: tuple[Type, ...] | None = ()
+        match part:
+            case PatternVar(var=var):
+                declared = context.declare(var)
+                agreed = context.agree(type_, declared, match_, f"the pattern %{var.name_hint}")
+                context.types[var] = declared if agreed is None else agreed
+                good = good and agreed is not None
+            case PatternTuple(patterns=parts):
+                inner = _tuple_parts(context, match_, part, type_)
+                work += _below(parts, inner, depth)
+            case PatternConstructor(patterns=parts):
+                inner = _constructor_parts(context, match_, part, type_)
+                work += _below(parts, inner, depth)
+        good = good and inner is not None
+    return good
+
+
+def _below(
+    parts: tuple[Pattern, ...], types: tuple[Type, ...] | None, depth: int
+) -> list[tuple[Pattern, Type, int]]:
+    """The parts of a pattern with their types; all unknown after an error."""
+    found = types if types is not None else (UNKNOWN,) * len(parts)
+    return [(part, type_, depth + 1) for part, type_ in zip(parts, found, strict=True)]
+
+
+def _tuple_parts(
+    context: Context, match_: Match, pattern: PatternTuple, data: Type
+) -> tuple[Type, ...] | None:
+    expected = TupleType(tuple(Hole() for _ in pattern.patterns))
+    agreed = context.agree(data, expected, match_, "a tuple pattern")
+    return None if agreed is None else expected.fields
+
+
+def _constructor_parts(
+    context: Context, match_: Match, pattern: PatternConstructor, data: Type
+) -> tuple[Type, ...] | None:
+    constructor = pattern.constructor
+    declared = context.module.types.get(constructor.belong_to.name)
+    if declared is None or constructor.name not in {each.name for each in declared.constructors}:
+        context.error(match_, f"no data type of this module has the constructor {constructor.name}")
+        return None
+    if len(pattern.patterns) != len(constructor.inputs):
+        wanted = f"{len(constructor.inputs)} part" + "s" * (len(constructor.inputs) != 1)
+        context.error(match_, f"the pattern {constructor.name} takes {wanted}, found {len(pattern.patterns)}")
+        return None
+    holes = {var: Hole() for var in declared.type_vars}
+    expected = TypeCall(declared.header, tuple(holes.values()))
+    if context.agree(data, expected, match_, f"the pattern {constructor.name}") is None:
+        return None
+    return tuple(substitute(type_, holes) for type_ in constructor.inputs)
+
+
+def check_exhaustive(context: Context, match_: Match) -> None:
+    """Reports the values that a complete match leaves out."""
+    patterns = [clause.lhs for clause in match_.clauses]
+    hint = "write an arm for each, or `match?`, which fails when it is run"
+    try:
+        cases = unmatched_cases(patterns, context.module.types)
+    except TooManyCasesError:
+        data = shown(context.type_of(match_.data))
+        context.error(match_, f"too many combinations of patterns to see whether they handle all of {data}")
+        return
+    if cases:
+        context.error(match_, f"this match does not handle {', '.join(cases)}", hint=hint)

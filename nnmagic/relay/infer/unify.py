@@ -1,0 +1,281 @@
+"""Types with holes, and making two of them equal. Knows types only."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from nnmagic.relay.text.types import dim_text, type_text
+from nnmagic.relay.types import (
+    ANY,
+    AnyDim,
+    Dim,
+    FuncType,
+    GlobalTypeVar,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
+
+#: How deep types may nest: far above what programs need, far below what recursion over a type can bear.
+MAX_NESTING: Final = 200
+
+#: Of how many parts a type may be made; a tuple of itself, again and again, doubles them each time.
+MAX_PARTS: Final = 200_000
+
+
+class Hole(TypeVar):
+    """A type that is still to be found; messages show it as ``_``."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("_")
+
+
+#: The type of an expression with a reported error: it agrees with every type, so that one error is told once.
+UNKNOWN: Final[Type] = TypeVar("_")
+
+
+class MismatchError(Exception):
+    """Two types that cannot be made equal; ``detail`` says in what they differ, "" where that is plain."""
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class NestingError(Exception):
+    """A type nested deeper than MAX_NESTING, or made of more than MAX_PARTS parts."""
+
+
+def type_parts(type_: Type) -> tuple[Type, ...]:
+    """The types that a type is made of."""
+    match type_:
+        case TupleType(fields=fields):
+            return fields
+        case FuncType(arg_types=args, ret_type=ret):
+            return (*args, ret)
+        case RefType(value=value):
+            return (value,)
+        case TypeCall(args=args):
+            return args
+        case _:
+            return ()
+
+
+def with_parts(type_: Type, parts: Sequence[Type]) -> Type:
+    """A type made of new parts; itself where they are the old ones."""
+    if all(new is old for new, old in zip(parts, type_parts(type_), strict=True)):
+        return type_
+    match type_:
+        case TupleType():
+            return TupleType(tuple(parts))
+        case FuncType():
+            return replace(type_, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
+        case RefType():
+            return RefType(parts[0])
+        case TypeCall():
+            return replace(type_, args=tuple(parts))
+        case _:
+            return type_
+
+
+def map_leaves(type_: Type, leaf: Callable[[Type], Type]) -> Type:
+    """A type with each tensor type and type variable in it replaced."""
+    match type_:
+        case TensorType() | TypeVar():
+            return leaf(type_)
+        case _:
+            return with_parts(type_, [map_leaves(part, leaf) for part in type_parts(type_)])
+
+
+def substitute(type_: Type, types: Mapping[TypeVar, Type]) -> Type:
+    """A type with type variables replaced."""
+    if not types:
+        return type_
+    return map_leaves(type_, lambda leaf: types.get(leaf, leaf) if isinstance(leaf, TypeVar) else leaf)
+
+
+def check_size(type_: Type) -> None:
+    """Raises NestingError for a type that is too deep or too large to be worked on; without recursion."""
+    depth, parts, level = 0, 1, [type_]
+    while level := [part for outer in level for part in type_parts(outer)]:
+        depth, parts = depth + 1, parts + len(level)
+        if depth > MAX_NESTING or parts > MAX_PARTS:
+            raise NestingError
+
+
+def mentions(type_: Type, wanted: Type) -> bool:
+    """Whether ``wanted`` itself (by identity) occurs in a type."""
+    return type_ is wanted or any(mentions(part, wanted) for part in type_parts(type_))
+
+
+def unify_dim(left: Dim, right: Dim) -> Dim | None:
+    """Relay's rule: ``?`` and anything make ``?``, all else must be equal. A label that both have is kept."""
+    if left == right:
+        return left
+    if isinstance(left, AnyDim) or isinstance(right, AnyDim):
+        return ANY
+    return None
+
+
+class Solver:
+    """What is known of the holes, and what waits for it.
+
+    ``ready`` holds the callbacks whose hole was filled; the owner runs them.
+    """
+
+    def __init__(self) -> None:
+        self._filled: dict[Hole, Type] = {}
+        self._waiting: dict[Hole, list[Callable[[], None]]] = {}
+        # Types without holes, by id (which the kept type guards), with nesting and size: not walked again.
+        self._whole: dict[int, tuple[Type, int, int]] = {}
+        self.ready: deque[Callable[[], None]] = deque()
+
+    def wait(self, hole: Hole, retry: Callable[[], None]) -> None:
+        """Makes ``retry`` ready once the hole is filled."""
+        self._waiting.setdefault(hole, []).append(retry)
+
+    def find(self, type_: Type) -> Type:
+        """What a hole was filled with; any other type as it is."""
+        while isinstance(type_, Hole) and type_ in self._filled:
+            type_ = self._filled[type_]
+        return type_
+
+    def resolve(self, type_: Type) -> Type:
+        """The type with all filled holes replaced. Raises NestingError."""
+        return type_ if type(type_) is TensorType else self._resolve(type_)[0]
+
+    def _resolve(self, type_: Type) -> tuple[Type, int, int]:
+        """The resolved type, its nesting and its size; notes in ``_whole`` the types without holes."""
+        type_ = self.find(type_)
+        known = self._whole.get(id(type_))
+        if known is not None:
+            return known
+        parts = type_parts(type_)
+        if not parts:
+            return type_, 0, 1
+        resolved = [self._resolve(part) for part in parts]
+        depth = 1 + max(depth for _, depth, _ in resolved)
+        size = 1 + sum(size for _, _, size in resolved)
+        if depth > MAX_NESTING or size > MAX_PARTS:
+            raise NestingError
+        found = with_parts(type_, [part for part, _, _ in resolved])
+        if all(self._is_whole(part) for part, _, _ in resolved):
+            self._whole[id(found)] = (found, depth, size)
+        return found, depth, size
+
+    def _is_whole(self, type_: Type) -> bool:
+        """Whether a resolved type has no holes."""
+        if type_parts(type_):
+            return id(type_) in self._whole
+        return not isinstance(type_, Hole)
+
+    def hole_in(self, type_: Type) -> Hole | None:
+        """The first unfilled hole of a resolved type."""
+        if isinstance(type_, Hole):
+            return type_
+        if self._is_whole(type_):
+            return None
+        return next((hole for hole in map(self.hole_in, type_parts(type_)) if hole is not None), None)
+
+    def unify(self, left: Type, right: Type) -> Type:
+        """Fills holes so that both types are equal, and gives that type. Raises MismatchError."""
+        left, right = self.find(left), self.find(right)
+        if left is right or right is UNKNOWN:
+            if isinstance(left, Hole) and right is UNKNOWN:
+                self.fill(left, right)
+            return left
+        if left is UNKNOWN:
+            return self.unify(right, left)
+        if isinstance(left, Hole):
+            return self.fill(left, right)
+        if isinstance(right, Hole):
+            return self.fill(right, left)
+        match left, right:
+            case TensorType(), TensorType():
+                return _unify_tensors(left, right)
+            case TupleType(), TupleType() if len(left.fields) != len(right.fields):
+                raise MismatchError(f"a tuple of {len(left.fields)} is not a tuple of {len(right.fields)}")
+            case FuncType(), FuncType():
+                return self._unify_functions(left, right)
+            case (TupleType(), TupleType()) | (RefType(), RefType()):
+                return self._unify_parts(left, right)
+            case TypeCall(), TypeCall() if left.func == right.func and len(left.args) == len(right.args):
+                return self._unify_parts(left, right)
+            case GlobalTypeVar(), GlobalTypeVar() if left == right:
+                return left
+            case _:
+                raise MismatchError
+
+    def fill(self, hole: Hole, type_: Type) -> Type:
+        """Fills a hole. Raises MismatchError where the type contains the hole itself."""
+        type_ = self.resolve(type_)
+        if mentions(type_, hole):
+            raise MismatchError("a type would contain itself")
+        self._filled[hole] = type_
+        self.ready.extend(self._waiting.pop(hole, ()))
+        return type_
+
+    def _unify_parts(self, left: Type, right: Type) -> Type:
+        pairs = zip(type_parts(left), type_parts(right), strict=True)
+        return with_parts(left, [self.unify(a, b) for a, b in pairs])
+
+    def _unify_functions(self, left: FuncType, right: FuncType) -> Type:
+        """A generic function agrees with a plain one by taking types for its parameters."""
+        if len(left.arg_types) != len(right.arg_types):
+            counts = f"{len(left.arg_types)} and {len(right.arg_types)}"
+            raise MismatchError(f"the functions take {counts} arguments")
+        if len(left.type_params) == len(right.type_params):
+            renamed = substitute(
+                replace(right, type_params=()), dict(zip(right.type_params, left.type_params, strict=True))
+            )
+            return self._unify_parts(left, renamed)
+        if left.type_params and right.type_params:
+            counts = f"{len(left.type_params)} and {len(right.type_params)}"
+            raise MismatchError(f"the functions have {counts} type parameters")
+        return self._unify_parts(self.instantiate(left), self.instantiate(right))
+
+    def instantiate(self, function: FuncType, type_args: Sequence[Type] = ()) -> FuncType:
+        """A generic function's type with types for its parameters: those given, holes for the rest."""
+        if not function.type_params:
+            return function
+        missing = len(function.type_params) - len(type_args)
+        types = [*type_args, *(Hole() for _ in range(missing))]
+        plain = substitute(
+            replace(function, type_params=()), dict(zip(function.type_params, types, strict=True))
+        )
+        assert isinstance(plain, FuncType)
+        return plain
+
+
+def _unify_tensors(left: TensorType, right: TensorType) -> TensorType:
+    if left == right:
+        return left
+    if left.dtype != right.dtype:
+        raise MismatchError(f"the dtype {left.dtype} is not {right.dtype}")
+    if len(left.shape) != len(right.shape):
+        raise MismatchError(f"rank {len(left.shape)} is not rank {len(right.shape)}")
+    shape: list[Dim] = []
+    wrong = []
+    for axis, (a, b) in enumerate(zip(left.shape, right.shape, strict=True)):
+        dim = unify_dim(a, b)
+        if dim is None:
+            wrong.append(f"dimension {axis}: {dim_text(a)} is not {dim_text(b)}")
+        else:
+            shape.append(dim)
+    if wrong:
+        raise MismatchError(", ".join(wrong))
+    return TensorType(tuple(shape), left.dtype)
+
+
+def shown(type_: Type) -> str:
+    """A type for a message: long ones are cut."""
+    text = type_text(type_)
+    return text if len(text) <= 400 else text[:400] + "..."

@@ -1,0 +1,232 @@
+"""The types of expressions: each kind's rule, in an order that never recurses.
+
+A node's parts come before the node, a let's value before its body, a match's data before its arms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+    children,
+)
+from nnmagic.relay.infer.calls import infer_call, without_labels
+from nnmagic.relay.infer.context import TOO_DEEP, Context, close_name, note
+from nnmagic.relay.infer.patterns import bind_patterns, check_exhaustive
+from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, shown
+from nnmagic.relay.traverse import binders
+from nnmagic.relay.types import FuncType, RefType, TupleType, Type, TypeCall, scalar_type
+
+
+class Walk:
+    """Goes over the functions of one group and notes the type of every node in the context."""
+
+    def __init__(self, context: Context, globals_: Iterable[Function]) -> None:
+        self.context = context
+        self.globals = frozenset(globals_)
+        #: Every node met, and every variable bound, in this group.
+        self.nodes: list[Expr] = []
+        self.bound: dict[Var, None] = {}
+        self._good_patterns: set[Match] = set()
+
+    def run(self, root: Expr) -> None:
+        """Finds the types of a graph."""
+        # What to do next: (0) enter a node, (1) what comes between its parts, (2) find its type.
+        work: list[tuple[int, Expr]] = [(0, root)]
+        entered: set[Expr] = set()
+        while work:
+            stage, node = work.pop()
+            try:
+                if stage == 2:
+                    self.context.types[node] = self._type(node)
+                    self.nodes.append(node)
+                elif stage == 1:
+                    self._bind(node)
+                elif node not in entered and (node not in self.context.types or isinstance(node, Var)):
+                    entered.add(node)
+                    work.extend(self._enter(node))
+            except NestingError:
+                self.context.error(node, TOO_DEEP)
+                self.context.types[node] = UNKNOWN
+            if self.context.solver.ready:
+                self.context.run_ready()
+
+    def _enter(self, node: Expr) -> list[tuple[int, Expr]]:
+        """What is to be done for a node, the last first."""
+        for var in binders(node):
+            self.bound[var] = None
+        match node:
+            case OpRef():
+                return []
+            case Let(var=var, value=value, body=body):
+                self._declare_let(node)
+                return [(2, node), (0, body), (1, node), (0, value)]
+            case Match(data=data, clauses=clauses):
+                arms: list[tuple[int, Expr]] = [(0, clause.rhs) for clause in reversed(clauses)]
+                return [(2, node), *arms, (1, node), (0, data)]
+            case Function(params=params, body=body):
+                for var in params:
+                    self.context.declare(var)
+                return [(2, node), (0, body)]
+            case _:
+                return [(2, node), *((0, part) for part in reversed(children(node)))]
+
+    def _declare_let(self, let: Let) -> None:
+        """A function may call itself by the name that it is bound to, so its type stands before its body."""
+        if isinstance(let.value, Function):
+            declared = self.context.declare(let.var)
+            if isinstance(declared, Hole):
+                self.context.types[let.var] = self.context.signature(let.value)
+
+    def _bind(self, node: Expr) -> None:
+        """What must be known before the rest of a node is looked at."""
+        match node:
+            case Let(var=var, value=value):
+                found, name = self.context.type_of(value), f"%{var.name_hint}"
+                if var in self.context.types or var.type_annotation is not None:
+                    declared = self.context.declare(var)
+                    agreed = self.context.agree(
+                        declared, found, value if value.span else node, f"the value of {name}"
+                    )
+                    if agreed is None:
+                        self.context.give_up(found)
+                    found = declared if agreed is None else agreed
+                self.context.types[var] = found
+            case Match():
+                if bind_patterns(self.context, node):
+                    self._good_patterns.add(node)
+
+    def _type(self, node: Expr) -> Type:
+        context = self.context
+        match node:
+            case Var():
+                return context.declare(node)
+            case Constant():
+                return node.tensor_type
+            case GlobalVar(name=name):
+                return self._global(node, name)
+            case Constructor():
+                return self._constructor(node)
+            case Call():
+                return infer_call(context, node)
+            case Tuple(fields=fields):
+                return TupleType(tuple(map(context.type_of, fields)))
+            case TupleGetItem():
+                return self._projection(node)
+            case Let(body=body):
+                return context.type_of(body)
+            case If():
+                return self._if(node)
+            case Function():
+                return self._function(node)
+            case Match():
+                return self._match(node)
+            case RefCreate(value=value):
+                return RefType(context.type_of(value))
+            case RefRead(ref=ref):
+                return self._cell(node, ref, "ref_read")
+            case RefWrite(ref=ref, value=value):
+                held = self._cell(node, ref, "ref_write")
+                context.agree(held, context.type_of(value), node, "the value of ref_write")
+                return TupleType(())
+            case _:
+                raise TypeError(f"not a Relay expression: {node!r}")
+
+    def _global(self, node: Expr, name: str) -> Type:
+        found = self.context.signatures.get(name)
+        if found is None:
+            hint = close_name(name, self.context.module.functions)
+            self.context.error(node, f"there is no function @{name}", hint=hint)
+            return UNKNOWN
+        return without_labels(found)
+
+    def _constructor(self, node: Constructor) -> Type:
+        data = self.context.module.types.get(node.belong_to.name)
+        if data is None:
+            self.context.error(node, f"no data type of this module has the constructor {node.name}")
+            return UNKNOWN
+        return FuncType(node.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
+
+    def _projection(self, node: TupleGetItem) -> Type:
+        """Field ``index``; of a type not known yet, when it is known."""
+        found = self.context.type_of(node.tuple_value)
+        if isinstance(found, Hole):
+            result, context = Hole(), self.context
+
+            def retry() -> None:
+                context.agree(result, self._projection(node), node, f"field {node.index} of a tuple")
+
+            context.solver.wait(found, retry)
+            return result
+        if found is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(found, TupleType):
+            message = f"only a tuple has a field {node.index}, found {shown(found)}"
+            self.context.error(node, message, notes=note(node.tuple_value, found))
+            return UNKNOWN
+        if not 0 <= node.index < len(found.fields):
+            self.context.error(node, f"there is no field {node.index} in {shown(found)}: fields count from 0")
+            return UNKNOWN
+        return found.fields[node.index]
+
+    def _if(self, node: If) -> Type:
+        context = self.context
+        cond = node.cond if node.cond.span else node
+        context.agree(scalar_type("bool"), context.type_of(node.cond), cond, "the condition of an if")
+        then, other = context.type_of(node.true_branch), context.type_of(node.false_branch)
+        notes = note(node.true_branch, then, "the first branch") + note(
+            node.false_branch, other, "the second branch"
+        )
+        agreed = context.agree(then, other, node, "the second branch of an if", notes)
+        return UNKNOWN if agreed is None else agreed
+
+    def _match(self, node: Match) -> Type:
+        context = self.context
+        if not node.clauses:
+            context.error(node, "a match needs an arm")
+            return UNKNOWN
+        first, *rest = (clause.rhs for clause in node.clauses)
+        result = context.type_of(first)
+        for number, arm in enumerate(rest, start=2):
+            found = context.type_of(arm)
+            notes = note(first, context.type_of(first), "the first arm") + note(arm, found, f"arm {number}")
+            agreed = context.agree(result, found, node, f"arm {number} of a match", notes)
+            if agreed is None:
+                return UNKNOWN
+            result = agreed
+        if node.complete and node in self._good_patterns:
+            check_exhaustive(context, node)
+        return result
+
+    def _cell(self, node: Expr, ref: Expr, what: str) -> Type:
+        """The type that a reference holds."""
+        held, found = Hole(), self.context.type_of(ref)
+        agreed = self.context.agree(RefType(held), found, node, f"the reference of {what}", note(ref, found))
+        return held if agreed is not None else UNKNOWN
+
+    def _function(self, node: Function) -> Type:
+        context = self.context
+        params = tuple(context.type_of(param) for param in node.params)
+        result, found = context.return_type(node), context.type_of(node.body)
+        body = node.body if node.body.span else node
+        agreed = context.agree(result, found, body, "the result of this function")
+        if agreed is None:
+            context.give_up(found)
+        declared = agreed is None or (node in self.globals and not isinstance(result, Hole))
+        return FuncType(params, result if declared or agreed is None else agreed, node.type_params)
