@@ -1,0 +1,51 @@
+"""NumPy arrays as TVM tensors without a copy, and back. Knows NumPy, Relay's dtypes and TVM's tensors.
+
+TVM assumes 64-byte alignment of what it is given; our kernels are built for the alignment of the element type
+(``pipeline``), so a tensor may share the memory of any C-contiguous, element-aligned array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tvm
+import tvm_ffi
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+class _Writable:
+    """The memory of an array under a writable name: DLPack cannot say "read-only", and kernels never write to it."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, array: np.ndarray) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self.owner = array
+
+
+def as_tensor(array: np.ndarray) -> Any:
+    """A TVM tensor of the array's values; it shares the array's memory where TVM can read that, else has a copy."""
+    dtype = array.dtype
+    if array.size == 0:  # NumPy exports strides of 0, which TVM's checks refuse
+        return tvm.runtime.empty(array.shape, str(dtype.newbyteorder("=")))
+    if not (dtype.isnative and array.flags.c_contiguous and array.flags.aligned):
+        array = np.array(array, dtype=dtype.newbyteorder("="), order="C", copy=True)
+    if dtype == _BFLOAT16:
+        return tvm_ffi.from_dlpack(_writable(array.view(np.uint16)))._create_view(array.shape, "bfloat16")
+    return tvm_ffi.from_dlpack(_writable(array))
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """A writable NumPy array that shares the tensor's memory and keeps it alive."""
+    if str(tensor.dtype) == "bfloat16":
+        return as_array(tensor._create_view(tensor.shape, "uint16")).view(_BFLOAT16)
+    return _writable(np.from_dlpack(tensor))
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else np.asarray(_Writable(array))

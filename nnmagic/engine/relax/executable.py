@@ -1,0 +1,118 @@
+"""A compiled function that takes and gives NumPy arrays, from any thread, and can show its stages.
+
+Knows TVM's virtual machine and NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from nnmagic.engine.relax import pipeline
+from nnmagic.engine.relax.constants import as_array, as_tensor
+from nnmagic.engine.relax.lowering import ENTRY
+from nnmagic.engine.relax.signature import flat_names, flatten, leaves, rebuild
+from nnmagic.relay.expr import Function
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+
+#: The texts that an executable can show, in the order in which they are made.
+STAGES = ("relax", "tir", "llvm", "asm")
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A tensor that the compiled function takes; ``direct`` where TVM reads such arrays by itself."""
+
+    name: str
+    dtype: np.dtype[np.generic]
+    direct: bool
+
+
+class Executable:
+    """The machine code of one entry function.
+
+    Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
+    argument or a constant. It may be called from several threads at once and in a forked child. Raises TypeError
+    for an array of a wrong dtype and ValueError for one of a wrong shape.
+    """
+
+    def __init__(self, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> None:
+        self._module = module
+        self._lowered = pipeline.kernels_and_calls(module, target, opt_level)
+        self._program = relax.build(self._lowered, target=target, relax_pipeline=None)
+        types = [var.checked_type or var.type_annotation for var in function.params]
+        self._leaves = [
+            _leaf(name, leaf)
+            for var, type_ in zip(function.params, types, strict=True)
+            for name, leaf in zip(flat_names(var.name_hint, type_), leaves(type_, var.span), strict=True)
+        ]
+        self._flat = all(isinstance(type_, TensorType) for type_ in types)
+        self._result = function.ret_type
+        self._single = isinstance(self._result, TensorType)
+        # The virtual machine is not thread-safe: a call takes one that is idle, or starts another.
+        self._idle: list[Callable[..., Any]] = []
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """The results for these arguments: an array, or (nested) tuples of arrays."""
+        values = arrays if self._flat else list(flatten(tuple(arrays)))
+        tensors = [
+            value
+            if leaf.direct and value.dtype is leaf.dtype and value.flags.carray and value.size
+            else _tensor(value, leaf)
+            for value, leaf in zip(values, self._leaves, strict=True)
+        ]
+        try:
+            run = self._idle.pop()
+        except IndexError:
+            run = self._start()
+        try:
+            result = run(*tensors)
+        except (RuntimeError, AssertionError) as error:  # a machine that raised is not used again
+            raise ValueError(_reason(error)) from error
+        self._idle.append(run)
+        if self._single:
+            return as_array(result)
+        return rebuild(self._result, (as_array(tensor) for tensor in _listed(result)))
+
+    def _start(self) -> Callable[..., Any]:
+        with pipeline.COMPILING:
+            machine = relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
+            return machine[ENTRY]
+
+    def stage(self, name: str) -> str:
+        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        if name not in STAGES:
+            raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
+        with pipeline.COMPILING:
+            if name == "relax":
+                return str(self._module.script(show_meta=False))
+            if name == "tir":
+                return pipeline.kernels_text(self._lowered)
+            libraries = (lib for lib in self._program.mod.imports if lib.kind == "llvm")
+            return "".join(lib.inspect_source({"llvm": "ll", "asm": "asm"}[name]) for lib in libraries)
+
+
+def _leaf(name: str, type_: TensorType) -> _Leaf:
+    return _Leaf(name, NUMPY_DTYPES[type_.dtype], direct=type_.dtype != "bfloat16")
+
+
+def _tensor(value: Any, leaf: _Leaf) -> Any:
+    """An argument that TVM cannot read by itself, as one that it can."""
+    array = np.asarray(value)
+    if array.dtype.newbyteorder("=") != leaf.dtype:
+        raise TypeError(f"{leaf.name} must be an array of {leaf.dtype}, not of {array.dtype}")
+    return as_tensor(array)
+
+
+def _listed(result: Any) -> Any:
+    """The tensors of a result: the machine gives one, or an array of them."""
+    return [result] if hasattr(result, "dtype") else result
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()

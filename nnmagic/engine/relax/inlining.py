@@ -1,0 +1,49 @@
+"""Which calls of global functions become part of the caller. Knows the IR only.
+
+Inlining lets kernels fuse across functions and costs no call; recursion and large functions called from many
+places stay functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnmagic.relay.callgraph import call_graph, components, recursive_functions
+from nnmagic.relay.expr import GlobalVar
+from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import post_order
+
+#: A function whose body, with all that is inlined into it, has more nodes than this is called instead.
+MAX_NODES = 2000
+
+#: Functions inlined into one another; lowering recurses over them.
+MAX_DEPTH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Inlining:
+    """The functions to inline, and those that recursion forbids to."""
+
+    inlined: frozenset[str]
+    recursive: frozenset[str]
+
+
+def plan_inlining(module: Module) -> Inlining:
+    """Decides for every function of the module; linear in its size."""
+    graph = call_graph(module)
+    recursive = recursive_functions(graph)
+    nodes: dict[str, int] = {}
+    depth: dict[str, int] = {}
+    inlined: set[str] = set()
+    for name in (name for group in components(graph) for name in group):  # callees first
+        size, deepest = 0, 0
+        for node in post_order(module.functions[name]):
+            size += 1
+            if isinstance(node, GlobalVar) and node.name in inlined:
+                size += nodes[node.name]
+                deepest = max(deepest, depth[node.name])
+        nodes[name], depth[name] = size, deepest + 1
+        generic = bool(module.functions[name].type_params)
+        if name not in recursive and ((size <= MAX_NODES and depth[name] <= MAX_DEPTH) or generic):
+            inlined.add(name)
+    return Inlining(frozenset(inlined), recursive)

@@ -1,0 +1,310 @@
+"""A typed Relay module as a Relax module: graphs become bindings, calls of operators what the table says.
+
+Knows Relay's IR, the table of operators and TVM's builder. Nothing recurses over the length of a program; only
+nested branches and the inlining of functions nest, to a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import relax, topi
+
+from nnmagic.diagnostics import Diagnostics
+from nnmagic.engine import EngineError, engine_error
+from nnmagic.engine.relax.constants import as_tensor
+from nnmagic.engine.relax.inlining import plan_inlining
+from nnmagic.engine.relax.operators import RULES, Site, Value
+from nnmagic.engine.relax.regions import Region, Regions, regions_of
+from nnmagic.engine.relax.signature import Dimensions, flat_names, flatten, label_of, leaves, rebuild
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from nnmagic.relay.module import Module
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+
+#: The name of the entry function in the Relax module.
+ENTRY = "main"
+
+#: Branches inside branches: TVM's passes recurse over them on the C stack.
+MAX_NESTED_BRANCHES = 100
+
+_NOT_YET = {
+    Function: "functions as values",
+    Match: "match",
+    Constructor: "data types",
+    RefCreate: "references",
+    RefRead: "references",
+    RefWrite: "references",
+}
+
+
+def lower_module(module: Module, entry: str) -> tvm.IRModule:
+    """The Relax module that computes the function ``entry``, as its function ``main``.
+
+    Parameters and results are flattened into their tensors. Raises EngineError.
+    """
+    return _Lowering(module).run(entry)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One function body being lowered: its regions, what each node has become, how deep it is nested."""
+
+    regions: Regions
+    nesting: int
+    labels: dict[str, Any]
+    values: dict[Expr, Value] = field(default_factory=dict)
+
+
+class _Lowering:
+    """The state of one lowering: the builder, the functions declared so far, the tensors that kernels made."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.plan = plan_inlining(module)
+        self.builder = relax.BlockBuilder()
+        self.declared: dict[str, Any] = {}
+        self.waiting: list[str] = []
+        self.computed: set[Any] = set()
+
+    def run(self, entry: str) -> tvm.IRModule:
+        self._define(self.module.functions[entry], None)
+        while self.waiting:
+            name = self.waiting.pop()
+            self._define(self.module.functions[name], self.declared[name])
+        return self.builder.get()
+
+    def _define(self, function: Function, declared: Any) -> None:
+        """Makes a Relax function of a Relay function: the entry where nothing was declared."""
+        dims = Dimensions()
+        params = [_parameter(var, dims) for var in function.params]
+        flat = [leaf for value in params for leaf in flatten(value)]
+        blocks: list[Any] = []
+        self.builder.begin_scope(flat)
+        try:
+            with self._block(blocks):
+                results = list(flatten(self._body(function, params, nesting=0)))
+                if declared is None:
+                    results = list(self._owned(results))
+            body = self.builder.normalize(relax.SeqExpr(blocks, _packed(results)))
+        finally:
+            self.builder.end_scope()
+        lowered = relax.Function(flat, body, is_pure=False)
+        if declared is None:
+            self.builder.add_func(lowered.with_attr("global_symbol", ENTRY), ENTRY)
+        else:
+            self.builder.update_func(declared, lowered)
+
+    def _owned(self, results: Sequence[Any]) -> Iterator[Any]:
+        """Results in memory of their own: never that of a parameter, of a constant or of another result."""
+        seen: set[Any] = set()
+        for result in results:
+            copy = result not in self.computed or result in seen
+            seen.add(result)
+            yield self.builder.emit_te(topi.identity, result, primfunc_name_hint="copy") if copy else result
+
+    @contextmanager
+    def _block(self, blocks: list[Any]) -> Iterator[None]:
+        """What is emitted inside goes into a new block, which is added to ``blocks``."""
+        self.builder._begin_binding_block()
+        try:
+            yield
+        finally:
+            blocks.append(self.builder._end_block())
+
+    def _body(self, function: Function, args: Sequence[Value], nesting: int) -> Value:
+        """The value of a function's body, computed in the current block."""
+        _refuse_unsupported(function)
+        labels = {} if not function.params else dict(_labels(function.params, args))
+        frame = _Frame(regions_of(function.body), nesting, labels)
+        frame.values.update(zip(function.params, args, strict=True))
+        return self._region(frame, frame.regions.body)
+
+    def _region(self, frame: _Frame, region: Region) -> Value:
+        """The value of a region, its nodes computed in the current block."""
+        for node in region.nodes:
+            if node not in frame.values:
+                frame.values[node] = self._node(frame, node)
+        return frame.values[region.result]
+
+    def _node(self, frame: _Frame, node: Expr) -> Value:
+        """What a node becomes; what it is made of has become something before."""
+        values = frame.values
+        match node:
+            case Var():
+                return values[frame.regions.bound[node]]
+            case Constant(data=data):
+                return relax.const(as_tensor(data))
+            case Tuple(fields=fields):
+                return tuple(values[part] for part in fields)
+            case TupleGetItem(tuple_value=value, index=index):
+                return values[value][index]
+            case Let(body=body):
+                return values[body]
+            case If():
+                return self._if(frame, node)
+            case Call(op=OpRef(name=name)):
+                return self._operator(frame, name, node)
+            case Call(op=GlobalVar(name=name), args=args):
+                return self._call(name, node, [values[arg] for arg in args], frame.nesting)
+            case OpRef() | GlobalVar():
+                return None  # means something only as a callee
+        raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
+
+    def _operator(self, frame: _Frame, name: str, call: Call) -> Value:
+        """A call of an operator: its rule's expression, bound, and held against the type that Relay found."""
+        args = tuple(frame.values[arg] for arg in call.args)
+        try:
+            lowered = RULES[name](Site(self.builder, call, args, frame.labels))
+            if not isinstance(lowered, tuple | relax.Var):
+                lowered = self._unpacked(self.builder.emit(lowered))
+                self.computed.update(flatten(lowered))
+        except EngineError:
+            raise
+        except Exception as error:  # TVM raises nearly every kind; it is told as an error of this call
+            reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
+            raise engine_error(f"{name}: TVM cannot build this call: {reason}", call.span) from error
+        return self._settled(lowered, call)
+
+    def _if(self, frame: _Frame, node: If) -> Value:
+        """Both branches as blocks of their own; the result is a tuple in Relax where it is one in Relay."""
+        if frame.nesting >= MAX_NESTED_BRANCHES:
+            raise engine_error(f"more than {MAX_NESTED_BRANCHES} branches inside one another", node.span)
+        frame.nesting += 1
+        branches = []
+        for region in frame.regions.branches[node]:
+            blocks: list[Any] = []
+            with self._block(blocks):
+                value = self._region(frame, region)
+            branches.append((value, relax.SeqExpr(blocks, _packed(list(flatten(value))))))
+        frame.nesting -= 1
+        (value, then), (_, other) = branches
+        chosen = self.builder.emit(relax.If(frame.values[node.cond], then, other))
+        return self._settled(_shaped_like(value, flatten(self._unpacked(chosen))), node)
+
+    def _call(self, name: str, call: Call, args: Sequence[Value], nesting: int) -> Value:
+        """A call of another function of the module, inlined where the plan says so."""
+        function = self.module.functions[name]
+        if name in self.plan.inlined:
+            return self._body(function, args, nesting)
+        if function.type_params:
+            raise engine_error(f"the relax engine cannot run @{name}, generic and recursive, yet", call.span)
+        flat = [leaf for arg in args for leaf in flatten(arg)]
+        result = self._unpacked(self.builder.emit(relax.Call(self._declared(name, function), flat)))
+        assert call.checked_type is not None
+        return self._settled(rebuild(call.checked_type, flatten(result)), call)
+
+    def _declared(self, name: str, function: Function) -> Any:
+        """The Relax function of that name; its body is defined later, so that it may call itself."""
+        if name not in self.declared:
+            dims = Dimensions()
+            params = [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
+            assert function.ret_type is not None
+            results = [dims.result(leaf) for leaf in leaves(function.ret_type, function.span)]
+            type_ = results[0] if len(results) == 1 else relax.TupleType(results)
+            empty = relax.Function.create_empty(params, type_, is_pure=False)
+            self.declared[name] = self.builder.add_func(empty, f"{name}_" if name == ENTRY else name)
+            self.waiting.append(name)
+        return self.declared[name]
+
+    def _unpacked(self, value: Any) -> Value:
+        """A bound value of Relax with its tuples taken apart."""
+        if not isinstance(value.ty, relax.TupleType):
+            return value
+        parts = range(len(value.ty.fields))
+        return tuple(self._unpacked(self.builder.emit(relax.TupleGetItem(value, i))) for i in parts)
+
+    def _settled(self, value: Value, node: Expr) -> Value:
+        """The value, each tensor of the dtype and rank that Relay found and of a shape that can be named."""
+        if node.checked_type is None:
+            return value
+        return self._settle(value, node.checked_type, node)
+
+    def _settle(self, value: Value, type_: Type, node: Expr) -> Value:
+        match type_:
+            case TupleType(fields=fields):
+                return tuple(self._settle(part, field, node) for part, field in zip(value, fields, strict=True))
+            case TensorType(shape=shape, dtype=dtype):
+                found = value.ty
+                if not isinstance(found.shape, relax.ShapeExpr) and int(found.ndim) == len(shape):
+                    value = self.builder.match_cast(value, Dimensions().tensor(type_))
+                elif str(found.dtype.dtype) != dtype or not _agree(found.shape.values, shape):
+                    what = f"{found}, but Relay says {type_text(type_)}"
+                    raise engine_error(f"the relax engine computes {what}", node.span)
+                return value
+        return value
+
+
+def _parameter(var: Var, dims: Dimensions) -> Value:
+    """A Relay parameter as Relax variables, one a tensor."""
+    type_ = var.checked_type or var.type_annotation
+    if type_ is None:
+        raise engine_error(f"the type of %{var.name_hint} is not known", var.span, hint="infer types first")
+    names = flat_names(var.name_hint, type_)
+    flat = [relax.Var(name, dims.tensor(leaf)) for name, leaf in zip(names, leaves(type_, var.span), strict=True)]
+    return rebuild(type_, iter(flat))
+
+
+def _labels(params: Sequence[Var], args: Sequence[Value]) -> Iterator[tuple[str, Any]]:
+    """The dimensions that a function's parameters name, as the arguments have them."""
+    for var, arg in zip(params, args, strict=True):
+        type_ = var.checked_type or var.type_annotation
+        tensors = leaves(type_, var.span) if isinstance(type_, TensorType | TupleType) else ()
+        for leaf, tensor in zip(tensors, flatten(arg), strict=False):
+            for dim, value in zip(leaf.shape, tensor.ty.shape.values, strict=True):
+                label = label_of(dim)
+                if label is not None:
+                    yield label, value
+
+
+def _packed(tensors: Sequence[Any]) -> Any:
+    """What a Relax function or branch yields: the tensor, or a tuple of them."""
+    return tensors[0] if len(tensors) == 1 else relax.Tuple(list(tensors))
+
+
+def _shaped_like(value: Value, tensors: Iterator[Any]) -> Value:
+    """The tensors in tuples nested as those of ``value``."""
+    if isinstance(value, tuple):
+        return tuple(_shaped_like(part, tensors) for part in value)
+    return next(tensors)
+
+
+def _agree(lowered: Sequence[Any], shape: Sequence[Dim]) -> bool:
+    """Whether two shapes can be the same, as far as both are known."""
+    if len(lowered) != len(shape):
+        return False
+    known = ((int(a.value), b) for a, b in zip(lowered, shape, strict=True) if hasattr(a, "value"))
+    return all(not isinstance(b, int) or a == b for a, b in known)
+
+
+def _refuse_unsupported(function: Function) -> None:
+    """Reports at once everything in a function that this engine cannot run."""
+    found = Diagnostics()
+    for node in post_order(function.body):
+        if isinstance(node, OpRef) and node.name not in RULES:
+            found.error(f"the relax engine cannot run {node.name} yet", node.span)
+        elif type(node) in _NOT_YET:
+            found.error(f"the relax engine cannot run {_NOT_YET[type(node)]} yet", node.span)
+    found.raise_if_any(EngineError)

@@ -1,0 +1,9 @@
+"""What each Relay operator becomes in Relax, a file a family; importing this package fills the table.
+
+To add an operator: one line in the family's ``RULES.update``, and its row in tests/engine/test_operators.py.
+"""
+
+from nnmagic.engine.relax.operators import binary
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value
+
+__all__ = ["RULES", "Rule", "Site", "Value", "binary"]

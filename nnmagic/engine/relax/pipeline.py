@@ -1,0 +1,159 @@
+"""From a Relax module to machine code: the target, the passes of each optimisation level, the stages' texts.
+
+Knows TVM only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, s_tir, tirx
+from tvm.target import codegen
+
+from nnmagic.engine import engine_error
+
+#: TVM's builders keep process-wide state, so one compilation runs at a time.
+COMPILING = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global COMPILING  # noqa: PLW0603 - a child forked while another thread compiles would wait for ever
+    COMPILING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+#: The longest chain that is fused into one kernel: TVM's fusion is super-linear in it.
+MAX_FUSED = 32
+
+
+def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
+    """The CPU to compile for: this one, or what the caller names. Raises EngineError where that cannot be.
+
+    ``target`` is None, a kind (``"llvm"``), TVM's JSON text or its dict of settings.
+    """
+    host = {"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()}
+    try:
+        settings = host if target is None else _target_settings(target)
+        resolved = tvm.target.Target({"mcpu": host["mcpu"], "opt-level": opt_level, **settings})
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
+        raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_TARGET_HINT) from error
+    _check_runs_here(resolved, tvm.target.Target(host))
+    return resolved
+
+
+_TARGET_HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu": "skylake-avx512"}'
+
+
+def _target_settings(target: str | Mapping[str, object]) -> dict[str, object]:
+    if isinstance(target, str):
+        settings = json.loads(target) if target.startswith("{") else {"kind": target}
+    else:
+        settings = dict(target)
+    if settings.get("kind") != "llvm":
+        raise ValueError(f"the kind must be 'llvm', a CPU, not {settings.get('kind')!r}")
+    return settings
+
+
+def _check_runs_here(target: tvm.target.Target, host: tvm.target.Target) -> None:
+    """Refuses machine code that this CPU would die of."""
+    cpu = str(target.attrs["mcpu"])
+    if cpu not in codegen.llvm_get_cpu_archlist(target):
+        raise engine_error(f"LLVM does not know the CPU {cpu!r}", hint=_TARGET_HINT)
+    missing = sorted(set(codegen.llvm_get_cpu_features(target)) - set(codegen.llvm_get_cpu_features(host)))
+    # Tuning hints are features to LLVM too; what a program can die of is an instruction set.
+    lacking = [name for name in missing if name.startswith(("avx", "sse", "amx", "fma", "f16c", "bmi", "sve", "neon"))]
+    if lacking:
+        raise engine_error(f"this machine cannot run code for {cpu!r}: it lacks {', '.join(lacking)}")
+
+
+def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+    """The module with every operator a TIR function and every call lowered for the virtual machine."""
+    transform = relax.transform
+    fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
+    passes = [
+        transform.ConvertToDataflow(1),
+        transform.LegalizeOps(),
+        *fusion,
+        transform.DeadCodeElimination(),
+        transform.RewriteDataflowReshape(),
+        transform.ToNonDataflow(),
+        transform.RemovePurityChecking(),
+        transform.CallTIRRewrite(),
+        transform.StaticPlanBlockMemory(),
+        transform.LowerAllocTensor(),
+        transform.KillAfterLastUse(),
+        transform.LowerRuntimeBuiltin(),
+        transform.ComputePrimValue(),
+        transform.VMShapeLower(),
+        transform.AttachGlobalSymbol(),
+        safe_kernels,
+    ]
+    with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
+        return tvm.transform.Sequential(passes)(module)
+
+
+@tvm.transform.module_pass(opt_level=0, name="SafeKernels")
+def safe_kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
+    """Makes every kernel right for empty reductions and for arrays that only their elements' size aligns."""
+    functions = {
+        var: element_aligned(initialised(function)) if isinstance(function, tirx.PrimFunc) else function
+        for var, function in module.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs)
+
+
+def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Moves the initialisation out of each reduction that may be over no elements: TVM has it in the loop."""
+    dims = [dim for param in function.params if isinstance(param.ty, tirx.BufferType) for dim in param.ty.shape]
+    if all(isinstance(dim, tirx.IntImm) and dim.value > 0 for dim in dims) or "tirx.is_host_func" in function.attrs:
+        return function
+    schedule = s_tir.Schedule(function.with_attr("global_symbol", "main"))
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        found = schedule.get(block)
+        if found.init is not None:
+            loops = schedule.get_loops(block)
+            kinds = [var.iter_type for var in found.iter_vars]
+            reduced = kinds.index(tirx.IterVar.CommReduce) if len(kinds) == len(loops) else 0
+            schedule.decompose_reduction(block, loops[reduced])
+    return schedule.mod["main"].with_attr("global_symbol", function.attrs["global_symbol"])
+
+
+def element_aligned(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with parameters that need no more alignment than their elements.
+
+    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less.
+    """
+    replaced = {param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)}
+    body = tvm_ffi.structural_map(function.body, (tvm.ir.Var, lambda var: replaced.get(var, var)), order="post")
+    params = [replaced.get(param, param) for param in function.params]
+    return tirx.PrimFunc(params, body, function.ret_type, function.attrs)
+
+
+def _element_aligned(buffer: Any) -> Any:
+    type_ = buffer.ty
+    dtype = str(type_.dtype)
+    return tirx.decl_buffer(
+        type_.shape,
+        dtype,
+        buffer.name,
+        strides=type_.strides,
+        elem_offset=type_.elem_offset,
+        data_alignment=max(1, tvm.DataType(dtype).bits // 8),
+        offset_factor=type_.offset_factor,
+        layout=type_.layout,
+    )
+
+
+def kernels_text(module: tvm.IRModule) -> str:
+    """The TIR functions of a lowered module as text."""
+    kernels = {var: function for var, function in module.functions_items() if isinstance(function, tirx.PrimFunc)}
+    return str(tvm.IRModule(kernels).script(show_meta=False))
