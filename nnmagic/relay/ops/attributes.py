@@ -128,6 +128,12 @@ def optional(kind: AttrKind) -> AttrKind:
     )
 
 
+def default_for_none(kind: AttrKind, default: object) -> AttrKind:
+    """The kind, or None; in a call None stands for the default."""
+    either_way = optional(kind)
+    return AttrKind(either_way.words, either_way.coerce, lambda value: default if value is None else value)
+
+
 def array(item: AttrKind) -> AttrKind:
     """A tuple of any length of that kind."""
     words = f"a sequence of {item.words}s"
@@ -199,3 +205,15 @@ OPTIONAL_DIM = optional(DIM)
 OPTIONAL_INTEGER = optional(INTEGER)
 #: Pairs (before, after) for each dimension.
 PAIRS = array(array(INTEGER))
+
+
+def choice(*names: str) -> AttrKind:
+    """A string that is one of ``names``."""
+    words = "one of " + ", ".join(map(repr, names))
+
+    def coerce(value: object) -> str:
+        if value not in names:
+            raise ValueError(f"must be {words}, not {_shown(value)}")
+        return str(value)
+
+    return AttrKind(words, coerce)

@@ -16,6 +16,7 @@ from nnmagic.relay.ops.dims import (
     floor_divide,
     is_unknown,
     multiply,
+    product,
     total,
     window_output,
 )
@@ -207,3 +208,46 @@ def _declare_convolution(rank: int) -> None:
 
 for _rank in (1, 2, 3):
     _declare_convolution(_rank)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deformable(_Convolution):
+    """The rule of a convolution whose kernel places are displaced by offsets, its second argument."""
+
+    def offset(self, data: Shape, result: Shape, kernel: Shape, attrs: Attrs) -> Shape:
+        """The offsets' shape: two numbers for each kernel place and group, at each place of the result."""
+        groups = cast(int, attrs["deformable_groups"])
+        return (data[0], multiply(product(kernel), 2 * groups), *result)
+
+    def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
+        result = _Convolution.__call__(self, types, attrs)
+        shape = self.data_shape(tensor(types), attrs)
+        _, kernel = self.kernel(shape, tensor(types, self.weight), attrs)
+        wanted = self.offset(shape, self.spatial(shape, kernel, attrs), kernel, attrs)
+        layout = parse_layout(attrs["data_layout"])
+        require_type(tensor(types, 1), convert_shape(wanted, self.data_layout, layout), "the offset", 1)
+        return result
+
+
+_deformable = _Deformable("HW", weight=2)
+_PAIR = spatial(2)
+declare(
+    "nn.deformable_conv2d",
+    "data offset weight",
+    _deformable,
+    "Convolution whose kernel places are displaced by given offsets.",
+    Attr("strides", _PAIR, (1, 1)),
+    Attr("padding", padding(2), (0, 0)),
+    Attr("dilation", _PAIR, (1, 1)),
+    Attr("deformable_groups", INT, 1),
+    Attr("groups", INT, 1),
+    Attr("channels", OPTIONAL_DIM, None),
+    Attr("kernel_size", optional(_PAIR), None),
+    Attr("data_layout", STR, "NCHW"),
+    Attr("kernel_layout", STR, "OIHW"),
+    Attr("out_layout", STR, ""),
+    Attr("out_dtype", DTYPE, ""),
+    attrs_key="DeformableConv2DAttrs",
+    family="convolution",
+    assume=_deformable.assume,
+)

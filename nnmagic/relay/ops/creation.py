@@ -8,7 +8,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs, Constant
 from nnmagic.relay.ops.attributes import BOOL, DIM, DTYPE, EXPRESSION, INT, one_or_more
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape
 from nnmagic.relay.ops.relations import dims, dtype_or, identity, same_as, tensor
 from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
@@ -19,9 +19,7 @@ INIT_DTYPE = Attr("dtype", DTYPE, "")
 
 
 def _init(_types: Sequence[Type], attrs: Attrs) -> TensorType:
-    if not attrs["dtype"]:
-        raise RelationError("needs a dtype")
-    return TensorType(_shape(attrs), dtype_or(attrs, "dtype", ""))
+    return TensorType(_shape(attrs), str(attrs["dtype"]))
 
 
 def _shape(attrs: Attrs) -> Shape:
@@ -65,7 +63,7 @@ def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if not -1 <= axis <= rank:
         raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
     at = rank if axis == -1 else axis
-    return TensorType((*indices.shape[:at], depth, *indices.shape[at:]), dtype_or(attrs, "dtype", ""))
+    return TensorType((*indices.shape[:at], depth, *indices.shape[at:]), str(attrs["dtype"]))
 
 
 for _name in ("zeros", "ones"):
@@ -75,7 +73,7 @@ for _name in ("zeros", "ones"):
         _init,
         f"A tensor of {_name}.",
         SHAPE,
-        INIT_DTYPE,
+        Attr("dtype", DTYPE, "", call_default=REQUIRED),
         attrs_key="InitOpAttrs",
         numpy=f"numpy.{_name}",
         family="creation",
@@ -147,9 +145,9 @@ declare(
     "indices on_value off_value",
     _one_hot,
     "on_value where the index along a new axis is the element, off_value elsewhere.",
-    Attr("depth", INT, 1),
-    Attr("axis", INT, -1),
-    Attr("dtype", DTYPE, ""),
+    Attr("depth", INT, 1, call_default=REQUIRED),
+    Attr("axis", INT, -1, call_default=REQUIRED),
+    Attr("dtype", DTYPE, "", call_default=REQUIRED),
     attrs_key="OneHotAttrs",
     family="creation",
 )

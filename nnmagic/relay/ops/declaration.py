@@ -16,7 +16,7 @@ from nnmagic.relay.types import Type
 
 
 class _Missing:
-    """The type of NONE_GIVEN."""
+    """The type of NONE_GIVEN and REQUIRED."""
 
     def __repr__(self) -> str:
         return "<no default>"
@@ -24,6 +24,8 @@ class _Missing:
 
 #: Stands for "no default" where None would be a value.
 NONE_GIVEN: Final = _Missing()
+#: As a default in calls from Python: there is none, although Relay text has one.
+REQUIRED: Final = _Missing()
 
 
 class RelationError(Exception):
@@ -65,6 +67,8 @@ class Attr:
     @property
     def default_in_call(self) -> object:
         """What a call from Python leaves out stands for; NONE_GIVEN where it must be given."""
+        if self.call_default is REQUIRED:
+            return NONE_GIVEN
         return self.default if self.call_default is NONE_GIVEN else self.call_default
 
 

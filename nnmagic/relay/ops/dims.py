@@ -123,6 +123,13 @@ def window_output(size: Dim, padding: Dim, window: Dim, stride: Dim, *, ceil: bo
     return add((ceil_divide if ceil else floor_divide)(add(size, room), stride), 1)
 
 
+def round_scale(size: Dim, scale: float) -> Dim:
+    """The dimension times a factor, rounded to the nearest integer, halves away from zero."""
+    if not isinstance(size, int):
+        return size if scale == 1 else ANY
+    return math.floor(size * scale + 0.5)
+
+
 def dilated(window: Dim, dilation: Dim) -> Dim:
     """How many elements a window spans when ``dilation`` lies between neighbours."""
     return window if dilation == 1 else add(multiply(add(window, -1), dilation), 1)

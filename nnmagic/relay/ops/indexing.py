@@ -6,10 +6,30 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import INTEGER, OPTIONAL_INTEGER, STR, array, one_or_more, optional
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.dims import broadcast_shapes
-from nnmagic.relay.ops.relations import ints, normalize_axis, tensor
+from nnmagic.relay.ops.attributes import (
+    BOOL,
+    DIM,
+    FLOAT,
+    INT,
+    INTEGER,
+    OPTIONAL_INTEGER,
+    STR,
+    array,
+    one_or_more,
+    optional,
+)
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.dims import Shape, broadcast_shapes
+from nnmagic.relay.ops.relations import (
+    axis_of,
+    dims,
+    ints,
+    normalize_axis,
+    require_same,
+    require_type,
+    tensor,
+    tensors_of_tuple,
+)
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
 
@@ -121,5 +141,253 @@ declare(
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
+    family="indexing",
+)
+
+
+def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, indices = tensor(types, 0), integers(types, 1)
+    if len(data.shape) != len(indices.shape):
+        raise RelationError(f"{type_text(data)} and {type_text(indices)} must have one rank", 0, 1)
+    axis = axis_of(attrs, data.shape)
+    for at, (have, want) in enumerate(zip(data.shape, indices.shape, strict=True)):
+        if at != axis:
+            require_same(have, want, "data and indices differ on another axis than the given one", 0, 1)
+    if indices.shape[axis] == 0:
+        raise RelationError("the indices are empty along the axis", 1)
+    return TensorType(indices.shape, data.dtype)
+
+
+def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """The indices' first dimension says how many dimensions of the data an index has."""
+    data, indices = tensor(types, 0), tensor(types, 1)
+    depth = index_depth(indices, data, 1)
+    batch = cast(int, attrs["batch_dims"])
+    if batch < 0 or depth + batch > len(data.shape) or batch >= len(indices.shape):
+        raise RelationError(f"{type_text(indices)} has too many indices for {type_text(data)}", 1, 0)
+    return TensorType(indices.shape[1:] + data.shape[depth + batch :], data.dtype)
+
+
+def index_depth(indices: TensorType, data: TensorType, operand: int) -> int:
+    """The first dimension of the indices, which must be known and fit the data."""
+    depth = indices.shape[0] if indices.shape else ANY
+    if not isinstance(depth, int):
+        raise RelationError(
+            f"the first dimension of the indices must be known, found {type_text(indices)}", operand
+        )
+    if depth > len(data.shape):
+        raise RelationError(f"{type_text(indices)} has too many indices for {type_text(data)}", operand, 0)
+    return int(depth)
+
+
+def _adv_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    """The first tensor of the tuple at the others, which broadcast and index its leading axes together."""
+    data, *indices = tensors_of_tuple(types)
+    if not indices or len(indices) > len(data.shape):
+        raise RelationError(f"{len(indices)} indices do not fit {type_text(data)}", 0)
+    shape: Shape | None = indices[0].shape
+    for other in indices[1:]:
+        shape = broadcast_shapes(shape or (), other.shape)
+        if shape is None:
+            raise RelationError("the indices do not broadcast together", 0)
+    return TensorType((shape or ()) + data.shape[len(indices) :], data.dtype)
+
+
+def _argwhere(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    return TensorType((ANY, len(tensor(types).shape)), "int32")
+
+
+def _scatter_elements(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, indices, updates = tensor(types, 0), integers(types, 1), tensor(types, 2)
+    if not len(data.shape) == len(indices.shape) == len(updates.shape):
+        raise RelationError("data, indices and updates must have one rank", 0, 1, 2)
+    axis_of(attrs, data.shape)
+    return data
+
+
+def _scatter_nd(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    data, indices, updates = (tensor(types, index) for index in range(3))
+    depth = index_depth(indices, data, 1)
+    wanted = indices.shape[1:] + data.shape[depth:]
+    require_type(updates, wanted, "the updates", 2)
+    return data
+
+
+def _strided_set(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    for index in (2, 3, 4):
+        tensor(types, index, rank=1)
+        integers(types, index)
+    tensor(types, 1)
+    return tensor(types)
+
+
+def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, like = tensor(types, 0), tensor(types, 1)
+    shape = list(data.shape)
+    axes = range(min(len(shape), len(like.shape)))
+    chosen = axes if attrs["axes"] is None else [normalize_axis(a, len(shape)) for a in ints(attrs, "axes")]
+    for axis in chosen:
+        if axis >= len(like.shape):
+            raise RelationError(f"axis {axis} is out of range for {type_text(like)}", 1)
+        length = like.shape[axis]
+        if isinstance(length, int) and isinstance(shape[axis], int) and length > cast(int, shape[axis]):
+            raise RelationError(f"{type_text(data)} is smaller than {type_text(like)} on axis {axis}", 0, 1)
+        shape[axis] = length
+    return TensorType(tuple(shape), data.dtype)
+
+
+def _sequence_mask(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, lengths = tensor(types), tensor(types, 1, rank=1)
+    axis = cast(int, attrs["axis"])
+    if axis not in {0, 1} or len(data.shape) < 2:
+        raise RelationError("axis must be 0 or 1 and the data of rank 2 or more", 0)
+    require_type(lengths, (data.shape[1 - axis],), "valid_length", 1)
+    return data
+
+
+def _sparse_to_dense(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    indices, values = integers(types, 0), tensor(types, 1)
+    tensor(types, 2, rank=0)
+    if len(indices.shape) > 2 or len(values.shape) > 1:
+        raise RelationError("sparse_indices has a rank of at most 2, sparse_values of at most 1", 0, 1)
+    return TensorType(dims(attrs, "output_shape"), values.dtype)
+
+
+def _unravel_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    indices, shape = integers(types, 0), tensor(types, 1, rank=1)
+    return TensorType((shape.shape[0], *indices.shape[:1]), indices.dtype)
+
+
+def _matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """k1 to k2 are the diagonals that are set; several of them lie in the rows of ``diagonal``."""
+    data, diagonal = tensor(types, 0), tensor(types, 1)
+    low, high = cast(int, attrs["k1"]), cast(int, attrs["k2"])
+    if len(data.shape) < 2 or low > high:
+        raise RelationError("expected matrices, and k1 of at most k2", 0)
+    *batch, rows, columns = data.shape
+    length: Dim = ANY
+    if isinstance(rows, int) and isinstance(columns, int):
+        length = min(rows + min(high, 0), columns - max(low, 0))
+    several = () if low == high else (high - low + 1,)
+    require_type(diagonal, (*batch, *several, length), "the diagonal", 1)
+    return data
+
+
+declare(
+    "gather",
+    "data indices",
+    _gather,
+    "At each place, the element of data whose index along the axis stands there.",
+    Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
+    attrs_key="GatherAttrs",
+    call_order="data axis indices",
+    numpy="numpy.take_along_axis",
+    family="indexing",
+)
+declare(
+    "gather_nd",
+    "data indices",
+    _gather_nd,
+    "Elements or slices of data at indices whose coordinates lie along the first axis.",
+    Attr("batch_dims", INTEGER, 0),
+    Attr("index_rank", OPTIONAL_INTEGER, None),
+    attrs_key="GatherNDAttrs",
+    family="indexing",
+)
+declare(
+    "adv_index",
+    "inputs",
+    _adv_index,
+    "NumPy's advanced indexing of the first tensor by the others.",
+    family="indexing",
+    variadic=True,
+)
+declare(
+    "argwhere",
+    "condition",
+    _argwhere,
+    "The indices of the elements that are not zero.",
+    numpy="numpy.argwhere",
+    family="indexing",
+)
+declare(
+    "scatter_elements",
+    "data indices updates",
+    _scatter_elements,
+    "Data with updates put at, or combined into, indices along an axis.",
+    Attr("axis", INTEGER, 0),
+    Attr("reduction", STR, "update"),
+    attrs_key="ScatterElementsAttrs",
+    attrs_registered=False,
+    numpy="numpy.put_along_axis",
+    family="indexing",
+)
+declare(
+    "scatter_nd",
+    "data indices updates",
+    _scatter_nd,
+    "Data with updates put at, or combined into, indices whose coordinates lie along the first axis.",
+    Attr("mode", STR, "update"),
+    attrs_key="ScatterNDAttrs",
+    attrs_registered=False,
+    family="indexing",
+)
+declare(
+    "strided_set",
+    "data v begin end strides",
+    _strided_set,
+    "Data with v put into a strided slice.",
+    family="indexing",
+)
+declare(
+    "slice_like",
+    "data shape_like",
+    _slice_like,
+    "The first elements of each axis, as many as another tensor has.",
+    Attr("axes", optional(array(INTEGER)), call_default=None),
+    attrs_key="SliceLikeAttrs",
+    family="indexing",
+)
+declare(
+    "sequence_mask",
+    "data valid_length",
+    _sequence_mask,
+    "Data with mask_value behind the valid length of each sequence.",
+    Attr("mask_value", FLOAT, 0.0),
+    Attr("axis", INT, 0),
+    attrs_key="SequenceMaskAttrs",
+    family="indexing",
+)
+declare(
+    "sparse_to_dense",
+    "sparse_indices sparse_values default_value",
+    _sparse_to_dense,
+    "A tensor with values at the given indices and a default elsewhere.",
+    Attr("output_shape", array(DIM)),
+    attrs_key="SparseToDenseAttrs",
+    call_order="sparse_indices output_shape sparse_values default_value",
+    arg_defaults={"default_value": 0},
+    family="indexing",
+)
+declare(
+    "unravel_index",
+    "data shape",
+    _unravel_index,
+    "Flat indices as coordinates of a shape.",
+    keywords={"indices": "data"},
+    numpy="numpy.unravel_index",
+    family="indexing",
+)
+declare(
+    "matrix_set_diag",
+    "input diagonal",
+    _matrix_set_diag,
+    "Matrices with some of their diagonals replaced.",
+    Attr("k1", INT, 0),
+    Attr("k2", INT, 0),
+    Attr("super_diag_right_align", BOOL, default=True),
+    Attr("sub_diag_right_align", BOOL, default=False),
+    attrs_key="MatrixSetDiagAttrs",
+    keywords={"data": "input"},
     family="indexing",
 )

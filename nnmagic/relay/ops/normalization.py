@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_more, optional
-from nnmagic.relay.ops.declaration import Attr, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, declare
 from nnmagic.relay.ops.relations import (
     assume_channel_vectors,
     axis_of,
@@ -70,7 +70,7 @@ for _name, _summary, _key, _first in (
         "group_norm",
         "Normalisation of each group of channels of each image.",
         "GroupNormAttrs",
-        (Attr("num_groups", INT, 0), Attr("axis", INT, 1)),
+        (Attr("num_groups", INT, 0, call_default=REQUIRED), Attr("axis", INT, 1)),
     ),
 ):
     declare(

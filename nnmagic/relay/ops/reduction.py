@@ -44,9 +44,6 @@ def _scan(types: Sequence[Type], attrs: Attrs) -> TensorType:
     dtype = dtype_or(attrs, "dtype", data.dtype)
     if attrs["axis"] is None:
         return TensorType((product(data.shape),), dtype)
-    axis = attrs["axis"]
-    assert isinstance(axis, int)
-    normalize_axis(axis, len(data.shape))
     return TensorType(data.shape, dtype)
 
 

@@ -138,7 +138,11 @@ def channel_vectors(*names: str) -> Callable[[Sequence[Type], Attrs], TensorType
         data = tensor(types)
         channels = data.shape[axis_of(attrs, data.shape)]
         for index, name in enumerate(names, start=1):
-            require_type(tensor(types, index), (channels,), name, index)
+            vector = tensor(types, index)
+            if vector.dtype != data.dtype:
+                expected = type_text(TensorType((channels,), data.dtype))
+                raise RelationError(f"expected {name} to be {expected}, found {type_text(vector)}", index, 0)
+            require_type(vector, (channels,), name, index)
         return data
 
     return relation

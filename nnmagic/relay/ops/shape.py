@@ -19,7 +19,7 @@ from nnmagic.relay.ops.attributes import (
     one_or_more,
     optional,
 )
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import (
     Shape,
     add,
@@ -36,7 +36,6 @@ from nnmagic.relay.ops.dims import (
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
     axis_of,
-    dtype_or,
     ints,
     normalize_axis,
     same_as,
@@ -268,12 +267,12 @@ def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _shape_of(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return TensorType((len(tensor(types).shape),), dtype_or(attrs, "dtype", "int32"))
+    return TensorType((len(tensor(types).shape),), str(attrs["dtype"]))
 
 
 def _ndarray_size(types: Sequence[Type], attrs: Attrs) -> TensorType:
     tensor(types)
-    return TensorType((), dtype_or(attrs, "dtype", "int32"))
+    return TensorType((), str(attrs["dtype"]))
 
 
 def _collapse_sum_to(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -349,7 +348,7 @@ declare(
     "data",
     _concatenate,
     "Tensors joined along an axis.",
-    Attr("axis", INT, 0),
+    Attr("axis", INT, 0, call_default=REQUIRED),
     attrs_key="ConcatenateAttrs",
     numpy="numpy.concatenate",
     family="shape",
@@ -360,7 +359,7 @@ declare(
     "data",
     _stack,
     "Tensors of one shape joined along a new axis.",
-    Attr("axis", INTEGER, 0),
+    Attr("axis", INTEGER, 0, call_default=REQUIRED),
     attrs_key="StackAttrs",
     numpy="numpy.stack",
     family="shape",
@@ -393,7 +392,7 @@ declare(
     _repeat,
     "Each element repeated along an axis.",
     Attr("repeats", INTEGER),
-    Attr("axis", OPTIONAL_INTEGER, None),
+    Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     attrs_key="RepeatAttrs",
     numpy="numpy.repeat",
     family="shape",
@@ -403,7 +402,7 @@ declare(
     "data",
     _reverse,
     "The elements along an axis in reverse order.",
-    Attr("axis", OPTIONAL_INTEGER, None),
+    Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     attrs_key="ReverseAttrs",
     numpy="numpy.flip",
     family="shape",

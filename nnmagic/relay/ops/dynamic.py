@@ -1,0 +1,212 @@
+"""Operators whose shape, slice or count is itself a tensor; the result's dimensions are known at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import (
+    BOOL,
+    DIMS,
+    DTYPE,
+    INT,
+    INTEGER,
+    OPTIONAL_INTEGER,
+    PAIRS,
+    STR,
+    array,
+    optional,
+)
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.relations import axis_of, dtype_or, tensor
+from nnmagic.relay.ops.sorting import RET_TYPE, values_and_indices
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import ANY, TensorType, Type
+
+
+def _length(types: Sequence[Type], index: int) -> int:
+    """How many elements a vector argument has: the rank of the result depends on it."""
+    found = tensor(types, index, rank=1)
+    length = found.shape[0]
+    if not isinstance(length, int):
+        raise RelationError(f"expected a vector of known length, found {type_text(found)}", index)
+    return int(length)
+
+
+def _unknown(rank: int, dtype: str) -> TensorType:
+    return TensorType((ANY,) * rank, dtype)
+
+
+def _broadcast_to(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    return _unknown(_length(types, 1), tensor(types).dtype)
+
+
+def _full(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    fill = tensor(types, rank=0)
+    return _unknown(_length(types, 1), dtype_or(attrs, "dtype", fill.dtype))
+
+
+def _zeros(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    return _unknown(_length(types, 0), str(attrs["dtype"]))
+
+
+def _pad(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    data, widths = tensor(types), tensor(types, 1, rank=2)
+    if widths.shape[0] not in {len(data.shape), ANY} or widths.shape[1] not in {2, ANY}:
+        wanted = f"({len(data.shape)}, 2)"
+        raise RelationError(f"expected pad_width of shape {wanted}, found {type_text(widths)}", 1, 0)
+    return _unknown(len(data.shape), data.dtype)
+
+
+def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    indices, axis = tensor(types), cast(int, attrs["axis"])
+    rank = len(indices.shape)
+    if not -1 <= axis <= rank:
+        raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
+    at = rank if axis == -1 else axis
+    return TensorType((*indices.shape[:at], ANY, *indices.shape[at:]), str(attrs["dtype"]))
+
+
+def _squeeze(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    data, count = tensor(types), _length(types, 1)
+    if count > len(data.shape):
+        raise RelationError(f"{count} axes are more than {type_text(data)} has", 1, 0)
+    return _unknown(len(data.shape) - count, data.dtype)
+
+
+def _strided_slice(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    """The axes that ``begin`` covers are sliced; the others stay."""
+    data, count = tensor(types), _length(types, 1)
+    if count > len(data.shape):
+        raise RelationError(f"{count} begins are more than {type_text(data)} has axes", 1, 0)
+    return TensorType((ANY,) * count + data.shape[count:], data.dtype)
+
+
+def _tile(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    return _unknown(max(len(data.shape), _length(types, 1)), data.dtype)
+
+
+def _topk(types: Sequence[Type], attrs: Attrs) -> Type:
+    data, shape = tensor(types), list(tensor(types).shape)
+    shape[axis_of(attrs, shape)] = ANY
+    return values_and_indices(TensorType(tuple(shape), data.dtype), attrs)
+
+
+_SHAPE = Attr("shape", optional(DIMS), call_default=None)
+_INIT = (_SHAPE, Attr("dtype", DTYPE, ""))
+_PYTHON = "As {}, with {} as a tensor."
+declare(
+    "dyn.broadcast_to",
+    "data shape",
+    _broadcast_to,
+    _PYTHON.format("broadcast_to", "the shape"),
+    *_INIT,
+    attrs_key="InitOpAttrs",
+    call_order="data shape",
+    family="dynamic",
+)
+declare(
+    "dyn.full",
+    "fill_value shape",
+    _full,
+    _PYTHON.format("full", "the shape"),
+    *_INIT,
+    attrs_key="InitOpAttrs",
+    call_order="fill_value shape dtype",
+    family="dynamic",
+)
+declare(
+    "dyn.zeros",
+    "shape",
+    _zeros,
+    _PYTHON.format("zeros", "the shape"),
+    *_INIT,
+    attrs_key="InitOpAttrs",
+    call_order="shape dtype",
+    family="dynamic",
+)
+declare(
+    "dyn.nn.pad",
+    "data pad_width pad_val",
+    _pad,
+    _PYTHON.format("nn.pad", "the widths"),
+    Attr("pad_width", PAIRS, call_default=()),
+    Attr("pad_mode", STR, "constant"),
+    attrs_key="PadAttrs",
+    call_order="data pad_width pad_val pad_mode",
+    keywords={"pad_value": "pad_val"},
+    arg_defaults={"pad_val": 0},
+    family="dynamic",
+)
+declare(
+    "dyn.one_hot",
+    "indices on_value off_value depth",
+    _one_hot,
+    _PYTHON.format("one_hot", "the depth"),
+    Attr("depth", INT, 1, call_default=0),
+    Attr("axis", INT, -1),
+    Attr("dtype", DTYPE, ""),
+    attrs_key="OneHotAttrs",
+    call_order="indices on_value off_value depth axis dtype",
+    family="dynamic",
+)
+declare(
+    "dyn.reshape",
+    "data newshape",
+    _broadcast_to,
+    _PYTHON.format("reshape", "the shape"),
+    Attr("newshape", array(INTEGER), call_default=()),
+    Attr("allowzero", BOOL, default=False),
+    attrs_key="ReshapeAttrs",
+    call_order="data newshape allowzero",
+    family="dynamic",
+)
+declare(
+    "dyn.squeeze",
+    "data axes",
+    _squeeze,
+    _PYTHON.format("squeeze", "the axes"),
+    Attr("axis", optional(array(INTEGER)), None, call_default=()),
+    attrs_key="SqueezeAttrs",
+    call_order="data axes",
+    keywords={"axis": "axes"},
+    family="dynamic",
+)
+declare(
+    "dyn.strided_slice",
+    "data begin end strides",
+    _strided_slice,
+    _PYTHON.format("strided_slice", "begin, end and strides"),
+    *(Attr(_name, optional(array(INTEGER)), call_default=None) for _name in ("begin", "end", "strides")),
+    Attr("slice_mode", STR, "end"),
+    Attr("axes", optional(array(INTEGER)), call_default=None),
+    attrs_key="StridedSliceAttrs",
+    call_order="data begin end strides axes slice_mode",
+    family="dynamic",
+)
+declare(
+    "dyn.tile",
+    "data reps",
+    _tile,
+    _PYTHON.format("tile", "the counts"),
+    Attr("reps", array(INTEGER), call_default=()),
+    attrs_key="TileAttrs",
+    call_order="data reps",
+    family="dynamic",
+)
+declare(
+    "dyn.topk",
+    "data k",
+    _topk,
+    _PYTHON.format("topk", "k"),
+    Attr("k", OPTIONAL_INTEGER, call_default=None),
+    Attr("axis", INT, -1),
+    Attr("ret_type", RET_TYPE, "both"),
+    Attr("is_ascend", BOOL, default=False),
+    Attr("dtype", DTYPE, "", call_default="int32"),
+    attrs_key="TopkAttrs",
+    call_order="data k axis ret_type is_ascend dtype",
+    family="dynamic",
+)

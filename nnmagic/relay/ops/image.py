@@ -1,0 +1,221 @@
+"""Operators on images: resizing, sampling, morphology."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import (
+    BOOL,
+    DIM,
+    DTYPE,
+    FLOAT,
+    INT,
+    STR,
+    array,
+    default_for_none,
+    optional,
+    spatial,
+)
+from nnmagic.relay.ops.convolution import padding_sums
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.dims import Shape, dilated, round_scale, window_output
+from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
+from nnmagic.relay.ops.relations import dims, dtype_or, require_same, require_type, tensor
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import TensorType, Type
+
+
+def image_layout(attrs: Attrs, axes: str, name: str = "layout") -> tuple[Layout, Layout]:
+    """The layout of an attribute and the plain one (``NCHW``) that it must be convertible to."""
+    plain = parse_layout(f"NC{axes}")
+    return convertible_layout(attrs[name], plain.name, "data"), plain
+
+
+@dataclass(frozen=True, slots=True)
+class _Resize:
+    """The rule of resizing over the given axes: they become ``size``."""
+
+    axes: str
+
+    def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
+        data = tensor(types)
+        layout, plain = image_layout(attrs, self.axes)
+        shape = convert_shape(data.shape, layout, plain)
+        result: Shape = (*shape[:2], *dims(attrs, "size", len(self.axes)))
+        return TensorType(convert_shape(result, plain, layout), dtype_or(attrs, "out_dtype", data.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class _Upsample:
+    """The rule of upsampling: each axis times its scale, rounded."""
+
+    axes: str
+
+    def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
+        data = tensor(types)
+        layout, plain = image_layout(attrs, self.axes)
+        shape = convert_shape(data.shape, layout, plain)
+        scales = [attrs[f"scale_{axis.lower()}"] for axis in self.axes]
+        scaled = [
+            round_scale(dim, scale)
+            for dim, scale in zip(shape[2:], scales, strict=True)
+            if isinstance(scale, float)
+        ]
+        return TensorType(convert_shape((*shape[:2], *scaled), plain, layout), data.dtype)
+
+
+def _crop_and_resize(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, boxes = tensor(types, 0, rank=4), tensor(types, 1, rank=2)
+    tensor(types, 2, rank=1)
+    require_same(boxes.shape[1], 4, "a box has 4 numbers", 1)
+    layout, plain = image_layout(attrs, "HW")
+    channels = convert_shape(data.shape, layout, plain)[1]
+    result: Shape = (boxes.shape[0], channels, *dims(attrs, "crop_size", 2))
+    return TensorType(convert_shape(result, plain, layout), dtype_or(attrs, "out_dtype", data.dtype))
+
+
+def _affine_grid(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types, rank=3)
+    require_type(data, (data.shape[0], 2, 3), "the matrices", 0)
+    return TensorType((data.shape[0], 2, *dims(attrs, "target_shape", 2)), data.dtype)
+
+
+def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, grid = tensor(types, 0), tensor(types, 1)
+    axes = {4: "HW", 5: "DHW"}.get(len(data.shape))
+    if axes is None or len(grid.shape) != len(data.shape):
+        found = f"{type_text(data)} and {type_text(grid)}"
+        raise RelationError(f"expected data and grid of rank 4 or 5, found {found}", 0, 1)
+    layout, plain = image_layout(attrs, axes)
+    batch, channels, *_ = convert_shape(data.shape, layout, plain)
+    require_same(grid.shape[0], batch, "the batches of data and grid differ", 0, 1)
+    require_same(grid.shape[1], len(axes), "the grid must have a coordinate for each axis", 1)
+    return TensorType(convert_shape((batch, channels, *grid.shape[2:]), plain, layout), data.dtype)
+
+
+def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, weight = tensor(types, 0), tensor(types, 1)
+    layout, plain = image_layout(attrs, "HW", "data_layout")
+    kernel = convertible_layout(attrs["kernel_layout"], "IHW", "kernel")
+    shape = convert_shape(data.shape, layout, plain)
+    channels, *sizes = convert_shape(weight.shape, kernel, parse_layout("IHW"), 1)
+    require_same(channels, shape[1], "the channels of the weight and of the data differ", 1, 0)
+    strides, steps = dims(attrs, "strides", 2), dims(attrs, "dilations", 2)
+    if 0 in strides:
+        raise RelationError("strides must not be 0")
+    out = [
+        window_output(size, pad, dilated(width, step), stride)
+        for size, pad, width, step, stride in zip(
+            shape[2:], padding_sums(attrs, 2), sizes, steps, strides, strict=True
+        )
+    ]
+    return TensorType(
+        convert_shape((*shape[:2], *out), plain, layout), dtype_or(attrs, "out_dtype", data.dtype)
+    )
+
+
+_OUT_DTYPE = Attr("out_dtype", DTYPE, "")
+
+
+def _declare_resize(rank: int) -> None:
+    axes = "DHW"[3 - rank :]
+    corners = (0.0,) * (2 * rank)
+    declare(
+        f"image.resize{rank}d",
+        "data",
+        _Resize(axes),
+        f"Images of another size, interpolated over {rank} spatial {'axis' if rank == 1 else 'axes'}.",
+        Attr("size", optional(spatial(rank)), None, call_default=REQUIRED),
+        Attr("roi", default_for_none(array(FLOAT), corners), None),
+        Attr("layout", STR, f"NC{axes}"),
+        Attr("method", STR, "linear"),
+        Attr("coordinate_transformation_mode", STR, "half_pixel"),
+        Attr("rounding_method", STR, "round", call_default=""),
+        Attr("cubic_alpha", FLOAT, -0.5),
+        Attr("cubic_exclude", INT, 0),
+        Attr("extrapolation_value", FLOAT, 0.0),
+        _OUT_DTYPE,
+        attrs_key=f"Resize{rank}DAttrs",
+        family="image",
+    )
+
+
+for _rank in (1, 2, 3):
+    _declare_resize(_rank)
+declare(
+    "nn.upsampling",
+    "data",
+    _Upsample("HW"),
+    "Images enlarged by a factor for each spatial axis.",
+    Attr("scale_h", FLOAT, call_default=1.0),
+    Attr("scale_w", FLOAT, call_default=1.0),
+    Attr("layout", STR, "NCHW"),
+    Attr("method", STR, "nearest_neighbor"),
+    Attr("align_corners", BOOL, default=False),
+    attrs_key="UpSamplingAttrs",
+    family="image",
+)
+declare(
+    "nn.upsampling3d",
+    "data",
+    _Upsample("DHW"),
+    "Volumes enlarged by a factor for each spatial axis.",
+    Attr("scale_d", FLOAT, call_default=1.0),
+    Attr("scale_h", FLOAT, call_default=1.0),
+    Attr("scale_w", FLOAT, call_default=1.0),
+    Attr("layout", STR, "NCDHW"),
+    Attr("method", STR, "nearest_neighbor"),
+    Attr("coordinate_transformation_mode", STR, "half_pixel"),
+    attrs_key="UpSampling3DAttrs",
+    family="image",
+)
+declare(
+    "image.crop_and_resize",
+    "data boxes box_indices",
+    _crop_and_resize,
+    "Boxes cut out of images and resized to one size.",
+    Attr("crop_size", optional(spatial(2)), None, call_default=REQUIRED),
+    Attr("layout", STR, "NCHW", call_default=REQUIRED),
+    Attr("method", STR, "bilinear"),
+    Attr("extrapolation_value", FLOAT, 0.0),
+    _OUT_DTYPE,
+    attrs_key="CropAndResizeAttrs",
+    family="image",
+)
+declare(
+    "image.affine_grid",
+    "data",
+    _affine_grid,
+    "Sampling coordinates of affine maps, for grid_sample.",
+    Attr("target_shape", array(DIM)),
+    attrs_key="AffineGridAttrs",
+    family="image",
+)
+declare(
+    "image.grid_sample",
+    "data grid",
+    _grid_sample,
+    "Images sampled at the coordinates of a grid.",
+    Attr("method", STR, "bilinear"),
+    Attr("layout", STR, "NCHW"),
+    Attr("padding_mode", STR, "zeros"),
+    Attr("align_corners", BOOL, default=True),
+    attrs_key="GridSampleAttrs",
+    family="image",
+)
+declare(
+    "image.dilation2d",
+    "data weight",
+    _dilation2d,
+    "Grey-scale dilation: the largest sum of data and weight in each window.",
+    Attr("strides", spatial(2), (1, 1)),
+    Attr("padding", spatial(2, lengths=(1, 2, 4)), (0, 0)),
+    Attr("dilations", spatial(2), (1, 1)),
+    Attr("data_layout", STR, "NCHW"),
+    Attr("kernel_layout", STR, "IHW"),
+    _OUT_DTYPE,
+    attrs_key="Dilation2DAttrs",
+    family="image",
+)

@@ -1,0 +1,72 @@
+"""Operators on quantized numbers: real = scale * (quantized - zero_point)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import DTYPE, INT
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.relations import normalize_axis, require_type, tensor
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import TensorType, Type
+
+_INTEGERS = ("int8", "uint8", "int16", "int32")
+
+
+def scale_and_zero_point(types: Sequence[Type], data: TensorType, first: int, axis: int) -> None:
+    """RelationError unless arguments ``first`` and the next are a float32 scale and an int32 zero point:
+    scalars, or vectors as long as the axis.
+    """
+    for index, what, dtype in ((first, "the scale", "float32"), (first + 1, "the zero point", "int32")):
+        found = tensor(types, index)
+        if found.dtype != dtype:
+            raise RelationError(f"expected {what} to be of dtype {dtype}, found {type_text(found)}", index)
+        if found.shape:
+            at = normalize_axis(axis, len(data.shape))
+            require_type(found, (data.shape[at],), what, index)
+
+
+def _one_of(dtype: str, allowed: Sequence[str], what: str, *operands: int) -> str:
+    if dtype not in allowed:
+        raise RelationError(f"{what} must be one of {', '.join(allowed)}, not {dtype!r}", *operands)
+    return dtype
+
+
+def _quantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    _one_of(data.dtype, ("float32",), "the data's dtype", 0)
+    scale_and_zero_point(types, data, 1, cast(int, attrs["axis"]))
+    return TensorType(data.shape, _one_of(str(attrs["out_dtype"]), _INTEGERS, "out_dtype"))
+
+
+def _dequantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    _one_of(data.dtype, (*_INTEGERS, "float16", "float32"), "the data's dtype", 0)
+    scale_and_zero_point(types, data, 1, cast(int, attrs["axis"]))
+    return TensorType(data.shape, _one_of(str(attrs["out_dtype"]), ("float32", "float16"), "out_dtype"))
+
+
+declare(
+    "qnn.quantize",
+    "data output_scale output_zero_point",
+    _quantize,
+    "Real numbers rounded to integers of a scale and zero point.",
+    Attr("out_dtype", DTYPE, call_default="int8"),
+    Attr("axis", INT, -1),
+    attrs_key="QuantizeAttrs",
+    call_order="data output_scale output_zero_point axis out_dtype",
+    family="quantization",
+)
+declare(
+    "qnn.dequantize",
+    "data input_scale input_zero_point",
+    _dequantize,
+    "The real numbers that quantized integers stand for.",
+    Attr("out_dtype", DTYPE, call_default="float32"),
+    Attr("axis", INT, -1),
+    attrs_key="DequantizeAttrs",
+    call_order="data input_scale input_zero_point axis out_dtype",
+    family="quantization",
+)

@@ -1,0 +1,131 @@
+"""Sorting and searching."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import BOOL, DTYPE, INT, INTEGER, choice
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.relations import (
+    axis_of,
+    require_same,
+    same_as,
+    tensor,
+)
+from nnmagic.relay.types import TensorType, TupleType, Type
+
+
+def _argsort(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    return TensorType(tensor(types).shape, str(attrs["dtype"]))
+
+
+def values_and_indices(values: TensorType, attrs: Attrs) -> Type:
+    """What topk gives: a tuple of both, or one of them, as ``ret_type`` says."""
+    indices = TensorType(values.shape, str(attrs["dtype"]))
+    match attrs["ret_type"]:
+        case "values":
+            return values
+        case "indices":
+            return indices
+    return TupleType((values, indices))
+
+
+def _topk(types: Sequence[Type], attrs: Attrs) -> Type:
+    data, k = tensor(types), cast(int, attrs["k"])
+    shape = list(data.shape)
+    axis = axis_of(attrs, shape)
+    if k >= 1:
+        shape[axis] = k
+    return values_and_indices(TensorType(tuple(shape), data.dtype), attrs)
+
+
+def _searchsorted(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    sequence, values = tensor(types, 0), tensor(types, 1)
+    if not sequence.shape:
+        raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
+    if len(sequence.shape) > 1:
+        if len(values.shape) != len(sequence.shape):
+            raise RelationError("the sequence and the values must have one rank", 0, 1)
+        for left, right in zip(sequence.shape[:-1], values.shape[:-1], strict=True):
+            require_same(left, right, "the sequence and the values differ before the last axis", 0, 1)
+    if attrs["dtype"] not in {"int32", "int64"}:
+        raise RelationError(f"dtype must be int32 or int64, not {attrs['dtype']!r}")
+    return TensorType(values.shape, str(attrs["dtype"]))
+
+
+def _unique(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    """Values, first indices, inverse, count of values and, if asked for, how often each occurs.
+
+    They are as long as the data; only the first part is used.
+    """
+    data = tensor(types, rank=1)
+    indices = TensorType(data.shape, "int32")
+    fields = (data, indices, indices, TensorType((1,), "int32"))
+    return TupleType((*fields, indices) if attrs["return_counts"] else fields)
+
+
+#: How topk gives its result.
+RET_TYPE = choice("both", "values", "indices")
+_ORDER = (Attr("axis", INT, -1), Attr("is_ascend", BOOL, default=True))
+declare(
+    "sort",
+    "data",
+    same_as(0),
+    "The elements in order along an axis.",
+    *_ORDER,
+    Attr("dtype", DTYPE, ""),
+    attrs_key="ArgsortAttrs",
+    call_order="data axis is_ascend",
+    numpy="numpy.sort",
+    family="sorting",
+)
+declare(
+    "argsort",
+    "data",
+    _argsort,
+    "The indices that put the elements in order along an axis.",
+    *_ORDER,
+    Attr("dtype", DTYPE, "", call_default="int32"),
+    attrs_key="ArgsortAttrs",
+    numpy="numpy.argsort",
+    family="sorting",
+)
+declare(
+    "topk",
+    "data",
+    _topk,
+    "The k largest (or smallest) elements along an axis and their indices.",
+    Attr("k", INTEGER, call_default=1),
+    Attr("axis", INT, -1),
+    Attr("ret_type", RET_TYPE, "both"),
+    Attr("is_ascend", BOOL, default=False),
+    Attr("dtype", DTYPE, "", call_default="int32"),
+    attrs_key="TopkAttrs",
+    family="sorting",
+)
+declare(
+    "searchsorted",
+    "sorted_sequence values",
+    _searchsorted,
+    "Where values would be inserted into a sorted sequence to keep its order.",
+    Attr("right", BOOL, default=False),
+    Attr("dtype", DTYPE, "int32"),
+    attrs_key="SearchSortedAttrs",
+    numpy="numpy.searchsorted",
+    family="sorting",
+)
+declare(
+    "unique",
+    "data",
+    _unique,
+    "The distinct elements, where each first occurs, and which one each element is.",
+    Attr("sorted", BOOL, default=True),
+    Attr("return_counts", BOOL, default=False),
+    attrs_key="UniqueAttrs",
+    attrs_registered=False,
+    keywords={"is_sorted": "sorted"},
+    numpy="numpy.unique",
+    family="sorting",
+)

@@ -1,0 +1,167 @@
+"""Operators of object detection: boxes, regions, suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, array, choice, optional, spatial
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, product
+from nnmagic.relay.ops.image import image_layout
+from nnmagic.relay.ops.layouts import convert_shape
+from nnmagic.relay.ops.relations import dims, require_same, tensor
+from nnmagic.relay.types import TensorType, TupleType, Type
+
+
+def _valid_counts(types: Sequence[Type], _attrs: Attrs) -> TupleType:
+    data = tensor(types, rank=3)
+    batch, boxes, _ = data.shape
+    return TupleType((TensorType((batch,), "int32"), data, TensorType((batch, boxes), "int32")))
+
+
+def _non_max_suppression(types: Sequence[Type], attrs: Attrs) -> Type:
+    data = tensor(types, rank=3)
+    batch, boxes, _ = data.shape
+    count = tensor(types, 1, rank=1)
+    require_same(count.shape[0], batch, "valid_count must be as long as the batch", 1, 0)
+    if attrs["return_indices"]:
+        return TupleType((TensorType((batch, boxes), "int32"), TensorType((batch, 1), "int32")))
+    return data
+
+
+def _all_class_nms(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    """Selected (batch, class, box) and their number; in TensorFlow's form (class, box), scores, numbers."""
+    boxes, scores = tensor(types, 0, rank=3), tensor(types, 1, rank=3)
+    require_same(boxes.shape[0], scores.shape[0], "the batches of boxes and scores differ", 0, 1)
+    require_same(boxes.shape[2], 4, "a box has 4 numbers", 0)
+    batch, classes, count = boxes.shape[0], scores.shape[1], boxes.shape[1]
+    if attrs["output_format"] == "onnx":
+        selected = product((batch, classes, count))
+        return TupleType((TensorType((selected, 3), "int64"), TensorType((1,), "int64")))
+    each = multiply(classes, count)
+    return TupleType(
+        (
+            TensorType((batch, each, 2), "int64"),
+            TensorType((batch, each), "float32"),
+            TensorType((batch,), "int64"),
+        )
+    )
+
+
+def _multibox_prior(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types, rank=4)
+    per_place = len(cast("tuple[float, ...]", attrs["sizes"])) + len(
+        cast("tuple[float, ...]", attrs["ratios"])
+    )
+    return TensorType((1, product((*data.shape[2:], per_place - 1)), 4), data.dtype)
+
+
+def _regions(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """roi_align and roi_pool: for each region the data's channels at pooled_size places."""
+    data, regions = tensor(types, 0, rank=4), tensor(types, 1, rank=2)
+    require_same(regions.shape[1], 5, "a region has 5 numbers", 1)
+    layout, plain = image_layout(attrs, "HW")
+    channels = convert_shape(data.shape, layout, plain)[1]
+    result: Shape = (regions.shape[0], channels, *dims(attrs, "pooled_size", 2))
+    return TensorType(convert_shape(result, plain, layout), data.dtype)
+
+
+def _yolo_reorg(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    batch, channels, *image = (data := tensor(types, rank=4)).shape
+    stride = cast(int, attrs["stride"])
+    if stride < 1:
+        raise RelationError(f"stride must be positive, it is {stride}")
+    smaller = tuple(floor_divide(dim, stride) for dim in image)
+    return TensorType((batch, multiply(channels, stride * stride), *smaller), data.dtype)
+
+
+declare(
+    "vision.get_valid_counts",
+    "data score_threshold",
+    _valid_counts,
+    "Boxes above a score moved to the front, how many, and where they were.",
+    Attr("score_threshold", optional(FLOAT), call_default=None),
+    Attr("id_index", INT, 0),
+    Attr("score_index", INT, 1),
+    attrs_key="GetValidCountsAttrs",
+    attrs_registered=False,
+    call_order="data score_threshold id_index score_index",
+    family="vision",
+)
+declare(
+    "vision.non_max_suppression",
+    "data valid_count indices max_output_size iou_threshold",
+    _non_max_suppression,
+    "Of boxes that overlap more than a threshold, the one with the highest score.",
+    Attr("force_suppress", BOOL, default=False),
+    Attr("top_k", INT, -1),
+    Attr("coord_start", INT, 2),
+    Attr("score_index", INT, 1),
+    Attr("id_index", INT, 0),
+    Attr("return_indices", BOOL, default=True),
+    Attr("invalid_to_bottom", BOOL, default=False),
+    attrs_key="NonMaximumSuppressionAttrs",
+    attrs_registered=False,
+    arg_defaults={"max_output_size": -1, "iou_threshold": 0.5},
+    family="vision",
+)
+declare(
+    "vision.all_class_non_max_suppression",
+    "boxes scores max_output_boxes_per_class iou_threshold score_threshold",
+    _all_class_nms,
+    "Non-maximum suppression for each class by itself.",
+    Attr("output_format", choice("onnx", "tensorflow"), "onnx"),
+    attrs_key="AllClassNonMaximumSuppressionAttrs",
+    attrs_registered=False,
+    arg_defaults={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
+    family="vision",
+)
+declare(
+    "vision.multibox_prior",
+    "data",
+    _multibox_prior,
+    "Anchor boxes at each place of a feature map.",
+    Attr("sizes", array(FLOAT), (1.0,)),
+    Attr("ratios", array(FLOAT), (1.0,)),
+    Attr("steps", array(FLOAT), (-1.0, -1.0)),
+    Attr("offsets", array(FLOAT), (0.5, 0.5)),
+    Attr("clip", BOOL, default=False),
+    attrs_key="MultiBoxPriorAttrs",
+    family="vision",
+)
+_REGION = (Attr("pooled_size", spatial(2)), Attr("spatial_scale", FLOAT))
+declare(
+    "vision.roi_align",
+    "data rois",
+    _regions,
+    "Regions of images sampled at pooled_size places by bilinear interpolation.",
+    *_REGION,
+    Attr("sample_ratio", INT, -1),
+    Attr("layout", STR, "NCHW"),
+    Attr("mode", STR, "avg"),
+    attrs_key="ROIAlignAttrs",
+    attrs_registered=False,
+    family="vision",
+)
+declare(
+    "vision.roi_pool",
+    "data rois",
+    _regions,
+    "The largest element of each of pooled_size parts of regions of images.",
+    *_REGION,
+    Attr("layout", STR, "NCHW"),
+    attrs_key="ROIPoolAttrs",
+    attrs_registered=False,
+    family="vision",
+)
+declare(
+    "vision.yolo_reorg",
+    "data",
+    _yolo_reorg,
+    "Blocks of stride by stride places moved into the channels.",
+    Attr("stride", INTEGER, 1),
+    attrs_key="YoloReorgAttrs",
+    family="vision",
+)
