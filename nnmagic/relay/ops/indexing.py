@@ -69,25 +69,29 @@ def _where(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return TensorType(shape, first.dtype)
 
 
+#: Beyond the end of any axis.
+_FAR = 2**63 - 1
+
+
 def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     begin, end, strides = (ints(attrs, name) for name in ("begin", "end", "strides"))
     shape = list(data.shape)
     if attrs["axes"] is None:
-        axes = list(range(len(begin)))
+        axes = list(range(len(shape)))
         if max(len(begin), len(end), len(strides)) > len(shape):
             raise RelationError(f"begin, end and strides are longer than the rank of {type_text(data)}", 0)
+        strides = (*strides, *(1,) * (len(shape) - len(strides)))
+        begin = (*begin, *(0 if step > 0 else _FAR for step in strides[len(begin) :]))
+        end = (*end, *(_FAR if step > 0 else -_FAR for step in strides[len(end) :]))
     else:
         axes = [normalize_axis(axis, len(shape)) for axis in ints(attrs, "axes")]
         if not len(axes) == len(begin) == len(end) == len(strides):
             hint = "give as many begins, ends and strides as axes"
             raise RelationError("axes, begin, end and strides differ in length", 0, hint=hint)
     by_size = attrs["slice_mode"] == "size"
-    if len(begin) != len(end):
-        raise RelationError(f"begin has {len(begin)} elements, end has {len(end)}", 0)
-    for place, (axis, first, last) in enumerate(zip(axes, begin, end, strict=True)):
-        step = strides[place] if place < len(strides) and not by_size else 1
-        shape[axis] = _sliced(shape[axis], first, last, step, by_size)
+    for axis, first, last, step in zip(axes, begin, end, strides, strict=True):
+        shape[axis] = _sliced(shape[axis], first, last, 1 if by_size else step, by_size)
     return TensorType(tuple(shape), data.dtype)
 
 
@@ -96,15 +100,14 @@ def _sliced(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
     if step == 0:
         raise RelationError("strides must not be 0")
     if not isinstance(size, int):
-        whole = begin == 0 and step == 1 and (end == -1 if by_size else end >= 2**31 - 1)
-        return size if whole else (end if by_size and end >= 0 else ANY)
+        whole = begin == 0 and step == 1 and (end >= 2**31 - 1 or (by_size and end < 0))
+        return size if whole else ANY
     if by_size:
         first = begin + size if begin < 0 else begin
         end = size if end < 0 else first + end
-        return len(range(size)[first:end])
     first, last, _ = slice(begin, end, step).indices(size)
-    if end <= -size - 1 and step < 0:
-        last = -1
+    if (last - first) * step < 0:
+        raise RelationError(f"the slice from {begin} to {end} by {step} of {size} elements runs backwards", 0)
     return len(range(first, last, step))
 
 
@@ -165,6 +168,8 @@ def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
     batch = cast(int, attrs["batch_dims"])
     if batch < 0 or depth + batch > len(data.shape) or batch >= len(indices.shape):
         raise RelationError(f"{type_text(indices)} has too many indices for {type_text(data)}", 1, 0)
+    for left, right in zip(data.shape[:batch], indices.shape[1:], strict=False):
+        require_same(left, right, "the batches of data and indices differ", 0, 1)
     return TensorType(indices.shape[1:] + data.shape[depth + batch :], data.dtype)
 
 
@@ -225,6 +230,8 @@ def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, like = tensor(types, 0), tensor(types, 1)
     shape = list(data.shape)
     axes = range(min(len(shape), len(like.shape)))
+    if attrs["axes"] == ():
+        raise RelationError("axes must not be empty")
     chosen = axes if attrs["axes"] is None else [normalize_axis(a, len(shape)) for a in ints(attrs, "axes")]
     for axis in chosen:
         if axis >= len(like.shape):

@@ -14,12 +14,11 @@ from nnmagic.relay.types import TensorType, Type
 
 def _reduced_shape(shape: Shape, attrs: Attrs) -> Shape:
     axes = set(range(len(shape)))
-    if attrs["axis"] is not None:
+    if attrs["axis"]:  # Relay takes an empty list as all axes, excluded or not
         listed = [normalize_axis(axis, len(shape)) for axis in ints(attrs, "axis")]
         if len(set(listed)) != len(listed):
             raise RelationError("an axis is listed twice")
-        # Relay takes an empty list as "all axes" only where the axes are not excluded.
-        axes = axes - set(listed) if attrs["exclude"] else set(listed) or axes
+        axes = axes - set(listed) if attrs["exclude"] else set(listed)
     if attrs["keepdims"]:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)

@@ -180,11 +180,11 @@ def _sections_at(size: Dim, indices: Sequence[int]) -> list[Dim]:
     bounds = [0, *indices]
     lengths: list[Dim] = [stop - start for start, stop in zip(bounds, indices, strict=False)]
     if is_unknown(size):
-        lengths.append(size if bounds[-1] == 0 else ANY)
+        lengths.append(ANY if indices else size)
     else:
         lengths.append(add(size, -bounds[-1]))
     for length in lengths:
-        if isinstance(length, int) and length < 0:
+        if isinstance(length, int) and length <= 0:
             raise RelationError(f"the indices {list(indices)} must increase and lie within the axis", 0)
     return lengths
 
