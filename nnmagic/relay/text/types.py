@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from nnmagic.relay.types import (
     AnyDim,
     Dim,
@@ -30,22 +32,26 @@ def dim_text(dim: Dim) -> str:
     return str(int(dim))
 
 
-def type_text(type_: Type) -> str:
-    """A type as Relay prints it."""
+def type_text(type_: Type, dim: Callable[[Dim], str] = dim_text) -> str:
+    """A type as Relay prints it; ``dim`` gives the text of a dimension."""
+
+    def listed(types: Sequence[Type]) -> str:
+        return ", ".join([type_text(each, dim) for each in types])
+
     match type_:
         case TensorType(shape=(), dtype=dtype):
             return dtype
         case TensorType(shape=shape, dtype=dtype):
-            return f"Tensor[({', '.join(map(dim_text, shape))}), {dtype}]"
+            return f"Tensor[({', '.join(map(dim, shape))}), {dtype}]"
         case TupleType(fields=fields):
-            return f"({', '.join(map(type_text, fields))}{',' if len(fields) == 1 else ''})"
+            return f"({listed(fields)}{',' if len(fields) == 1 else ''})"
         case FuncType(arg_types=args, ret_type=ret, type_params=params):
-            generic = f"[{', '.join(p.name for p in params)}]" if params else ""
-            return f"fn {generic}({', '.join(map(type_text, args))}) -> {type_text(ret)}"
+            generic = f"[{listed(params)}]" if params else ""
+            return f"fn {generic}({listed(args)}) -> {type_text(ret, dim)}"
         case RefType(value=value):
-            return f"ref({type_text(value)})"
+            return f"ref({type_text(value, dim)})"
         case TypeVar(name=name) | GlobalTypeVar(name=name):
             return name
         case TypeCall(func=func, args=args):
-            return f"{func.name}[{', '.join(map(type_text, args))}]"
+            return f"{func.name}[{listed(args)}]"
     raise TypeError(f"not a Relay type: {type_!r}")

@@ -1,0 +1,113 @@
+"""Parses ``name=value`` attributes and completes those of an operator. Knows operators' declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops import Attr, Operator, RelationError
+from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
+from nnmagic.relay.text.literals import read_number, read_string
+from nnmagic.relay.text.type_parser import Metadata
+from nnmagic.relay.types import ANY
+
+_WORDS = {"True": True, "False": False, "None": None, "nullptr": None}
+
+
+@dataclass(slots=True)
+class GivenAttrs:
+    """Attributes as they were written: their values, the spans of the names and of the values."""
+
+    values: dict[str, object] = field(default_factory=dict)
+    name_spans: dict[str, Span] = field(default_factory=dict)
+    value_spans: dict[str, Span] = field(default_factory=dict)
+
+
+def at_attribute(cursor: Cursor) -> bool:
+    """Whether ``name=`` stands at the cursor."""
+    following = cursor.ahead()
+    return cursor.current.kind == "name" and following.text == "=" and following.kind == "symbol"
+
+
+def parse_attributes(cursor: Cursor, metadata: Metadata) -> GivenAttrs:
+    """``name=value, name=value``; a comma may follow."""
+    given = GivenAttrs()
+    while at_attribute(cursor):
+        name = cursor.advance()
+        cursor.advance()
+        if name.text in given.values:
+            cursor.fail(f"the attribute `{shown(name.text)}` is given twice", name)
+        first = cursor.current
+        given.values[name.text] = _value(cursor, metadata, depth=0)
+        given.name_spans[name.text] = cursor.span(name)
+        given.value_spans[name.text] = cursor.span_from(first)
+        if not cursor.accept(","):
+            break
+    return given
+
+
+def _value(cursor: Cursor, metadata: Metadata, depth: int) -> object:
+    token = cursor.current
+    if depth > MAX_NESTING:
+        cursor.fail(f"attributes are nested more than {MAX_NESTING} deep", token)
+    match token.kind, token.text:
+        case "number", text:
+            cursor.advance()
+            try:
+                return read_number(text).attr_value()
+            except ValueError as error:
+                cursor.fail(str(error), token)
+        case "string", text:
+            cursor.advance()
+            return read_string(text)
+        case "name", "meta":
+            return metadata.entry(cursor)
+        case "name", text if text in _WORDS:
+            cursor.advance()
+            return _WORDS[text]
+        case "symbol", "?":
+            cursor.advance()
+            return ANY
+        case "symbol", "[" | "(":
+            closing = "]" if token.text == "[" else ")"
+            return tuple(cursor.listed(token.text, closing, lambda: _value(cursor, metadata, depth + 1)))
+    return cursor.unexpected("an attribute's value (a number, a string, True, False, None or a list)")
+
+
+def complete(cursor: Cursor, operator: Operator, given: GivenAttrs, call: Span) -> Attrs:
+    """All attributes of a call of ``operator``. Fails at the attribute that is wrong, or at the call."""
+    for name, value in given.values.items():
+        attr = operator.attr(name) or _unknown(cursor, operator, name, given.name_spans[name])
+        problem = _problem(attr, value)
+        if problem is not None:
+            cursor.fail(f"{operator.name}: attribute {name!r} {problem}", given.value_spans[name])
+    try:
+        return operator.complete_attrs(given.values)
+    except RelationError as error:
+        cursor.fail(error.message, call, hint=error.hint)
+
+
+def _problem(attr: Attr, value: object) -> str | None:
+    """What is wrong with a value, as the end of the sentence "attribute 'x' ..."."""
+    try:
+        coerced = attr.kind.coerce(value)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    if isinstance(coerced, tuple) and not isinstance(value, tuple):
+        return f"must be a list, as in `{attr.name}=[{value}]`"
+    return None
+
+
+def _unknown(cursor: Cursor, operator: Operator, name: str, span: Span) -> NoReturn:
+    names = [attr.name for attr in operator.attrs]
+    hint = did_you_mean(name, names) or (f"its attributes: {', '.join(names)}" if names else None)
+    cursor.fail(f"{operator.name} has no attribute `{shown(name)}`", span, hint=hint)
+
+
+def given_from_metadata(values: Mapping[str, object], span: Span) -> GivenAttrs:
+    """Attributes that stand in the metadata section, all at the place that refers to them."""
+    places = dict.fromkeys(values, span)
+    return GivenAttrs(dict(values), places, places)

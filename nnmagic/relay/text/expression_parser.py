@@ -1,0 +1,464 @@
+"""Parses expressions: precedence climbing over step-wise computations, so that deep text needs no deep stack.
+
+Knows the operators' names and the names that the module declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from nnmagic.diagnostics import Diagnostic, Diagnostics, Span
+from nnmagic.relay.expr import (
+    Attrs,
+    Call,
+    Clause,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+    constant,
+)
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.text.attribute_parser import (
+    GivenAttrs,
+    at_attribute,
+    complete,
+    given_from_metadata,
+    parse_attributes,
+)
+from nnmagic.relay.text.cursor import Cursor, ParseFailure, did_you_mean, shown
+from nnmagic.relay.text.lexer import Token
+from nnmagic.relay.text.literals import read_number
+from nnmagic.relay.text.pattern_parser import parse_pattern
+from nnmagic.relay.text.scope import Scope
+from nnmagic.relay.text.stackless import Steps
+from nnmagic.relay.text.type_parser import Metadata, TypeParser
+
+#: How deeply expressions may be nested, and how deeply the scopes of functions, branches and arms: what comes
+#: after the parser walks through scopes by recursion.
+MAX_EXPRESSION_NESTING = 10_000
+MAX_SCOPE_NESTING = 100
+
+#: After so many errors the rest is not looked at.
+MAX_ERRORS = 100
+
+#: What ends an operand at once.
+_ENDS_OPERAND = frozenset(("", ",", ")", ";", "}"))
+
+#: Infix operators: the level (a higher one binds tighter) and the operator that they stand for.
+_INFIX = {
+    "*": (3, "multiply"),
+    "/": (3, "divide"),
+    "+": (2, "add"),
+    "-": (2, "subtract"),
+    "<": (1, "less"),
+    ">": (1, "greater"),
+    "<=": (1, "less_equal"),
+    ">=": (1, "greater_equal"),
+    "==": (0, "equal"),
+    "!=": (0, "not_equal"),
+}
+
+
+class ExpressionParser:
+    """Parses the expressions of one definition."""
+
+    def __init__(
+        self, cursor: Cursor, types: TypeParser, metadata: Metadata, scope: Scope, diagnostics: Diagnostics
+    ) -> None:
+        self.cursor = cursor
+        self.types = types
+        self.metadata = metadata
+        self.scope = scope
+        self.diagnostics = diagnostics
+        self.globals: list[GlobalVar] = []
+        self._expression_depth = 0
+        self._scope_depth = 0
+
+    # Scopes
+
+    def body(self) -> Steps[Expr]:
+        """What a scope holds: bindings and statements, then an expression."""
+        mark = self.scope.enter()
+        lets: list[tuple[Var, Expr, Span]] = []
+        while True:
+            first = self.cursor.current
+            if self.cursor.at_word("let"):
+                var, value = yield from self._let()
+            elif self.cursor.at_word("free_var"):
+                self._free_variable()
+                continue
+            elif first.kind == "graph" and self.cursor.ahead().text == "=":
+                self.cursor.advance()
+                self.cursor.advance()
+                value = yield self._infix(0)
+                self.scope.graph.setdefault(_graph_key(first), value)
+                self.cursor.expect(";")
+                continue
+            else:
+                var, value = Var(""), (yield self._infix(0))
+                if not self.cursor.at(";"):
+                    break
+            lets.append((var, value, self.cursor.span_from(first)))
+            self.cursor.expect(";")
+        for var, bound, span in reversed(lets):
+            value = Let(var, bound, value, span=span)
+        self.scope.leave(mark)
+        return value
+
+    def block(self) -> Steps[Expr]:
+        """``{ body }``."""
+        opening = self.cursor.expect("{")
+        self._scope_depth += 1
+        if self._scope_depth > MAX_SCOPE_NESTING:
+            self.cursor.fail(
+                f"scopes are nested more than {MAX_SCOPE_NESTING} deep",
+                opening,
+                hint="move inner parts to functions of their own",
+            )
+        value = yield self.body()
+        self.cursor.expect("}")
+        self._scope_depth -= 1
+        return value
+
+    def _let(self) -> Generator[Steps[Expr], Expr, tuple[Var, Expr]]:
+        """``let %x: T = value``. The variable means itself in its own value only if that is a function."""
+        self.cursor.advance()
+        var = self.types.binder()
+        self.cursor.expect("=")
+        if self.cursor.at_word("let"):
+            self.cursor.fail(
+                "a `let` cannot be the value of a `let`", self.cursor.current, hint="put it in parentheses"
+            )
+        recursive = self.cursor.at_word("fn")
+        if recursive:
+            self.scope.bind(var.name_hint, var)
+        value = yield self._infix(0)
+        if not recursive:
+            self.scope.bind(var.name_hint, var)
+        return var, value
+
+    def _free_variable(self) -> None:
+        self.cursor.advance()
+        var = self.types.binder()
+        self.scope.bind(var.name_hint, var)
+        self.cursor.expect(";")
+
+    # Operators, calls, projections
+
+    def _infix(self, lowest: int) -> Steps[Expr]:
+        first = self.cursor.current
+        left = self._leaf()
+        if left is None:
+            left = yield self._postfix()
+        while True:
+            token = self.cursor.current
+            level, name = _INFIX.get(token.text, (-1, "")) if token.kind == "symbol" else (-1, "")
+            if level < lowest:
+                return left
+            self.cursor.advance()
+            right = yield self._infix(level + 1)
+            left = Call(
+                OpRef(name, span=self.cursor.span(token)), (left, right), span=self.cursor.span_from(first)
+            )
+
+    def _leaf(self) -> Expr | None:
+        """A variable, a graph variable or a number that nothing follows: most operands are one."""
+        token, following = self.cursor.current, self.cursor.ahead()
+        if following.text not in _ENDS_OPERAND or token.kind not in ("local", "graph", "number"):
+            return None
+        self.cursor.advance()
+        return self._variable(token) if token.kind != "number" else self._number(token)
+
+    def _postfix(self) -> Steps[Expr]:
+        """An atom with calls and projections behind it."""
+        first = self.cursor.current
+        self._expression_depth += 1
+        if self._expression_depth > MAX_EXPRESSION_NESTING:
+            self.cursor.fail(f"expressions are nested more than {MAX_EXPRESSION_NESTING} deep", first)
+        expr = yield self._atom()
+        while True:
+            if self.cursor.at("("):
+                expr = yield self._call(expr, first)
+            elif self.cursor.at("."):
+                expr = self._projection(expr, first)
+            else:
+                break
+        if isinstance(expr, Constructor) and not expr.inputs:
+            expr = Call(expr, (), span=self.cursor.span(first))
+        self._expression_depth -= 1
+        return expr
+
+    def _projection(self, expr: Expr, first: Token) -> Expr:
+        self.cursor.advance()
+        index = self.cursor.expect_kind("number")
+        if not index.text.isdecimal() or len(index.text) > 9:
+            self.cursor.fail(
+                f"invalid index `{shown(index.text)}`",
+                index,
+                hint="bind the inner projection first: `%0 = %t.0; %0.1`" if "." in index.text else None,
+            )
+        return TupleGetItem(expr, int(index.text), span=self.cursor.span_from(first))
+
+    def _call(self, callee: Expr, first: Token) -> Steps[Expr]:
+        self.cursor.expect("(")
+        args: list[Expr] = []
+        given = GivenAttrs()
+        while not self.cursor.at(")"):
+            if at_attribute(self.cursor):
+                given = parse_attributes(self.cursor, self.metadata)
+                break
+            if self._at_metadata_attrs():
+                given = self._metadata_attrs()
+                break
+            args.append((yield self.body()))
+            if not self.cursor.accept(","):
+                break
+        self.cursor.expect(")")
+        span = self.cursor.span_from(first)
+        return Call(callee, tuple(args), self._call_attrs(callee, given, span), span=span)
+
+    def _at_metadata_attrs(self) -> bool:
+        return self.cursor.at_word("meta") and self.cursor.ahead(2).text.startswith("relay.attrs.")
+
+    def _metadata_attrs(self) -> GivenAttrs:
+        first = self.cursor.current
+        values = self.metadata.entry(self.cursor)
+        span = self.cursor.span_from(first)
+        if not isinstance(values, dict):
+            self.cursor.fail("these are no attributes", span)
+        self.cursor.accept(",")
+        return given_from_metadata(values, span)
+
+    def _call_attrs(self, callee: Expr, given: GivenAttrs, span: Span) -> Attrs:
+        """The attributes of a call: all of an operator's, or those given to another callee."""
+        if isinstance(callee, OpRef):
+            operator = OPERATORS.get(callee.name)
+            if operator is None:  # reported already
+                return given.values
+            try:
+                return complete(self.cursor, operator, given, span)
+            except ParseFailure as failure:
+                self._report(failure)
+        elif given.values and "attrs_type_key" not in given.values:
+            place = next(iter(given.name_spans.values()))
+            self._error("only an operator's call takes attributes", place)
+        return given.values
+
+    # Atoms
+
+    def _atom(self) -> Steps[Expr]:
+        token = self.cursor.current
+        match token.kind:
+            case "local" | "graph":
+                self.cursor.advance()
+                return self._variable(token)
+            case "name" if token.text == "meta" and self.cursor.ahead().text == "[":
+                return self._metadata_constant()
+            case "number":
+                self.cursor.advance()
+                return self._number(token)
+            case "global":
+                self.cursor.advance()
+                self.globals.append(GlobalVar(token.text[1:], span=self.cursor.span(token)))
+                return self.globals[-1]
+            case "name" if token.text in ("True", "False"):
+                self.cursor.advance()
+                return constant(token.text == "True", span=self.cursor.span(token))
+            case "name":
+                word = _WORDS.get(token.text)
+                return (yield word(self)) if word else self._name()
+        if self.cursor.at("("):
+            return (yield self._parentheses())
+        if self.cursor.at("{"):
+            return (yield self.block())
+        self.cursor.unexpected("an expression")
+
+    def _variable(self, token: Token) -> Expr:
+        if token.kind == "graph":
+            key = _graph_key(token)
+            found: Expr | None = self.scope.graph.get(key) or self.scope.graph_of_others.get(key)
+        else:
+            found = self.scope.variables.get(token.text[1:])
+        if found is not None:
+            return found
+        known = [*self.scope.variables] if token.kind == "local" else []
+        self._error(
+            f"`{shown(token.text)}` is not defined",
+            self.cursor.span(token),
+            hint=did_you_mean(token.text[1:], known, "%"),
+        )
+        return Var(token.text[1:], span=self.cursor.span(token))
+
+    def _number(self, token: Token) -> Expr:
+        try:
+            data = read_number(token.text).constant_data()
+        except ValueError as error:
+            self.cursor.fail(str(error), token)
+        return Constant(data, span=self.cursor.span(token))
+
+    def _metadata_constant(self) -> Constant:
+        token = self.cursor.current
+        found = self.metadata.entry(self.cursor)
+        if not isinstance(found, Constant):
+            self.cursor.fail("this is no constant", self.cursor.span_from(token))
+        return found
+
+    def _name(self) -> Expr:
+        """A constructor or an operator."""
+        token = self.cursor.advance()
+        name = token.text
+        if name in self.scope.constructors:
+            return self.scope.constructors[name]
+        span = self.cursor.span(token)
+        if name not in OPERATORS:
+            self._error(f"operator `{shown(name)}` is not known", span, hint=self._name_hint(name))
+        return OpRef(name, span=span)
+
+    def _name_hint(self, name: str) -> str | None:
+        if name.rstrip("0123456789") in ("nan", "nanf"):
+            return "Relay text has no literal for NaN: divide 0f by 0f"
+        if name in self.scope.variables:
+            return f"a variable is written `%{name}`"
+        full_names = [operator for operator in OPERATORS if operator.endswith(f".{name}")]
+        if full_names:
+            return f"did you mean `{full_names[0]}`?"
+        return did_you_mean(name, [*OPERATORS, *self.scope.constructors])
+
+    def _parentheses(self) -> Steps[Expr]:
+        first = self.cursor.advance()
+        fields: list[Expr] = []
+        comma = True
+        while comma and not self.cursor.at(")"):
+            fields.append((yield self.body()))
+            comma = self.cursor.accept(",")
+        self.cursor.expect(")")
+        if len(fields) == 1 and not comma:
+            return fields[0]
+        return Tuple(tuple(fields), span=self.cursor.span_from(first))
+
+    def _if(self) -> Steps[Expr]:
+        first = self.cursor.advance()
+        self.cursor.expect("(", hint="the condition stands in parentheses: `if (%c) { ... } else { ... }`")
+        cond = yield self.body()
+        self.cursor.expect(")")
+        then = yield self.block()
+        if not self.cursor.at_word("else"):
+            self.cursor.unexpected("`else`", hint="an `if` has a value, so it needs both branches")
+        self.cursor.advance()
+        other = yield self.block()
+        return If(cond, then, other, span=self.cursor.span_from(first))
+
+    def _match(self) -> Steps[Expr]:
+        first = self.cursor.advance()
+        complete_match = not self.cursor.accept("?")
+        self.cursor.expect("(")
+        data = yield self.body()
+        self.cursor.expect(")")
+        self.cursor.expect("{")
+        clauses: list[Clause] = []
+        while not self.cursor.at("}"):
+            mark = self.scope.enter()
+            pattern = parse_pattern(self.cursor, self.types, self.scope)
+            self.cursor.expect("=>")
+            clauses.append(Clause(pattern, (yield self.body())))
+            self.scope.leave(mark)
+            if not self.cursor.accept(","):
+                break
+        self.cursor.expect("}")
+        return Match(data, tuple(clauses), complete_match, span=self.cursor.span_from(first))
+
+    def _ref(self) -> Steps[Expr]:
+        """``ref(a)``, ``ref_read(r)``, ``ref_write(r, a)``."""
+        first = self.cursor.advance()
+        self.cursor.expect("(")
+        target = yield self.body()
+        value = target
+        if first.text == "ref_write":
+            self.cursor.expect(",")
+            value = yield self.body()
+        self.cursor.expect(")")
+        span = self.cursor.span_from(first)
+        if first.text == "ref_write":
+            return RefWrite(target, value, span=span)
+        return RefCreate(target, span=span) if first.text == "ref" else RefRead(target, span=span)
+
+    def _misplaced(self) -> Steps[Expr]:
+        token = self.cursor.current
+        hint = "put it in parentheses" if token.text == "let" else None
+        self.cursor.fail(f"`{token.text}` cannot stand here", token, hint=hint)
+
+    # Functions and patterns
+
+    def _fn(self) -> Steps[Expr]:
+        return self.function(self.cursor.advance())
+
+    def function(self, first: Token) -> Steps[Expr]:
+        """``[A](%x: T, Primitive=1) -> R { body }``, behind ``fn`` or ``def @name``."""
+        mark = self.scope.enter()
+        outer_type_vars = self.types.type_vars
+        type_params = self.types.declare_type_vars()
+        params, attrs = self._parameters()
+        result = self.types.annotation() if self.cursor.accept("->") else None
+        body = yield self.block()
+        self.types.type_vars = outer_type_vars
+        self.scope.leave(mark)
+        return Function(params, body, result, type_params, attrs, span=self.cursor.span_from(first))
+
+    def _parameters(self) -> tuple[tuple[Var, ...], Attrs]:
+        self.cursor.expect("(")
+        params: dict[str, Var] = {}
+        ordered: list[Var] = []
+        attrs: Attrs = {}
+        while not self.cursor.at(")"):
+            if at_attribute(self.cursor):
+                attrs = parse_attributes(self.cursor, self.metadata).values
+                break
+            var = self.types.binder()
+            ordered.append(var)
+            params.setdefault(var.name_hint, var)  # of two parameters of one name, Relay takes the first
+            if not self.cursor.accept(","):
+                break
+        self.cursor.expect(")")
+        for name, var in params.items():
+            self.scope.bind(name, var)
+        return tuple(ordered), attrs
+
+    # Errors after which parsing goes on
+
+    def _error(self, message: str, span: Span, *, hint: str | None = None) -> None:
+        self._report(ParseFailure(Diagnostic(message, span, hint)))
+
+    def _report(self, failure: ParseFailure) -> None:
+        if len(self.diagnostics.found) >= MAX_ERRORS:
+            raise failure
+        if failure.diagnostic not in self.diagnostics.found:
+            self.diagnostics.found.append(failure.diagnostic)
+
+
+#: The words that begin an expression, and how the rest is parsed.
+_WORDS: dict[str, Callable[[ExpressionParser], Steps[Expr]]] = {
+    "fn": ExpressionParser._fn,
+    "if": ExpressionParser._if,
+    "match": ExpressionParser._match,
+    "ref": ExpressionParser._ref,
+    "ref_read": ExpressionParser._ref,
+    "ref_write": ExpressionParser._ref,
+    **dict.fromkeys(("let", "free_var", "else", "def", "type", "extern"), ExpressionParser._misplaced),
+}
+
+
+def _graph_key(token: Token) -> str:
+    """The number of a graph variable: ``%007`` is ``%7``."""
+    return token.text[1:].lstrip("0")

@@ -1,0 +1,131 @@
+"""Numbers, strings and attribute values as Relay writes and reads them. Knows types and constants only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnmagic.relay.expr import Constant
+from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Int64, VarDim, dtype_of_array
+
+_SUFFIXES = {
+    "int16": "i16",
+    "int32": "",
+    "int64": "i64",
+    "float16": "f16",
+    "float32": "f",
+    "float64": "f64",
+}
+_DTYPE_OF_SUFFIX = {suffix: dtype for dtype, suffix in _SUFFIXES.items()} | {"i32": "int32", "f32": "float32"}
+
+_NUMBER = re.compile(r"(-*)(inf|[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)((?:[if][0-9]*)?)")
+_INT64_RANGE = range(-(2**63), 2**63)
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
+
+
+def scalar_text(constant: Constant) -> str | None:
+    """The literal of a rank-0 constant, or None where Relay has none and refers to the metadata instead."""
+    data = constant.data
+    dtype = dtype_of_array(data)
+    if data.ndim or (dtype != "bool" and dtype not in _SUFFIXES):
+        return None
+    if dtype == "bool":
+        return str(bool(data))
+    suffix = _SUFFIXES[dtype]
+    return f"{float(data):g}{suffix}" if dtype.startswith("float") else f"{int(data)}{suffix}"
+
+
+def string_text(value: str) -> str:
+    """A string in double quotes."""
+    return '"' + "".join(_ESCAPES.get(char, char) for char in value) + '"'
+
+
+def attr_text(value: object, reference: Callable[[Constant | VarDim], str]) -> str:
+    """An attribute's value; ``reference`` gives the text of what stands in the metadata."""
+    match value:
+        case None | bool():
+            return str(value)
+        case Int64():
+            return f"{int(value)}i64"
+        case int():
+            return str(value)
+        case float():
+            return f"{value:g}f"
+        case str():
+            return string_text(value)
+        case tuple() | list():
+            return f"[{', '.join(attr_text(item, reference) for item in value)}]"
+        case AnyDim():
+            return "?"
+        case Constant() | VarDim():
+            return reference(value)
+    raise TypeError(f"not an attribute's value: {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it was written: its value and the dtype that its suffix says."""
+
+    value: int | float
+    dtype: str
+
+    def constant_data(self) -> np.ndarray:
+        """The rank-0 array of it. Raises ValueError where the dtype cannot hold it."""
+        if self.dtype.startswith("float"):
+            with np.errstate(over="ignore"):
+                data = np.array(self.value, NUMPY_DTYPES[self.dtype])
+            if np.isinf(data) and abs(self.value) != float("inf"):
+                raise ValueError(f"the number {self.value:g} does not fit {self.dtype}")
+        else:
+            limits = np.iinfo(self.dtype)
+            if not limits.min <= self.value <= limits.max:
+                raise ValueError(f"the integer {self.value} does not fit {self.dtype}")
+            data = np.array(self.value, NUMPY_DTYPES[self.dtype])
+        data.flags.writeable = False
+        return data
+
+    def attr_value(self) -> int | float:
+        """It as the value of an attribute or a dimension."""
+        return Int64(self.value) if self.dtype == "int64" else self.value
+
+
+def read_number(text: str) -> Number:
+    """A literal such as ``3``, ``3i64``, ``-0.5f``, ``1e-05f16``, ``-inff``. Raises ValueError."""
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"invalid number `{_short(text)}`")
+    minus, digits, fraction, exponent, suffix = found.groups()
+    dtype = _DTYPE_OF_SUFFIX.get(suffix)
+    is_float = digits == "inf" or fraction is not None or exponent is not None
+    if dtype is None:
+        raise ValueError(f"invalid number `{_short(text)}`: its suffix must be one of f, f16, f64, i16, i64")
+    if is_float and not dtype.startswith("float"):
+        raise ValueError(f"invalid number `{_short(text)}`: a floating-point literal ends in f (`{digits}f`)")
+    sign = -1 if len(minus) % 2 else 1
+    if dtype.startswith("float"):
+        return Number(sign * float(digits), dtype)
+    # Longer ones are never valid, and Python refuses to convert very long ones.
+    value = sign * int(digits) if len(digits) <= 40 else None
+    if value is None or value not in _INT64_RANGE:
+        raise ValueError(f"invalid integer number `{_short(text)}`: it does not fit 64 bits")
+    return Number(value, dtype)
+
+
+def read_string(text: str) -> str:
+    """The value of a string literal, quotes included in ``text``."""
+    return re.sub(
+        r"\\(x[0-9a-fA-F]{2}|.)",
+        lambda found: (
+            chr(int(found[1][1:], 16)) if len(found[1]) == 3 else _UNESCAPES.get(found[1], found[0])
+        ),
+        text[1:-1],
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."

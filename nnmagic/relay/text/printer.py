@@ -1,0 +1,348 @@
+"""Relay text from a module or an expression, to the letter of Relay's own printer.
+
+Knows the IR and the operators' declarations (which attributes to print). The rules of numbering, in short:
+all but the simplest expressions are bound, ``%0 = ...;``, unless they end a scope and are used once; the
+number is given when the expression's first user is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from nnmagic.relay.expr import (
+    Call,
+    Clause,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+    children,
+)
+from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.ops import NONE_GIVEN, OPERATORS, Attr
+from nnmagic.relay.text.literals import attr_text, scalar_text
+from nnmagic.relay.text.metadata import METADATA_ATTRS, MetadataWriter
+from nnmagic.relay.text.stackless import Steps, run
+from nnmagic.relay.text.types import dim_text, type_text
+from nnmagic.relay.types import Dim, Type, VarDim
+
+VERSION_LINE = '#[version = "0.0.5"]\n'
+
+_METADATA_LEFT_OUT = (
+    "\n/* For debugging purposes the metadata section has been omitted.\n"
+    " * If you would like to see the full metadata section you can set the \n"
+    " * option to `True` when invoking `astext`. \n */"
+)
+
+#: What is written where it is used and never gets a number.
+_NEVER_NUMBERED = (Var, GlobalVar, OpRef, Constructor, Constant)
+
+#: What is followed by ``/* ty=... */``; binders of variables are, too.
+_TYPE_SHOWN = (Call, Function, Tuple, TupleGetItem, Constant)
+
+
+def module_text(module: Module, show_meta_data: bool = True) -> str:
+    """The version line, the body, and the metadata section or the comment that stands in its place."""
+    printer = _Printer(attrs_in_metadata=show_meta_data)
+    body = printer.module(module)
+    if not printer.metadata:
+        return VERSION_LINE + body
+    section = f"\n#[metadata]\n{printer.metadata.section()}" if show_meta_data else _METADATA_LEFT_OUT
+    return VERSION_LINE + body + section
+
+
+def module_body(module: Module) -> str:
+    """The data types and the functions, each sorted by name."""
+    return _Printer(attrs_in_metadata=False).module(module)
+
+
+def expr_text(expr: Expr) -> str:
+    """An expression: its free variables, the bindings, then the expression itself."""
+    return _Printer(attrs_in_metadata=False).expression(expr)
+
+
+class _Printer:
+    """The state of one printing: numbers and names are unique over the whole module."""
+
+    def __init__(self, *, attrs_in_metadata: bool) -> None:
+        self.metadata = MetadataWriter()
+        self.attrs_in_metadata = attrs_in_metadata
+        self.texts: dict[Expr, str] = {}  # an expression's own text; a variable's name
+        self.numbers: dict[Expr, str] = {}  # `%0` of what has been bound
+        self.names: Counter[str] = Counter()  # taken names, and how many were derived from each
+        self.uses: Counter[Expr] = Counter()  # how often the function at hand uses an expression
+        self.scopes: list[list[str]] = []  # lines of the open scopes
+        self.free_variables: list[str] | None = None  # lines at the top, for an expression without a module
+
+    def module(self, module: Module) -> str:
+        types = [self.type_data(module.types[name]) for name in sorted(module.types)]
+        functions = [self.definition(name, module.functions[name]) for name in sorted(module.functions)]
+        return "\n".join(types + functions)
+
+    def type_data(self, data: TypeData) -> str:
+        generic = f"[{', '.join(var.name for var in data.type_vars)}]" if data.type_vars else ""
+        lines = [
+            f"  {each.name}{f'({self.types(each.inputs)})' if each.inputs else ''},\n"
+            for each in data.constructors
+        ]
+        return f"type {data.header.name}{generic} {{\n{''.join(lines)}}}\n"
+
+    def definition(self, name: str, function: Function) -> str:
+        self.uses = _count_uses(function)
+        return run(self.function(f"def @{name}", function)) + "\n"
+
+    def expression(self, expr: Expr) -> str:
+        self.uses = _count_uses(expr)
+        self.free_variables = []
+        text = run(self.scope(expr))
+        return "\n".join([*self.free_variables, text])
+
+    # Scopes and references
+
+    def scope(self, expr: Expr) -> Steps[str]:
+        """The lines that a scope needs, the last of which is ``expr``."""
+        self.scopes.append([])
+        last = yield self.reference(expr, may_inline=True)
+        return "\n".join([*self.scopes.pop(), last])
+
+    def block(self, expr: Expr) -> Steps[str]:
+        text = yield self.scope(expr)
+        return f"{{\n  {_indented(text)}\n}}"
+
+    def reference(self, expr: Expr, *, may_inline: bool = False) -> Steps[str]:
+        """The text by which ``expr`` is used; binds it to a number first where that is needed."""
+        yield self.visit(expr)
+        if may_inline and self.uses[expr] <= 1 and expr not in self.numbers:
+            return self.texts[expr] + self.type_comment(expr)
+        return self.use(expr)
+
+    def use(self, expr: Expr) -> str:
+        """What ``reference`` gives for an expression whose text is there."""
+        if expr in self.numbers:
+            return self.numbers[expr]
+        text = self.texts[expr] + self.type_comment(expr)
+        if isinstance(expr, _NEVER_NUMBERED):
+            return text
+        if isinstance(expr, Let):
+            text = f"(\n  {_indented(text)}\n)"
+        number = self.numbers[expr] = f"%{len(self.numbers)}"
+        self.scopes[-1].append(f"{number} = {text};")
+        return number
+
+    def visit(self, root: Expr) -> Steps[str]:
+        """Makes the text of ``root`` and of all it computes from, depth first through the dataflow."""
+        pending = [root]
+        while pending:
+            expr = pending[-1]
+            if expr in self.texts:
+                pending.pop()
+            elif missing := [child for child in _dataflow(expr) if child not in self.texts]:
+                pending += reversed(missing)
+            elif (text := self.simple(expr)) is not None:
+                self.texts[expr] = text
+            else:
+                self.texts[expr] = yield self.scoped(expr)
+        return self.texts[root]
+
+    def type_comment(self, expr: Expr) -> str:
+        shown = expr.checked_type is not None and isinstance(expr, _TYPE_SHOWN)
+        return self.comment(expr.checked_type) if shown else ""
+
+    def comment(self, type_: Type | None) -> str:
+        return "" if type_ is None else f" /* ty={self.type(type_)} */"
+
+    # The text of one expression
+
+    def simple(self, expr: Expr) -> str | None:
+        """The text of an expression without scopes, whose children have theirs; None for the others."""
+        match expr:
+            case Var():
+                lines = self.scopes[-1] if self.free_variables is None else self.free_variables
+                lines.append(f"free_var {self.binder(expr)};")
+                return self.texts[expr]
+            case Constant():
+                return scalar_text(expr) or self.metadata.reference(expr)
+            case GlobalVar(name=name):
+                return f"@{name}"
+            case OpRef(name=name) | Constructor(name=name):
+                return name
+            case Tuple(fields=fields):
+                return f"({', '.join([self.use(each) for each in fields])}{',' if len(fields) == 1 else ''})"
+            case TupleGetItem(tuple_value=value, index=index):
+                return f"{self.use(value)}.{index}"
+            case Call():
+                return self.call(expr)
+        return None
+
+    def call(self, call: Call) -> str:
+        arguments = [self.use(each) for each in call.args]
+        arguments += self.call_attrs(call)
+        callee = self.use(call.op)
+        if isinstance(call.op, Constructor) and not call.op.inputs:
+            return callee
+        return f"{callee}({', '.join(arguments)})"
+
+    def call_attrs(self, call: Call) -> list[str]:
+        if not call.attrs:
+            return []
+        name = call.op.name if isinstance(call.op, OpRef) else ""
+        if self.attrs_in_metadata and name in METADATA_ATTRS:
+            return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
+        declared = {attr.name: attr for attr in OPERATORS[name].attrs} if name in OPERATORS else {}
+        return [
+            self.attr(key, value)
+            for key, value in call.attrs.items()
+            if key not in declared or not _is_default(value, declared[key])
+        ]
+
+    def scoped(self, expr: Expr) -> Steps[str]:
+        """The text of an expression that has scopes of its own, or that no dataflow goes through."""
+        match expr:
+            case Function():
+                return (yield self.function("fn ", expr))
+            case Let():
+                return (yield self.lets(expr))
+            case If(cond=cond, true_branch=then, false_branch=other):
+                condition = yield self.reference(cond)
+                then_text = yield self.block(then)
+                other_text = yield self.block(other)
+                return f"if ({condition}) {then_text} else {other_text}"
+            case Match(data=data, clauses=clauses, complete=complete):
+                matched = yield self.reference(data)
+                arms = ""
+                for clause in clauses:
+                    arms += yield self.arm(clause)
+                word = "match" if complete else "match?"
+                return f"{word} ({matched}) {{{_indented(arms)}\n}}"
+            case RefCreate(value=value):
+                return f"ref({(yield self.reference(value))})"
+            case RefRead(ref=ref):
+                return f"ref_read({(yield self.reference(ref))})"
+            case RefWrite(ref=ref, value=value):
+                target = yield self.reference(ref)
+                return f"ref_write({target}, {(yield self.reference(value))})"
+        raise TypeError(f"not a Relay expression: {expr!r}")
+
+    def function(self, head: str, function: Function) -> Steps[str]:
+        generic = f"[{self.types(function.type_params)}]" if function.type_params else ""
+        params = [self.binder(param) for param in function.params]
+        params += [self.attr(key, value) for key, value in function.attrs.items()]
+        result = "" if function.ret_type is None else f"-> {self.type(function.ret_type)} "
+        body = yield self.block(function.body)
+        return f"{head}{generic}({', '.join(params)}) {result}{body}"
+
+    def lets(self, first: Let) -> Steps[str]:
+        """A chain of lets. What the first value needs is bound outside of the let, the rest inside."""
+        expr: Expr = first
+        while isinstance(expr, Let):
+            binder = self.binder(expr.var)
+            value = yield self.reference(expr.value, may_inline=True)
+            if expr is first:
+                self.scopes.append([])
+            self.scopes[-1].append(f"let {binder} = {value};")
+            expr = expr.body
+        last = yield self.scope(expr)
+        return "\n".join([*self.scopes.pop(), last])
+
+    def arm(self, clause: Clause) -> Steps[str]:
+        pattern = self.pattern(clause.lhs)
+        block = yield self.block(clause.rhs)
+        return f"\n{pattern} => {block},"
+
+    def pattern(self, pattern: Pattern) -> str:
+        match pattern:
+            case PatternWildcard():
+                return "_"
+            case PatternVar(var=var):
+                return self.binder(var)
+            case PatternTuple(patterns=patterns):
+                return f"({self.patterns(patterns)})"
+            case PatternConstructor(constructor=constructor, patterns=patterns):
+                return f"{constructor.name}({self.patterns(patterns)})" if patterns else constructor.name
+
+    def patterns(self, patterns: Sequence[Pattern]) -> str:
+        return ", ".join([self.pattern(each) for each in patterns])
+
+    # Names, types, attributes
+
+    def binder(self, var: Var) -> str:
+        """A variable where it is bound: its name, which is made unique, its annotation and its type."""
+        hint = var.name_hint
+        base = f"%{hint}" if hint[:1].isascii() and hint[:1].isalpha() else f"%v{hint}"
+        name = base
+        while name in self.names:
+            self.names[base] += 1
+            name = f"{base}{self.names[base]}"
+        self.names[name] = 0
+        self.texts[var] = name
+        annotation = "" if var.type_annotation is None else f": {self.type(var.type_annotation)}"
+        return name + annotation + self.comment(var.checked_type)
+
+    def type(self, type_: Type) -> str:
+        return type_text(type_, self.dim)
+
+    def types(self, types: Sequence[Type]) -> str:
+        return ", ".join([self.type(each) for each in types])
+
+    def dim(self, dim: Dim) -> str:
+        return self.metadata.reference(dim) if isinstance(dim, VarDim) else dim_text(dim)
+
+    def attr(self, name: str, value: object) -> str:
+        return f"{name}={attr_text(value, self.metadata.reference)}"
+
+
+def _dataflow(expr: Expr) -> Sequence[Expr]:
+    """The children through which the dataflow goes: those of calls, tuples and projections."""
+    match expr:
+        case Call(op=op, args=args):
+            return (op, *args)
+        case Tuple(fields=fields):
+            return fields
+        case TupleGetItem(tuple_value=value):
+            return (value,)
+    return ()
+
+
+def _count_uses(root: Expr) -> Counter[Expr]:
+    """How many expressions use each expression; twice by the same one counts two."""
+    uses: Counter[Expr] = Counter()
+    pending = [root]
+    while pending:
+        for child in children(pending.pop()):
+            uses[child] += 1
+            if uses[child] == 1:
+                pending.append(child)
+    return uses
+
+
+def _is_default(value: object, attr: Attr) -> bool:
+    return attr.default is not NONE_GIVEN and _same_value(value, attr.kind.coerce(attr.default))
+
+
+def _same_value(left: object, right: object) -> bool:
+    """Equality that tells a 64-bit integer from another one, and 1 from True."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_same_value, left, right))
+    return type(left) is type(right) and left == right
+
+
+def _indented(text: str) -> str:
+    """Two columns more at the start of each line but the first."""
+    return text.replace("\n", "\n  ")

@@ -1,0 +1,30 @@
+"""Recursion without Python's call stack, whose depth is limited. Knows nothing of Relay."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+#: A computation of a T in steps: yields a part of it, is resumed with the part's result, returns its own.
+Steps = Generator["Steps[T]", T, T]
+
+
+def run(steps: Steps[T]) -> T:
+    """The result of ``steps``; what would be nested calls stands on a list instead."""
+    stack: list[Steps[T]] = []
+    part: Steps[T] | None = steps
+    result: T | None = None
+    while True:
+        try:
+            if part is None:
+                part = stack[-1].send(cast("T", result))
+            else:
+                stack.append(part)
+                part = next(part)
+        except StopIteration as done:  # noqa: PERF203  the way in which a computation gives its result
+            stack.pop()
+            part, result = None, cast("T", done.value)
+            if not stack:
+                return result

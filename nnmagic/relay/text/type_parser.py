@@ -1,0 +1,201 @@
+"""Parses types and variables with their annotations. Knows the data types and type variables in scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from nnmagic.relay.expr import Constant, Var
+from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
+from nnmagic.relay.text.lexer import Token
+from nnmagic.relay.text.literals import read_number
+from nnmagic.relay.text.metadata import VAR_KEY, MetadataReader
+from nnmagic.relay.types import (
+    ANY,
+    NUMPY_DTYPES,
+    Dim,
+    FuncType,
+    GlobalTypeVar,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+    VarDim,
+)
+
+#: What Relay takes for a dtype, also where nothing can compute with it (`float33`).
+_DTYPE = re.compile(r"bool|(?:int|uint|float|bfloat)[0-9]{1,3}(?:x[0-9]{1,4})?")
+_DTYPES_WITHOUT_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+
+
+@dataclass(frozen=True, slots=True)
+class TypeHeader:
+    """The first half of a data type's declaration: ``List[A]``."""
+
+    name: GlobalTypeVar
+    type_vars: tuple[TypeVar, ...]
+    token: Token
+
+
+@dataclass(slots=True)
+class Metadata:
+    """The metadata section of the text at hand, if it has one."""
+
+    reader: MetadataReader | None = None
+    _entries: dict[tuple[str, int], object] = field(default_factory=dict)
+
+    def entry(self, cursor: Cursor) -> object:
+        """Parses ``meta[relay.Constant][0]`` and looks it up; it is the same object each time."""
+        first = cursor.advance()
+        cursor.expect("[")
+        key = cursor.expect_kind("name").text
+        cursor.expect("]")
+        cursor.expect("[")
+        index = cursor.expect_kind("number")
+        cursor.expect("]")
+        span = cursor.span_from(first)
+        if self.reader is None:
+            cursor.fail(
+                "the text has no metadata section, which this refers to",
+                span,
+                hint="print the module with `astext()`, which writes the section",
+            )
+        if not index.text.isdecimal() or len(index.text) > 9:
+            cursor.fail(f"invalid index `{shown(index.text)}`", index)
+        place = (key, int(index.text))
+        try:
+            if place not in self._entries:
+                entry = self.reader.entry(*place)
+                self._entries[place] = replace(entry, span=span) if isinstance(entry, Constant) else entry
+        except ValueError as error:
+            cursor.fail(str(error), span)
+        return self._entries[place]
+
+
+@dataclass(slots=True)
+class TypeParser:
+    """Parses the types of one definition at a cursor."""
+
+    cursor: Cursor
+    metadata: Metadata
+    headers: Mapping[str, TypeHeader]
+    type_vars: dict[str, TypeVar] = field(default_factory=dict)
+    _depth: int = 0
+
+    def annotation(self) -> Type | None:
+        """A type, or ``_`` for one that is to be inferred."""
+        if self.cursor.at_word("_"):
+            self.cursor.advance()
+            return None
+        return self.type()
+
+    def binder(self) -> Var:
+        """``%x`` or ``%x: T``, where a variable is bound."""
+        token = self.cursor.expect_kind("local")
+        annotation = self.annotation() if self.cursor.accept(":") else None
+        return Var(token.text[1:], annotation, span=self.cursor.span_from(token))
+
+    def type(self) -> Type:
+        """A type."""
+        if self._depth >= MAX_NESTING:
+            self.cursor.fail(f"types are nested more than {MAX_NESTING} deep", self.cursor.current)
+        self._depth += 1
+        found = self._tuple() if self.cursor.at("(") else self._named()
+        self._depth -= 1
+        return found
+
+    def _tuple(self) -> Type:
+        fields = self.cursor.listed("(", ")", self.type)
+        comma = self.cursor.tokens[self.cursor.index - 2].text == ","
+        if len(fields) == 1 and not comma:
+            return fields[0]
+        return TupleType(tuple(fields))
+
+    def _named(self) -> Type:
+        token = self.cursor.current
+        if token.kind != "name":
+            self.cursor.unexpected("a type")
+        self.cursor.advance()
+        match token.text:
+            case "Tensor":
+                return self._tensor()
+            case "fn":
+                return self._function()
+            case "ref":
+                self.cursor.expect("(")
+                value = self.type()
+                self.cursor.expect(")")
+                return RefType(value)
+            case "_":
+                self.cursor.fail("`_` can only stand for a whole type", token, hint="leave the type out")
+        if token.text in self.type_vars:
+            return self.type_vars[token.text]
+        if token.text in self.headers:
+            return self._data_type(token, self.headers[token.text])
+        return TensorType((), self._dtype(token))
+
+    def _tensor(self) -> TensorType:
+        self.cursor.expect("[")
+        shape = self.cursor.listed("(", ")", self._dim)
+        self.cursor.expect(",", hint="a tensor type is written `Tensor[(2, 3), float32]`")
+        dtype = self._dtype(self.cursor.expect_kind("name"))
+        self.cursor.expect("]")
+        return TensorType(tuple(shape), dtype)
+
+    def _dim(self) -> Dim:
+        token = self.cursor.current
+        if self.cursor.accept("?"):
+            return ANY
+        if self.cursor.at_word("meta"):
+            dim = self.metadata.entry(self.cursor)
+            if not isinstance(dim, VarDim):
+                self.cursor.fail(f"a dimension must be a {VAR_KEY}", self.cursor.span_from(token))
+            return dim
+        if token.kind != "number":
+            self.cursor.unexpected("a dimension (a number or `?`)")
+        self.cursor.advance()
+        try:
+            value = read_number(token.text).attr_value()
+        except ValueError as error:
+            self.cursor.fail(str(error), token)
+        if isinstance(value, float):
+            self.cursor.fail("a dimension must be an integer", token)
+        return value
+
+    def _dtype(self, token: Token) -> str:
+        name = _DTYPES_WITHOUT_BITS.get(token.text, token.text)
+        if not _DTYPE.fullmatch(name):
+            known = [*NUMPY_DTYPES, "Tensor", *self.type_vars, *self.headers]
+            self.cursor.fail(f"unknown type `{shown(name)}`", token, hint=did_you_mean(name, known))
+        return name
+
+    def _function(self) -> FuncType:
+        outer = dict(self.type_vars)
+        params = self.declare_type_vars()
+        args = self.cursor.listed("(", ")", self.type)
+        self.cursor.expect("->")
+        result = self.type()
+        self.type_vars = outer
+        return FuncType(tuple(args), result, params)
+
+    def _data_type(self, token: Token, header: TypeHeader) -> TypeCall:
+        args = self.cursor.listed("[", "]", self.type) if self.cursor.at("[") else []
+        if len(args) != len(header.type_vars):
+            wanted = len(header.type_vars)
+            self.cursor.fail(
+                f"`{token.text}` takes {wanted} type argument{'' if wanted == 1 else 's'}, found {len(args)}",
+                self.cursor.span_from(token),
+            )
+        return TypeCall(header.name, tuple(args))
+
+    def declare_type_vars(self) -> tuple[TypeVar, ...]:
+        """``[A, B]``, where it stands: new type variables, in scope from here on."""
+        if not self.cursor.at("["):
+            return ()
+        names = self.cursor.listed("[", "]", lambda: self.cursor.expect_kind("name").text)
+        declared = tuple(TypeVar(name) for name in names)
+        self.type_vars = self.type_vars | dict(zip(names, declared, strict=True))
+        return declared
