@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Call, Expr, OpRef, constant
@@ -25,32 +25,99 @@ def call(name: str, args: Sequence[Expr], span: Span | None = None, **attrs: obj
     """A call of an operator with complete attributes, as Relay's Python function of that name makes it.
 
     ``args`` are the operator's arguments in order; those at the end that have a number as default may be left
-    out. Raises KeyError for an unknown operator and RelationError for wrong attributes.
+    out. ``attrs`` may have the names of Relay's Python function. Raises KeyError for an unknown operator and
+    RelationError for wrong attributes.
     """
     operator = OPERATORS[name]
-    given = {operator.keywords.get(key, key): value for key, value in attrs.items()}
-    defaults = operator.arg_defaults
-    missing = operator.args[len(args) :]
-    complete = [*args, *(constant(defaults[argument]) for argument in missing if argument in defaults)]
-    if name == "arange":
-        complete, given = _arange(complete, given)
+    complete, given = list(args), {operator.keywords.get(key, key): value for key, value in attrs.items()}
+    if name in _PREPARE:
+        complete, given = _PREPARE[name](complete, given)
+    for argument in operator.args[len(complete) :]:
+        if argument not in operator.arg_defaults:
+            raise RelationError(f"{name} needs the argument {argument!r}")
+        complete.append(constant(operator.arg_defaults[argument], span=span))
     return Call(
         OpRef(name, span=span), tuple(complete), operator.complete_attrs(given, from_call=True), span=span
     )
 
 
-def _arange(args: list[Expr], attrs: dict[str, object]) -> tuple[list[Expr], dict[str, object]]:
+# --- what single Python functions do beyond filling in defaults ---------------------------------------------
+
+_Prepared = tuple[list[Expr], dict[str, object]]
+
+
+def _arange(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
     """``arange(stop)`` starts at 0 and steps by 1; the attributes repeat the arguments."""
-    dtype = attrs.get("dtype", "float32")
-    wanted = str(getattr(dtype, "name", dtype))
+    dtype = _dtype(attrs, "dtype")
     if not 1 <= len(args) <= 3:
         raise RelationError(f"arange takes 1 to 3 arguments (start, stop, step), got {len(args)}")
     if len(args) == 1:
-        args = [constant(0, wanted), *args]
+        args = [constant(0, dtype), *args]
     if len(args) == 2:
-        args = [*args, constant(1, wanted)]
+        args = [*args, constant(1, dtype)]
     return args, {**attrs, **dict(zip(("start", "stop", "step"), args, strict=True))}
 
+
+def _distribution(low: float, high: float) -> Callable[[list[Expr], dict[str, object]], _Prepared]:
+    """The parameters of a distribution have the dtype of its numbers."""
+
+    def prepare(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
+        dtype = _dtype(attrs, "out_dtype")
+        missing = (low, high)[len(args) - 1 :] if args else ()
+        return [*args, *(constant(value, dtype) for value in missing)], attrs
+
+    return prepare
+
+
+def _variance(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
+    """Without a mean, the data's own."""
+    if len(args) == 1:
+        axis, exclude = attrs.get("axis"), attrs.get("exclude", False)
+        args = [*args, call("mean", args, axis=axis, keepdims=True, exclude=exclude)]
+    return args, attrs
+
+
+def _stft(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
+    """Without a window, ones; hops of a quarter of n_fft."""
+    size = attrs.get("n_fft")
+    if isinstance(size, int):
+        defaults = {"hop_length": size // 4, "win_length": size}
+        attrs = {**attrs, **{key: value for key, value in defaults.items() if attrs.get(key) is None}}
+        if len(args) == 1:
+            args = [*args, call("ones", [], shape=(size,), dtype="int32")]
+    return args, attrs
+
+
+def _matrix_set_diag(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
+    """``k`` is one diagonal or the first and last; ``align`` is where those above and below are aligned."""
+    given = dict(attrs)
+    k, align = given.pop("k", None), given.pop("align", None)
+    if k is not None:
+        first, last = k if isinstance(k, tuple | list) and len(k) == 2 else (k, k)
+        given |= {"k1": first, "k2": last}
+    if align is not None:
+        above, _, below = str(align).partition("_")
+        if {above, below} - {"LEFT", "RIGHT"}:
+            raise RelationError(f"matrix_set_diag: align must be such as 'RIGHT_LEFT', not {align!r}")
+        given |= {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
+    return args, given
+
+
+def _dtype(attrs: Mapping[str, object], name: str) -> str:
+    dtype = attrs.get(name, "float32")
+    return str(getattr(dtype, "name", dtype))
+
+
+_PREPARE: dict[str, Callable[[list[Expr], dict[str, object]], _Prepared]] = {
+    "arange": _arange,
+    "matrix_set_diag": _matrix_set_diag,
+    "random.normal": _distribution(0.0, 1.0),
+    "random.uniform": _distribution(0.0, 1.0),
+    "stft": _stft,
+    "variance": _variance,
+}
+
+# --- names --------------------------------------------------------------------------------------------------
 
 _LAST_COMPONENT: dict[str, list[Operator]] = {}
 

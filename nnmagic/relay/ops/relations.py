@@ -68,6 +68,14 @@ def normalize_axis(axis: int, rank: int, operand: int = 0) -> int:
     return int(axis) % rank
 
 
+def new_axis(axis: int, rank: int) -> int:
+    """Where a new axis goes in a shape of that rank; a negative one counts from the end of the new shape."""
+    if not -rank - 1 <= axis <= rank:
+        hint = f"a new axis lies in [{-rank - 1}, {rank}]"
+        raise RelationError(f"axis {int(axis)} is out of range for a tensor of rank {rank}", 0, hint=hint)
+    return int(axis) % (rank + 1)
+
+
 def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int = 0) -> int:
     """The attribute ``axis``, normalised for ``shape``."""
     return normalize_axis(cast(int, attrs[name]), len(shape), operand)

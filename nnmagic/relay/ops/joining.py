@@ -1,0 +1,209 @@
+"""Operators that join, cut and repeat tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import (
+    INT,
+    INTEGER,
+    OPTIONAL_INTEGER,
+    STR,
+    array,
+    either,
+    one_or_more,
+)
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.dims import (
+    add,
+    floor_divide,
+    is_unknown,
+    merge_dim,
+    multiply,
+    product,
+    same_dim,
+    total,
+)
+from nnmagic.relay.ops.relations import (
+    axis_of,
+    ints,
+    new_axis,
+    tensor,
+    tensors_of_tuple,
+)
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
+
+
+def _same_kind(tensors: Sequence[TensorType]) -> None:
+    """RelationError unless all tensors of the tuple have the rank and dtype of the first."""
+    first = tensors[0]
+    for other in tensors[1:]:
+        if other.dtype != first.dtype or len(other.shape) != len(first.shape):
+            found = f"{type_text(first)} and {type_text(other)}"
+            raise RelationError(f"the tensors must have one rank and one dtype, found {found}", 0)
+
+
+def _concatenate(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    tensors = tensors_of_tuple(types)
+    _same_kind(tensors)
+    axis = axis_of(attrs, tensors[0].shape)
+    columns = zip(*(each.shape for each in tensors), strict=True)
+    shape = [total(dims) if at == axis else _common_dim(dims, tensors) for at, dims in enumerate(columns)]
+    return TensorType(tuple(shape), tensors[0].dtype)
+
+
+def _common_dim(dims: Sequence[Dim], tensors: Sequence[TensorType]) -> Dim:
+    """The dimension that all tensors share; ``?`` as soon as one of them is unknown, as in Relay."""
+    known = [dim for dim in dims if not is_unknown(dim)]
+    for dim in known[1:]:
+        if same_dim(known[0], dim) is False:
+            found = ", ".join(map(type_text, tensors))
+            raise RelationError(f"the tensors differ on another axis than the given one: {found}", 0)
+    labels = [dim for dim in dims if isinstance(dim, AnyDim)]
+    return next((dim for dim in labels if dim.label), ANY) if labels else known[0]
+
+
+def _stack(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    tensors = tensors_of_tuple(types)
+    _same_kind(tensors)
+    shape = tensors[0].shape
+    for other in tensors[1:]:
+        if any(same_dim(a, b) is False for a, b in zip(shape, other.shape, strict=True)):
+            raise RelationError(
+                f"the tensors must have one shape, found {type_text(tensors[0])} and {type_text(other)}", 0
+            )
+        shape = tuple(merge_dim(a, b) for a, b in zip(shape, other.shape, strict=True))
+    at = new_axis(cast(int, attrs["axis"]), len(shape))
+    return TensorType((*shape[:at], len(tensors), *shape[at:]), tensors[0].dtype)
+
+
+def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    data = tensor(types)
+    axis = axis_of(attrs, data.shape)
+    size, wanted = data.shape[axis], attrs["indices_or_sections"]
+    if isinstance(wanted, int):
+        lengths = _equal_sections(size, wanted)
+    else:
+        lengths = _sections_at(size, ints(attrs, "indices_or_sections"))
+    shape = data.shape
+    return TupleType(tuple(TensorType((*shape[:axis], n, *shape[axis + 1 :]), data.dtype) for n in lengths))
+
+
+def _equal_sections(size: Dim, count: int) -> list[Dim]:
+    if count <= 0:
+        raise RelationError(f"the number of sections must be positive, it is {count}")
+    if isinstance(size, int) and size % count:
+        raise RelationError(f"{size} elements cannot be split into {count} equal sections", 0)
+    return [floor_divide(size, count)] * count
+
+
+def _sections_at(size: Dim, indices: Sequence[int]) -> list[Dim]:
+    bounds = [0, *indices]
+    lengths: list[Dim] = [stop - start for start, stop in zip(bounds, indices, strict=False)]
+    if is_unknown(size):
+        lengths.append(ANY if indices else size)
+    else:
+        lengths.append(add(size, -bounds[-1]))
+    for length in lengths:
+        if isinstance(length, int) and length <= 0:
+            raise RelationError(f"the indices {list(indices)} must increase and lie within the axis", 0)
+    return lengths
+
+
+def _tile(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, reps = tensor(types), ints(attrs, "reps")
+    if any(count < 1 for count in reps):
+        raise RelationError(f"reps must be positive, found {list(reps)}")
+    rank = max(len(reps), len(data.shape))
+    shape = (1,) * (rank - len(data.shape)) + data.shape
+    counts = (1,) * (rank - len(reps)) + tuple(reps)
+    return TensorType(tuple(multiply(dim, n) for dim, n in zip(shape, counts, strict=True)), data.dtype)
+
+
+def _repeat(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, repeats = tensor(types), cast(int, attrs["repeats"])
+    if repeats < 1:
+        raise RelationError(f"repeats must be positive, it is {repeats}")
+    axis = axis_of(attrs, data.shape) if attrs["axis"] is not None else 0
+    shape = data.shape if attrs["axis"] is not None else (product(data.shape),)
+    return TensorType((*shape[:axis], multiply(shape[axis], repeats), *shape[axis + 1 :]), data.dtype)
+
+
+def _meshgrid(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    tensors = tensors_of_tuple(types)
+    if any(each.dtype != tensors[0].dtype or len(each.shape) > 1 for each in tensors):
+        raise RelationError("the tensors must be vectors or scalars of one dtype", 0)
+    shape: list[Dim] = [each.shape[0] if each.shape else 1 for each in tensors]
+    if attrs["indexing"] == "xy" and len(shape) > 1:
+        shape[0], shape[1] = shape[1], shape[0]
+    return TupleType((TensorType(tuple(shape), tensors[0].dtype),) * len(tensors))
+
+
+declare(
+    "concatenate",
+    "data",
+    _concatenate,
+    "Tensors joined along an axis.",
+    Attr("axis", INT, 0, call_default=REQUIRED),
+    attrs_key="ConcatenateAttrs",
+    numpy="numpy.concatenate",
+    family="joining",
+    variadic=True,
+)
+declare(
+    "stack",
+    "data",
+    _stack,
+    "Tensors of one shape joined along a new axis.",
+    Attr("axis", INTEGER, 0, call_default=REQUIRED),
+    attrs_key="StackAttrs",
+    numpy="numpy.stack",
+    family="joining",
+    variadic=True,
+)
+declare(
+    "split",
+    "data",
+    _split,
+    "A tuple of sections along an axis: so many equal ones, or cut at the given indices.",
+    Attr("indices_or_sections", either(INTEGER, array(INTEGER))),
+    Attr("axis", INT, 0),
+    attrs_key="SplitAttrs",
+    numpy="numpy.split",
+    family="joining",
+)
+declare(
+    "tile",
+    "data",
+    _tile,
+    "Data repeated as a whole along each axis.",
+    Attr("reps", one_or_more(INTEGER)),
+    attrs_key="TileAttrs",
+    numpy="numpy.tile",
+    family="joining",
+)
+declare(
+    "repeat",
+    "data",
+    _repeat,
+    "Each element repeated along an axis.",
+    Attr("repeats", INTEGER),
+    Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
+    attrs_key="RepeatAttrs",
+    numpy="numpy.repeat",
+    family="joining",
+)
+declare(
+    "meshgrid",
+    "data",
+    _meshgrid,
+    "Coordinates of the grid that vectors span.",
+    Attr("indexing", STR, "ij"),
+    attrs_key="MeshgridAttrs",
+    numpy="numpy.meshgrid",
+    family="joining",
+    variadic=True,
+)
