@@ -3,7 +3,39 @@
 To add an operator: one line in the family's ``RULES.update``, and its row in tests/engine/test_operators.py.
 """
 
-from nnmagic.engine.relax.operators import binary
+from nnmagic.engine.relax.operators import (
+    activation,
+    binary,
+    convolution,
+    creation,
+    dense,
+    image,
+    indexing,
+    normalization,
+    pooling,
+    reduction,
+    shaping,
+    sorting,
+    unary,
+)
 from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value
 
-__all__ = ["RULES", "Rule", "Site", "Value", "binary"]
+__all__ = [
+    "RULES",
+    "Rule",
+    "Site",
+    "Value",
+    "activation",
+    "binary",
+    "convolution",
+    "creation",
+    "dense",
+    "image",
+    "indexing",
+    "normalization",
+    "pooling",
+    "reduction",
+    "shaping",
+    "sorting",
+    "unary",
+]

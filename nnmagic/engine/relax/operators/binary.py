@@ -1,7 +1,153 @@
-"""Element-wise operators of two tensors."""
+"""Element-wise operators of two tensors: arithmetic, comparison, logic, bits."""
 
-from tvm import relax
+from __future__ import annotations
 
-from nnmagic.engine.relax.operators.rule import RULES, op
+from collections.abc import Callable, Sequence
+from typing import Any
 
-RULES.update({"add": op(relax.op.add)})
+from tvm import relax, te, tirx
+
+from nnmagic.engine.relax.constants import as_array
+from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, shape_of
+from nnmagic.relay.types import is_float
+
+
+def broadcasting(function: Callable[..., Any], named: Callable[..., Any] | None = None) -> Rule:
+    """An element function of any number of tensors, broadcast as in NumPy.
+
+    ``named`` is the Relax operator that means the same; it is used where the shapes are known to fit.
+    """
+
+    def rule(site: Site) -> Value:
+        known = _require_broadcast(site, [shape_of(arg) for arg in site.args])
+        if named is not None and known:
+            return named(*site.args)
+        return site.te(lambda *tensors: broadcast(function, *tensors), *map(_immediate, site.args))
+
+    return rule
+
+
+def broadcast(function: Callable[..., Any], *operands: Any) -> Any:
+    """The tensor of ``function`` of the operands' elements; an operand may be a TIR scalar."""
+    shape: Sequence[Any] = ()
+    for operand in operands:
+        shape = broadcast_shape(shape, operand.shape if isinstance(operand, te.Tensor) else ())
+    return te.compute(shape, lambda *index: function(*(_element(operand, index, shape) for operand in operands)))
+
+
+def broadcast_shape(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """NumPy's rule; of two dimensions that only the call knows, the larger (the other must be 1 or equal)."""
+    rank = max(len(left), len(right))
+    pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
+    return [_common(a, b) for a, b in pairs]
+
+
+def _common(left: Any, right: Any) -> Any:
+    a, b = _number(left), _number(right)
+    if a == 1 or (b is not None and b != 1):
+        return right
+    if b == 1 or a is not None or _same(left, right):
+        return left
+    return tirx.max(left, right)
+
+
+def _number(dim: Any) -> int | None:
+    value = getattr(dim, "value", dim)
+    return value if isinstance(value, int) else None
+
+
+def _same(left: Any, right: Any) -> bool:
+    a, b = _number(left), _number(right)
+    return a == b if a is not None or b is not None else bool(tirx.analysis.expr_deep_equal(left, right))
+
+
+def _element(operand: Any, index: Sequence[Any], shape: Sequence[Any]) -> Any:
+    """The element that is seen at ``index`` of the common shape."""
+    if not isinstance(operand, te.Tensor):
+        return operand
+    skipped = len(shape) - len(operand.shape)
+    where = []
+    for own, common, at in zip(operand.shape, shape[skipped:], index[skipped:], strict=True):
+        if _number(own) == 1:
+            where.append(tirx.const(0, "int64"))
+        else:
+            where.append(at if _same(own, common) else tirx.Select(own == 1, tirx.const(0, "int64"), at))
+    return operand(*where)
+
+
+def _require_broadcast(site: Site, shapes: Sequence[Sequence[Any]]) -> bool:
+    """Checks when the program runs what cannot be known now; whether everything is known."""
+    known = True
+    result: Sequence[Any] = ()
+    for shape in shapes:
+        for left, right in zip(reversed(result), reversed(shape), strict=False):
+            a, b = _number(left), _number(right)
+            if not (_same(left, right) or 1 in (a, b)):
+                known = False
+                site.require(tirx.any(left == right, left == 1, right == 1), "the shapes do not broadcast together")
+        result = broadcast_shape(result, shape)
+    return known
+
+
+def _immediate(value: Value) -> Value:
+    """A constant of rank 0 as a number in the kernel's code."""
+    if isinstance(value, relax.Var) or shape_of(value) or dtype_of(value) in {"uint64", "int64"}:
+        return value
+    return tirx.const(as_array(value.data).item(), dtype_of(value))
+
+
+def floating(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The function computed in float32 where the operands are narrower."""
+
+    def computed(left: Any, right: Any) -> Any:
+        dtype = scalar.dtype_of(left)
+        if dtype not in {"float16", "bfloat16"}:
+            return function(left, right)
+        return function(left.astype("float32"), right.astype("float32")).astype(dtype)
+
+    return computed
+
+
+def _power(site: Site) -> Value:
+    if not is_float(dtype_of(site.args[0])):
+        site.refuse(f"needs floating-point numbers, not {dtype_of(site.args[0])}")
+    return broadcasting(floating(tirx.power))(site)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    is_true = condition if scalar.dtype_of(condition) == "bool" else condition != scalar.constant(0, condition)
+    return tirx.Select(is_true, x, y)
+
+
+RULES.update(
+    {
+        "add": broadcasting(lambda a, b: a + b, relax.op.add),
+        "subtract": broadcasting(lambda a, b: a - b, relax.op.subtract),
+        "multiply": broadcasting(lambda a, b: a * b, relax.op.multiply),
+        "divide": broadcasting(scalar.divide),
+        "floor_divide": broadcasting(floating(scalar.floored_quotient)),
+        "floor_mod": broadcasting(floating(scalar.floored_rest)),
+        "trunc_divide": broadcasting(floating(scalar.truncated_quotient)),
+        "trunc_mod": broadcasting(floating(scalar.truncated_rest)),
+        "mod": broadcasting(floating(scalar.truncated_rest)),
+        "power": _power,
+        "maximum": broadcasting(scalar.maximum),
+        "minimum": broadcasting(scalar.minimum),
+        "equal": broadcasting(lambda a, b: a == b, relax.op.equal),
+        "not_equal": broadcasting(lambda a, b: a != b, relax.op.not_equal),
+        "less": broadcasting(lambda a, b: a < b, relax.op.less),
+        "less_equal": broadcasting(lambda a, b: a <= b, relax.op.less_equal),
+        "greater": broadcasting(lambda a, b: a > b, relax.op.greater),
+        "greater_equal": broadcasting(lambda a, b: a >= b, relax.op.greater_equal),
+        "logical_and": broadcasting(tirx.all, relax.op.logical_and),
+        "logical_or": broadcasting(tirx.any, relax.op.logical_or),
+        "logical_xor": broadcasting(lambda a, b: a != b, relax.op.logical_xor),
+        "bitwise_and": broadcasting(tirx.bitwise_and, relax.op.bitwise_and),
+        "bitwise_or": broadcasting(tirx.bitwise_or, relax.op.bitwise_or),
+        "bitwise_xor": broadcasting(tirx.bitwise_xor, relax.op.bitwise_xor),
+        "left_shift": broadcasting(scalar.shift_left),
+        "right_shift": broadcasting(scalar.shift_right),
+        "where": broadcasting(_where),
+    }
+)

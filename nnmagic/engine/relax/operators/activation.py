@@ -1,0 +1,90 @@
+"""Activations, softmax and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+
+from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, te_of
+from nnmagic.engine.relax.operators.unary import elementwise
+from nnmagic.relay.expr import Attrs
+
+
+def _leaky_relu(attrs: Attrs, data: Any) -> Any:
+    slope = tirx.const(float(str(attrs["alpha"])), data.dtype)
+    zero = tirx.const(0, data.dtype)
+    return te.compute(
+        data.shape, lambda *index: tirx.Select(data(*index) > zero, data(*index), data(*index) * slope)
+    )
+
+
+def _prelu(attrs: Attrs, data: Any, slope: Any) -> Any:
+    axis = int(str(attrs["axis"])) % len(data.shape)
+    zero = tirx.const(0, data.dtype)
+
+    def element(*index: Any) -> Any:
+        value = data(*index)
+        return tirx.Select(value > zero, value, value * slope(index[axis]))
+
+    return te.compute(data.shape, element)
+
+
+def _softmax(named: Callable[..., Any]) -> Rule:
+    """Along one axis, in float32 where the dtype is narrower."""
+
+    def rule(site: Site) -> Value:
+        (data,) = site.args
+        dtype, axis = dtype_of(data), int(str(site.attrs["axis"]))
+        if dtype not in {"float16", "bfloat16"}:
+            return named(data, axis=axis)
+        wide = site.emit(named(site.emit(relax.op.astype(data, "float32")), axis=axis))
+        return relax.op.astype(wide, dtype)
+
+    return rule
+
+
+def _fast_softmax(attrs: Attrs, data: Any) -> Any:
+    return topi.nn.fast_softmax(data, axis=attrs["axis"])
+
+
+def _cross_entropy(predictions: Any, targets: Any, *, logits: bool) -> Any:
+    """-sum(targets * log(predictions)) over the batch size; logits are logarithms already."""
+    rows, columns = predictions.shape
+    i, j = te.reduce_axis((0, rows), "i"), te.reduce_axis((0, columns), "j")
+
+    def term(row: Any, column: Any) -> Any:
+        value = predictions(row, column)
+        return (value if logits else tirx.log(value)) * targets(row, column)
+
+    total = te.compute((), lambda: te.sum(term(i.var, j.var), axis=[i, j]))
+    return te.compute((), lambda: -total() / rows.astype(predictions.dtype))
+
+
+def _nll_loss(attrs: Attrs, predictions: Any, targets: Any, weights: Any) -> Any:
+    return topi.nn.nll_loss(predictions, targets, weights, attrs["reduction"], attrs["ignore_index"])
+
+
+def _dropout(site: Site) -> Value:
+    """As in inference: the data unchanged, and a mask of ones."""
+    (data,) = site.args
+    mask = site.emit(site.te(lambda x: topi.full_like(x, 1.0), data))
+    return (data, mask)
+
+
+RULES.update(
+    {
+        "nn.relu": elementwise(lambda value: scalar.maximum(value, scalar.constant(0, value))),
+        "nn.leaky_relu": te_of(_leaky_relu),
+        "nn.prelu": te_of(_prelu),
+        "nn.softmax": _softmax(relax.op.nn.softmax),
+        "nn.log_softmax": _softmax(relax.op.nn.log_softmax),
+        "nn.fast_softmax": te_of(_fast_softmax),
+        "nn.dropout": _dropout,
+        "nn.cross_entropy": te_of(lambda _attrs, x, y: _cross_entropy(x, y, logits=False)),
+        "nn.cross_entropy_with_logits": te_of(lambda _attrs, x, y: _cross_entropy(x, y, logits=True)),
+        "nn.nll_loss": te_of(_nll_loss),
+    }
+)

@@ -1,0 +1,122 @@
+"""Convolutions, transposed and deformable ones, and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import topi
+
+from nnmagic.engine.relax.operators.dense import accumulator
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, te_of
+from nnmagic.relay.expr import Attrs
+
+
+def ints(value: object) -> list[int]:
+    """An attribute that is a sequence of ints."""
+    assert isinstance(value, tuple)
+    return [int(item) for item in value]
+
+
+def padding_of(attrs: Attrs, spatial: int) -> list[int]:
+    """All pads at the front, then all at the back."""
+    given = ints(attrs["padding"])
+    if len(given) == 1:
+        return given * (2 * spatial)
+    return given * 2 if len(given) == spatial else given
+
+
+def _convolution(spatial: int) -> Rule:
+    def compute(attrs: Attrs, data: Any, weight: Any) -> Any:
+        wide = accumulator(data.dtype, str(attrs["out_dtype"]))
+        found = topi.nn.conv(
+            data,
+            weight,
+            ints(attrs["strides"]),
+            padding_of(attrs, spatial),
+            ints(attrs["dilation"]),
+            int(str(attrs["groups"])),
+            str(attrs["data_layout"]),
+            str(attrs["kernel_layout"]),
+            wide,
+        )
+        wanted = str(attrs["out_dtype"]) or data.dtype
+        return found if wide == wanted else topi.cast(found, wanted)
+
+    return _checked_layout(te_of(compute))
+
+
+def _checked_layout(rule: Rule) -> Rule:
+    """Refuses a change of layout, which Relay's own passes make of two operators."""
+
+    def checked(site: Site) -> Value:
+        if site.attrs["out_layout"] not in ("", site.attrs["data_layout"]):
+            site.refuse("out_layout must be the data_layout; use layout_transform to change it")
+        return rule(site)
+
+    return checked
+
+
+def _transposed(function: Callable[..., Any], layout: str, kernel_layout: str, spatial: int) -> Rule:
+    def compute(attrs: Attrs, data: Any, weight: Any) -> Any:
+        wide = accumulator(data.dtype, str(attrs["out_dtype"]))
+        data_layout = str(attrs["data_layout"])
+        plain = data if data_layout == layout else topi.layout_transform(data, data_layout, layout)
+        if attrs["kernel_layout"] != kernel_layout:
+            weight = topi.layout_transform(weight, str(attrs["kernel_layout"]), kernel_layout)
+        found = function(
+            plain,
+            weight,
+            ints(attrs["strides"]),
+            padding_of(attrs, spatial),
+            wide,
+            ints(attrs["output_padding"]),
+            int(str(attrs["groups"])),
+        )
+        wanted = str(attrs["out_dtype"]) or data.dtype
+        found = found if wide == wanted else topi.cast(found, wanted)
+        return found if data_layout == layout else topi.layout_transform(found, layout, data_layout)
+
+    rule = _checked_layout(te_of(compute))
+
+    def undilated(site: Site) -> Value:
+        if any(step != 1 for step in ints(site.attrs["dilation"])):
+            site.refuse("dilation must be 1")
+        return rule(site)
+
+    return undilated
+
+
+def _deformable(attrs: Attrs, data: Any, offset: Any, weight: Any) -> Any:
+    layout = str(attrs["data_layout"])
+    function = topi.nn.deformable_conv2d_nchw if layout == "NCHW" else topi.nn.deformable_conv2d_nhwc
+    groups = int(str(attrs["deformable_groups"])), int(str(attrs["groups"]))
+    dtype = str(attrs["out_dtype"]) or data.dtype
+    steps = ints(attrs["strides"]), padding_of(attrs, 2), ints(attrs["dilation"])
+    return function(data, offset, weight, *steps, *groups, dtype)
+
+
+def _correlation(attrs: Attrs, left: Any, right: Any) -> Any:
+    numbers = [int(str(attrs[name])) for name in ("kernel_size", "max_displacement", "stride1", "stride2")]
+    return topi.nn.correlation_nchw(left, right, *numbers, ints(attrs["padding"]), bool(attrs["is_multiply"]))
+
+
+def _dilation2d(attrs: Attrs, data: Any, weight: Any) -> Any:
+    nchw = attrs["data_layout"] == "NCHW"
+    function = topi.image.dilation2d_nchw if nchw else topi.image.dilation2d_nhwc
+    return function(data, weight, ints(attrs["strides"]), ints(attrs["padding"]), ints(attrs["dilations"]))
+
+
+RULES.update(
+    {
+        "nn.conv1d": _convolution(1),
+        "nn.conv2d": _convolution(2),
+        "nn.conv3d": _convolution(3),
+        "nn.conv1d_transpose": _transposed(topi.nn.group_conv1d_transpose_ncw, "NCW", "IOW", 1),
+        "nn.conv2d_transpose": _transposed(topi.nn.group_conv2d_transpose_nchw, "NCHW", "IOHW", 2),
+        "nn.conv3d_transpose": _transposed(topi.nn.group_conv3d_transpose_ncdhw, "NCDHW", "IODHW", 3),
+        "nn.deformable_conv2d": te_of(_deformable),
+        "nn.correlation": te_of(_correlation),
+        "image.dilation2d": te_of(_dilation2d),
+    }
+)

@@ -1,0 +1,103 @@
+"""Matrix products: matmul, dense, batch_matmul, einsum, and bias_add.
+
+Products of float16 and bfloat16 are accumulated in float32; with an ``out_dtype``, in that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, topi
+
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, shape_of, te_of
+from nnmagic.relay.expr import Attrs
+
+_NARROW = ("float16", "bfloat16")
+
+
+def accumulator(dtype: str, out_dtype: str) -> str:
+    """The dtype in which a product of ``dtype`` is summed up."""
+    wanted = out_dtype or dtype
+    return "float32" if wanted in _NARROW else wanted
+
+
+def product(left: Any, right: Any, out_dtype: str, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+    """Matrices, or batches of them whose batch dimensions are equal or 1, multiplied."""
+    wide, wanted = accumulator(left.dtype, out_dtype), out_dtype or left.dtype
+    rows, inner = (left.shape[-1], left.shape[-2]) if transpose_a else (left.shape[-2], left.shape[-1])
+    columns = right.shape[-2] if transpose_b else right.shape[-1]
+    k = te.reduce_axis((0, inner), "k")
+    rank = max(len(left.shape), len(right.shape)) - 2
+    batch = [_batch_dim(left, right, axis - rank) for axis in range(rank)]
+
+    def element(*index: Any) -> Any:
+        *outer, i, j = index
+        a = left(*_batch_index(left, outer), *((k, i) if transpose_a else (i, k))).astype(wide)
+        b = right(*_batch_index(right, outer), *((j, k) if transpose_b else (k, j))).astype(wide)
+        return te.sum(a * b, axis=k)
+
+    found = te.compute((*batch, rows, columns), element, name="product")
+    return found if wide == wanted else topi.cast(found, wanted)
+
+
+def _batch_dim(left: Any, right: Any, axis: int) -> Any:
+    """The common batch dimension at ``axis``, counted back from the matrix dimensions."""
+    dims = [tensor.shape[axis - 2] for tensor in (left, right) if len(tensor.shape) >= 2 - axis]
+    return next((dim for dim in dims if not _is_one(dim)), dims[0])
+
+
+def _batch_index(tensor: Any, outer: Sequence[Any]) -> list[Any]:
+    own = len(tensor.shape) - 2
+    last = outer[len(outer) - own :] if own else []
+    return [0 if _is_one(dim) else at for dim, at in zip(tensor.shape[:own], last, strict=True)]
+
+
+def _is_one(dim: Any) -> bool:
+    return getattr(dim, "value", dim) == 1
+
+
+def _matmul(site: Site, *, transpose_a: bool, transpose_b: bool) -> Value:
+    left, right = site.args
+    a, b = shape_of(left), shape_of(right)
+    inner = a[-2] if transpose_a else a[-1], b[-1] if transpose_b else b[-2]
+    site.require(_equal(*inner), "the inner dimensions differ")
+    for one, other in zip(reversed(a[:-2]), reversed(b[:-2]), strict=False):
+        if 1 not in (one, other):
+            site.require(_equal(one, other), "the batch dimensions differ")
+    out_dtype = str(site.attrs["out_dtype"])
+    return site.te(
+        lambda x, y: product(x, y, out_dtype, transpose_a=transpose_a, transpose_b=transpose_b), left, right
+    )
+
+
+def _equal(left: Any, right: Any) -> Any:
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    return True if left is right else topi.utils.simplify(left == right)
+
+
+def _attributed(site: Site) -> Value:
+    attrs = site.attrs
+    return _matmul(site, transpose_a=bool(attrs["transpose_a"]), transpose_b=bool(attrs["transpose_b"]))
+
+
+def _bias_add(attrs: Attrs, data: Any, bias: Any) -> Any:
+    axis = int(str(attrs["axis"])) % len(data.shape)
+    return te.compute(data.shape, lambda *index: data(*index) + bias(index[axis]))
+
+
+def _einsum(site: Site) -> Value:
+    (operands,) = site.args
+    return site.te(lambda *tensors: topi.einsum(site.attrs["equation"], *tensors), *operands)
+
+
+RULES.update(
+    {
+        "nn.matmul": _attributed,
+        "nn.batch_matmul": _attributed,
+        "nn.dense": lambda site: _matmul(site, transpose_a=False, transpose_b=True),
+        "nn.bias_add": te_of(_bias_add),
+        "einsum": _einsum,
+    }
+)

@@ -1,0 +1,183 @@
+"""Reductions and scans along axes.
+
+Sums of float16 and bfloat16 are accumulated in float32. What a reduction over no elements gives: sum 0, product 1,
+all True, any False, mean and variance NaN, max and min the dtype's lowest and highest (floats: -inf and inf),
+argmax and argmin -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import te, tirx, topi
+
+from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.rule import RULES, Rule, te_of
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.types import is_float
+
+_NARROW = ("float16", "bfloat16")
+
+
+def axes_of(axis: object, rank: int, *, exclude: bool = False) -> list[int]:
+    """The axes of a reduction, not negative and in order; None is all of them, ``exclude`` all others."""
+    given = range(rank) if axis is None else axis if isinstance(axis, Sequence) else [axis]
+    named = {int(one) % rank if rank else 0 for one in given}
+    return [one for one in range(rank) if (one in named) != (exclude and axis is not None)]
+
+
+def reduce(function: Callable[..., Any], data: Any, axes: Sequence[int], *, keepdims: bool = False) -> Any:
+    """The tensor of ``function(elements, reduction axes)``, where ``elements`` are those of one result."""
+    spans = {axis: te.reduce_axis((0, data.shape[axis]), f"k{axis}") for axis in axes}
+    kept = [axis for axis in range(len(data.shape)) if axis not in spans]
+    shape = [1 if axis in spans else data.shape[axis] for axis in range(len(data.shape))]
+    result = shape if keepdims else [data.shape[axis] for axis in kept]
+
+    def element(*index: Any) -> Any:
+        outer = dict(zip(range(len(shape)) if keepdims else kept, index, strict=True))
+        where = [spans[axis].var if axis in spans else outer[axis] for axis in range(len(shape))]
+        return function(where, list(spans.values()))
+
+    return te.compute(result, element)
+
+
+def _lowest(dtype: str) -> Any:
+    return tirx.const(float("-inf"), dtype) if is_float(dtype) else tirx.min_value(dtype)
+
+
+def _highest(dtype: str) -> Any:
+    return tirx.const(float("inf"), dtype) if is_float(dtype) else tirx.max_value(dtype)
+
+
+_MAX = te.comm_reducer(scalar.maximum, _lowest)
+_MIN = te.comm_reducer(scalar.minimum, _highest)
+_PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
+_ALL = te.comm_reducer(tirx.all, lambda dtype: tirx.const(True, dtype))  # noqa: FBT003 - TVM's constant
+_ANY = te.comm_reducer(tirx.any, lambda dtype: tirx.const(False, dtype))  # noqa: FBT003 - TVM's constant
+
+
+def _axes(attrs: Attrs, data: Any) -> list[int]:
+    return axes_of(attrs["axis"], len(data.shape), exclude=bool(attrs["exclude"]))
+
+
+def reduction(reducer: Callable[..., Any]) -> Rule:
+    """A reduction by a TE reducer, over the attributes ``axis``, ``keepdims`` and ``exclude``."""
+
+    def compute(attrs: Attrs, data: Any) -> Any:
+        axes = _axes(attrs, data)
+        if not axes:
+            return topi.identity(data)
+        return reduce(
+            lambda where, spans: reducer(data(*where), axis=spans), data, axes, keepdims=bool(attrs["keepdims"])
+        )
+
+    return te_of(compute)
+
+
+def total(data: Any, axes: Sequence[int], *, keepdims: bool = False, reducer: Any = te.sum) -> Any:
+    """The sum (or product) along axes, accumulated in float32 where the dtype is narrower."""
+    if not axes:
+        return topi.identity(data)
+    wide = "float32" if data.dtype in _NARROW else data.dtype
+    found = reduce(
+        lambda where, spans: reducer(data(*where).astype(wide), axis=spans), data, axes, keepdims=keepdims
+    )
+    return found if wide == data.dtype else topi.cast(found, data.dtype)
+
+
+def count(data: Any, axes: Sequence[int]) -> Any:
+    """How many elements one result is made of."""
+    number: Any = tirx.const(1, "int64")
+    for axis in axes:
+        number = number * data.shape[axis]
+    return number
+
+
+def mean(data: Any, axes: Sequence[int], *, keepdims: bool = False) -> Any:
+    """The mean along axes in the data's dtype; of integers it is truncated, as in Relay."""
+    sums, number = total(data, axes, keepdims=keepdims), count(data, axes).astype(data.dtype)
+    return te.compute(sums.shape, lambda *index: scalar.divide(sums(*index), number))
+
+
+def _summed(reducer: Any) -> Rule:
+    def compute(attrs: Attrs, data: Any) -> Any:
+        axes = _axes(attrs, data)
+        return total(data, axes, keepdims=bool(attrs["keepdims"]), reducer=reducer)
+
+    return te_of(compute)
+
+
+def _mean(attrs: Attrs, data: Any) -> Any:
+    return mean(data, _axes(attrs, data), keepdims=bool(attrs["keepdims"]))
+
+
+def _variance(attrs: Attrs, data: Any, center: Any) -> Any:
+    """The mean square distance from ``center``, which has the data's rank."""
+    axes = _axes(attrs, data)
+    squares = topi.multiply(topi.subtract(data, center), topi.subtract(data, center))
+    number = count(data, axes) - (1 if attrs["unbiased"] else 0)
+    sums = total(squares, axes, keepdims=bool(attrs["keepdims"]))
+    return te.compute(sums.shape, lambda *index: scalar.divide(sums(*index), number.astype(data.dtype)))
+
+
+def _place(better: Callable[[Any, Any], Any], *, last: bool) -> Any:
+    """A reducer of (index, value) pairs: where the best value stands first or last; a NaN is the best."""
+
+    def beats(left: Any, right: Any) -> Any:
+        if not is_float(scalar.dtype_of(left)):
+            return better(left, right)
+        return tirx.any(better(left, right), tirx.all(tirx.isnan(left), tirx.Not(tirx.isnan(right))))
+
+    def combine(left: Any, right: Any) -> Any:
+        (i, a), (j, b) = left, right
+        placed_first = i > j if last else i < j
+        wins = tirx.any(beats(a, b), tirx.all(placed_first, tirx.Not(beats(b, a))))
+        keep = tirx.any(j < 0, tirx.all(i >= 0, wins))  # -1 is no index: nothing was seen yet
+        return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
+
+    return te.comm_reducer(combine, lambda i, value: (tirx.const(-1, i), tirx.const(0, value)))
+
+
+def _argument(better: Callable[[Any, Any], Any]) -> Rule:
+    def compute(attrs: Attrs, data: Any) -> Any:
+        axes = _axes(attrs, data)
+        reducer = _place(better, last=bool(attrs["select_last_index"]))
+
+        def element(where: Sequence[Any], spans: Sequence[Any]) -> Any:
+            flat: Any = tirx.const(0, "int64")
+            for axis, span in zip(axes, spans, strict=True):
+                flat = flat * data.shape[axis] + span.var
+            return reducer((flat.astype("int32"), data(*where)), axis=list(spans))
+
+        if not axes:
+            return topi.full(data.shape, "int32", 0)
+        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]))[0]
+
+    return te_of(compute)
+
+
+def _scan(function: Callable[..., Any]) -> Rule:
+    def compute(attrs: Attrs, data: Any) -> Any:
+        dtype = str(attrs["dtype"]) or data.dtype
+        return function(data, axis=attrs["axis"], dtype=dtype, exclusive=bool(attrs["exclusive"]))
+
+    return te_of(compute)
+
+
+RULES.update(
+    {
+        "sum": _summed(te.sum),
+        "prod": _summed(_PRODUCT),
+        "max": reduction(_MAX),
+        "min": reduction(_MIN),
+        "all": reduction(_ALL),
+        "any": reduction(_ANY),
+        "mean": te_of(_mean),
+        "variance": te_of(_variance),
+        "argmax": _argument(lambda a, b: a > b),
+        "argmin": _argument(lambda a, b: a < b),
+        "cumsum": _scan(topi.cumsum),
+        "cumprod": _scan(topi.cumprod),
+    }
+)

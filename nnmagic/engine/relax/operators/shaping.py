@@ -1,0 +1,330 @@
+"""Operators that move elements or change the shape: reshape, transpose, concatenate, split, slice, pad, layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, op, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import te as te_rule
+from nnmagic.relay.expr import Attrs
+
+
+def _ints(value: object) -> list[int]:
+    if isinstance(value, tuple | list):
+        return [int(item) for item in value]
+    return [int(str(value))]
+
+
+def _product(dims: Sequence[Any]) -> Any:
+    total: Any = 1
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+def reshaped(shape: Sequence[Any], codes: Sequence[int], *, allowzero: bool) -> list[Any]:
+    """The dimensions that Relay's ``newshape`` means: 0 copies one, -1 is inferred, -2 copies the rest, -3 merges
+    two, -4 splits one into the two that follow (one of which may be -1).
+    """
+    result: list[Any] = []
+    inferred: int | None = None
+    at, code = 0, 0
+    while code < len(codes):
+        wanted = codes[code]
+        if wanted == -4:
+            first, second = codes[code + 1], codes[code + 2]
+            first = shape[at] // second if first == -1 else first
+            result += [first, shape[at] // first if second == -1 else second]
+            at, code = at + 1, code + 2
+        elif wanted == -3:
+            result.append(shape[at] * shape[at + 1])
+            at += 2
+        elif wanted == -2:
+            result += shape[at:]
+            at = len(shape)
+        elif wanted == -1:
+            inferred = len(result)
+            result.append(1)
+            at += 1
+        else:
+            result.append(shape[at] if wanted == 0 and not allowzero else wanted)
+            at += 1
+        code += 1
+    if inferred is not None:
+        known = _product(result)
+        result[inferred] = 0 if isinstance(known, int) and known == 0 else _product(shape) // known
+    return result
+
+
+def _to_shape(site: Site, data: Value, shape: Sequence[Any]) -> Value:
+    """The data in another shape of as many elements."""
+    before, after = _product(shape_of(data)), _product(shape)
+    same = before == after if isinstance(before, int) and isinstance(after, int) else None
+    if same is None:
+        same = topi.utils.simplify(tirx.convert(before) == tirx.convert(after))
+    site.require(same, "the new shape has not as many elements")
+    return relax.op.reshape(data, list(shape))
+
+
+def _reshape(site: Site) -> Value:
+    (data,) = site.args
+    codes = _ints(site.attrs["newshape"])
+    return _to_shape(site, data, reshaped(shape_of(data), codes, allowzero=bool(site.attrs["allowzero"])))
+
+
+def _reverse_reshape(site: Site) -> Value:
+    """As reshape, with the codes read from the last dimension to the first."""
+    (data,) = site.args
+    codes = _ints(site.attrs["newshape"])[::-1]
+    shape = reshaped(shape_of(data)[::-1], codes, allowzero=bool(site.attrs["allowzero"]))
+    return _to_shape(site, data, shape[::-1])
+
+
+def _reshape_like(site: Site) -> Value:
+    data, like = site.args
+    left, right = shape_of(data), shape_of(like)
+    spans = []
+    for side, shape in (("lhs", left), ("rhs", right)):
+        begin, end = site.attrs[f"{side}_begin"], site.attrs[f"{side}_end"]
+        first = int(str(begin))
+        last = len(shape) if end is None else int(str(end))
+        spans.append((first % len(shape) if first < 0 else first, last % len(shape) if last < 0 else last))
+    (a, b), (c, d) = spans
+    return _to_shape(site, data, [*left[:a], *right[c:d], *left[b:]])
+
+
+def _batch_flatten(site: Site) -> Value:
+    (data,) = site.args
+    rows, *rest = shape_of(data)
+    return relax.op.reshape(data, [rows, _product(rest)])
+
+
+def _expand_dims(site: Site) -> Value:
+    (data,) = site.args
+    axis, number = int(str(site.attrs["axis"])), int(str(site.attrs["num_newaxis"]))
+    shape = shape_of(data)
+    place = axis if axis >= 0 else axis + len(shape) + 1
+    return relax.op.reshape(data, [*shape[:place], *[1] * number, *shape[place:]])
+
+
+def _squeeze(site: Site) -> Value:
+    """Drops the named axes, of length 1; without any, all axes whose length is known to be 1."""
+    (data,) = site.args
+    shape = shape_of(data)
+    axis = site.attrs["axis"]
+    dropped = {one % len(shape) for one in _ints(axis)} if axis is not None else _ones(shape)
+    for one in dropped:
+        site.require(shape[one] == 1, f"the dimension at axis {one} is not 1")
+    return relax.op.reshape(data, [dim for one, dim in enumerate(shape) if one not in dropped])
+
+
+def _ones(shape: Sequence[Any]) -> set[int]:
+    return {axis for axis, dim in enumerate(shape) if isinstance(dim, int) and dim == 1}
+
+
+def _concatenate(site: Site) -> Value:
+    (parts,) = site.args
+    return relax.op.concat(list(parts), axis=int(str(site.attrs["axis"])))
+
+
+def _stack(site: Site) -> Value:
+    (parts,) = site.args
+    return relax.op.stack(list(parts), axis=int(str(site.attrs["axis"])))
+
+
+def _split(site: Site) -> Value:
+    (data,) = site.args
+    given = site.attrs["indices_or_sections"]
+    where = _ints(given) if isinstance(given, tuple) else int(str(given))
+    parts = site.te(lambda x: topi.split(x, where, axis=int(str(site.attrs["axis"]))), data)
+    bound = site.emit(parts)
+    if not isinstance(bound.ty, relax.TupleType):
+        return (bound,)
+    return tuple(site.emit(relax.TupleGetItem(bound, place)) for place in range(len(bound.ty.fields)))
+
+
+def _meshgrid(site: Site) -> Value:
+    (parts,) = site.args
+    return site.te(lambda *tensors: topi.meshgrid(list(tensors), site.attrs["indexing"]), *parts)
+
+
+def _strided_slice(site: Site) -> Value:
+    """A part of the data; its bounds are clamped to the data's, as NumPy does."""
+    (data,) = site.args
+    attrs = site.attrs
+    begin, end, strides = (_ints(attrs[name]) for name in ("begin", "end", "strides"))
+    axes = _ints(attrs["axes"]) if attrs["axes"] is not None else list(range(len(begin)))
+    strides = strides * len(begin) if len(strides) == 1 else strides or [1] * len(begin)
+    shape = shape_of(data)
+    starts: list[Any] = [0] * len(shape)
+    steps = [1] * len(shape)
+    lengths = list(shape)
+    for place, axis in enumerate(axis % len(shape) for axis in axes):
+        stop: int | None = end[place]
+        if attrs["slice_mode"] == "size":
+            stop = None if end[place] < 0 else begin[place] + end[place]
+            strides[place] = 1
+        starts[axis], lengths[axis] = sliced(shape[axis], begin[place], stop, strides[place])
+        steps[axis] = strides[place]
+
+    def compute(x: Any, *symbolic: Any) -> Any:
+        first, size = symbolic
+        return te.compute(size, lambda *index: x(*(a + i * s for a, i, s in zip(first, index, steps, strict=True))))
+
+    return site.te(compute, data, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
+
+
+def sliced(dim: Any, begin: int, end: int | None, step: int) -> tuple[Any, Any]:
+    """The start and the length of ``begin:end:step`` of a dimension; an ``end`` of None goes to its end."""
+    if isinstance(dim, int):
+        stop = end if end is not None else dim
+        # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
+        span = range(*slice(begin, stop if not (step < 0 and stop < -dim) else None, step).indices(dim))
+        return (span.start if len(span) else 0), len(span)
+    low, high = (0, dim) if step > 0 else (-1, dim - 1)
+    start = _clamped(begin, dim, low, high)
+    stop = high if end is None else _clamped(end, dim, low, high)
+    length = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
+    return start, tirx.max(length, tirx.const(0, "int64"))
+
+
+def _clamped(bound: int, dim: Any, low: Any, high: Any) -> Any:
+    limit = tirx.const(min(max(bound, -(2**62)), 2**62), "int64")
+    return tirx.min(tirx.max(limit + dim if bound < 0 else limit, low), high)
+
+
+def _strided_set(site: Site) -> Value:
+    return site.te(lambda *tensors: topi.strided_set(*tensors), *site.args)
+
+
+def _slice_like(site: Site) -> Value:
+    data, like = site.args
+    axes = site.attrs["axes"]
+    chosen = _ints(axes) if axes else range(len(shape_of(like)))
+    shape, other = shape_of(data), shape_of(like)
+    for axis in (one % len(shape) for one in chosen):
+        shape[axis] = other[axis]
+    return site.te(lambda x, dims: te.compute(dims, lambda *index: x(*index)), data, relax.ShapeExpr(shape))
+
+
+def _broadcast_to(site: Site) -> Value:
+    shape = site.attrs["shape"]
+    assert isinstance(shape, tuple)
+    return relax.op.broadcast_to(site.args[0], site.dims(shape))
+
+
+def _collapse(site: Site, shape: Sequence[Any]) -> Value:
+    return site.te(lambda x: topi.collapse_sum(x, shape), site.args[0])
+
+
+def _pad(site: Site) -> Value:
+    """Constant, edge or reflected padding; the constant is the second argument."""
+    data, value = site.args
+    widths = site.attrs["pad_width"]
+    assert isinstance(widths, tuple)
+    before, after = [_ints(pair)[0] for pair in widths], [_ints(pair)[1] for pair in widths]
+    mode = site.attrs["pad_mode"]
+    if mode == "constant":
+        return site.te(lambda x, fill: padded(x, before, after, fill()), data, value)
+    if mode in ("edge", "reflect"):
+        return site.te(lambda x: _extended(x, before, after, str(mode)), data)
+    site.refuse(f"pad_mode must be 'constant', 'edge' or 'reflect', not {mode!r}")
+
+
+def padded(data: Any, before: Sequence[Any], after: Sequence[Any], fill: Any) -> Any:
+    """The data with borders of one value; negative widths crop."""
+    shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
+
+    def element(*index: Any) -> Any:
+        where = [at - a for at, a in zip(index, before, strict=True)]
+        inside = [tirx.all(at >= 0, at < dim) for at, dim in zip(where, data.shape, strict=True)]
+        return tirx.if_then_else(tirx.all(*inside), data(*where), fill.astype(data.dtype)) if inside else data()
+
+    return te.compute(shape, element)
+
+
+def _extended(data: Any, before: Sequence[int], after: Sequence[int], mode: str) -> Any:
+    shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
+
+    def source(at: Any, width: int, dim: Any) -> Any:
+        place = at - width
+        if mode == "reflect":  # the border itself is not repeated
+            place = tirx.Select(place < 0, -place, place)
+            place = tirx.Select(place >= dim, 2 * dim - 2 - place, place)
+        return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
+
+    return te.compute(
+        shape, lambda *index: data(*(source(*one) for one in zip(index, before, data.shape, strict=True)))
+    )
+
+
+def _mirror_pad(attrs: Attrs, data: Any) -> Any:
+    widths = attrs["pad_width"]
+    assert isinstance(widths, tuple)
+    pairs = [_ints(pair) for pair in widths]
+    return topi.nn.mirror_pad(data, [a for a, _ in pairs], [b for _, b in pairs], str(attrs["mode"]))
+
+
+def _blocks(attrs: Attrs, data: Any) -> Any:
+    pairs = [_ints(pair) for pair in attrs["paddings"]]  # type: ignore[attr-defined]  # a tuple by declaration
+    ends = [a for a, _ in pairs], [b for _, b in pairs]
+    return topi.nn.space_to_batch_nd(data, _ints(attrs["block_shape"]), *ends, float(str(attrs["pad_value"])))
+
+
+def _unblocks(attrs: Attrs, data: Any) -> Any:
+    pairs = [_ints(pair) for pair in attrs["crops"]]  # type: ignore[attr-defined]  # a tuple by declaration
+    return topi.nn.batch_to_space_nd(data, _ints(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs])
+
+
+def _reverse(attrs: Attrs, data: Any) -> Any:
+    return topi.flip(data, int(str(attrs["axis"] or 0)))
+
+
+def _repeat(site: Site) -> Value:
+    (data,) = site.args
+    axis, repeats = site.attrs["axis"], int(str(site.attrs["repeats"]))
+    if axis is None:
+        data, axis = site.emit(relax.op.reshape(data, [_product(shape_of(data))])), 0
+    return relax.op.repeat(data, repeats, axis=int(str(axis)))
+
+
+RULES.update(
+    {
+        "reshape": _reshape,
+        "contrib_reverse_reshape": _reverse_reshape,
+        "reshape_like": _reshape_like,
+        "nn.batch_flatten": _batch_flatten,
+        "expand_dims": _expand_dims,
+        "squeeze": _squeeze,
+        "transpose": op(relax.op.permute_dims, "axes"),
+        "concatenate": _concatenate,
+        "stack": _stack,
+        "split": _split,
+        "meshgrid": _meshgrid,
+        "strided_slice": _strided_slice,
+        "strided_set": _strided_set,
+        "slice_like": _slice_like,
+        "broadcast_to": _broadcast_to,
+        "broadcast_to_like": lambda site: relax.op.broadcast_to(site.args[0], shape_of(site.args[1])),
+        "collapse_sum_like": lambda site: _collapse(site, shape_of(site.args[1])),
+        "collapse_sum_to": lambda site: _collapse(site, _ints(site.attrs["shape"])),
+        "reverse": te_of(_reverse),
+        "reverse_sequence": te_rule(topi.reverse_sequence, "seq_axis", "batch_axis"),
+        "repeat": _repeat,
+        "tile": op(relax.op.tile, repeats="reps"),
+        "sliding_window": te_rule(topi.sliding_window, "axis", "window_shape", "strides"),
+        "layout_transform": te_rule(topi.layout_transform, "src_layout", "dst_layout"),
+        "nn.pad": _pad,
+        "nn.mirror_pad": te_of(_mirror_pad),
+        "nn.dilate": te_rule(topi.nn.dilate, "strides", "dilation_value"),
+        "nn.depth_to_space": te_rule(topi.nn.depth_to_space, "block_size", "layout", "mode"),
+        "nn.space_to_depth": te_rule(topi.nn.space_to_depth, "block_size", "layout"),
+        "nn.space_to_batch_nd": te_of(_blocks),
+        "nn.batch_to_space_nd": te_of(_unblocks),
+        "nn.fifo_buffer": te_rule(topi.nn.fifo_buffer, "axis"),
+        "sequence_mask": te_rule(topi.sequence_mask, "mask_value", "axis"),
+    }
+)

@@ -1,0 +1,80 @@
+"""Element-wise operators of one tensor: mathematics, rounding, tests, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+
+from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, te_of
+from nnmagic.engine.relax.operators.rule import te as te_rule
+from nnmagic.relay.types import is_float
+
+
+def mathematical(named: Callable[[Any], Any]) -> Rule:
+    """A Relax operator of floating-point numbers, computed in float32 where they are narrower."""
+
+    def rule(site: Site) -> Value:
+        (data,) = site.args
+        dtype = dtype_of(data)
+        if not is_float(dtype):
+            site.refuse(f"needs floating-point numbers, not {dtype}")
+        if dtype in {"float16", "bfloat16"}:
+            return relax.op.astype(site.emit(named(site.emit(relax.op.astype(data, "float32")))), dtype)
+        return named(data)
+
+    return rule
+
+
+def elementwise(function: Callable[[Any], Any]) -> Rule:
+    """A function of each element."""
+    return te_rule(lambda data: te.compute(data.shape, lambda *index: function(data(*index))))
+
+
+def rounding(function: Callable[[Any], Any]) -> Rule:
+    """A function of each element that leaves integers as they are."""
+    return elementwise(lambda value: function(value) if is_float(scalar.dtype_of(value)) else value)
+
+
+def _cast(site: Site, dtype: str) -> Value:
+    (data, *_) = site.args
+    return data if dtype_of(data) == dtype else relax.op.astype(data, dtype)
+
+
+def _clip(attrs: Any, data: Any) -> Any:
+    low, high = attrs["a_min"], attrs["a_max"]
+    return te.compute(data.shape, lambda *index: scalar.clip(data(*index), low, high))
+
+
+RULES.update(
+    {
+        name: mathematical(getattr(relax.op, name))
+        for name in "acos acosh asin asinh atan atanh cos cosh erf exp log rsqrt sin sinh sqrt tan tanh sigmoid".split()
+    }
+    | {
+        "log2": te_rule(topi.log2),
+        "log10": te_rule(topi.log10),
+        "fast_exp": te_rule(topi.fast_exp),
+        "fast_tanh": te_rule(topi.fast_tanh),
+        "abs": elementwise(tirx.abs),
+        "negative": elementwise(lambda value: -value),
+        "sign": elementwise(scalar.sign),
+        "floor": rounding(tirx.floor),
+        "ceil": rounding(tirx.ceil),
+        "trunc": rounding(tirx.trunc),
+        "round": elementwise(scalar.round_half_away),
+        "isnan": te_rule(topi.isnan),
+        "isinf": te_rule(topi.isinf),
+        "isfinite": te_rule(topi.isfinite),
+        "logical_not": elementwise(tirx.Not),
+        "bitwise_not": elementwise(tirx.bitwise_not),
+        "clip": te_of(_clip),
+        "copy": lambda site: site.args[0],
+        "cast": lambda site: _cast(site, str(site.attrs["dtype"])),
+        "cast_like": lambda site: _cast(site, dtype_of(site.args[1])),
+        "reinterpret": te_rule(topi.reinterpret, "dtype"),
+        "fixed_point_multiply": te_rule(topi.fixed_point_multiply, "multiplier", "shift"),
+    }
+)
