@@ -103,9 +103,9 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
 
 @tvm.transform.module_pass(opt_level=0, name="SafeKernels")
 def safe_kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-    """Makes every kernel right for empty reductions and for arrays that only their elements' size aligns."""
+    """Makes every kernel right for empty reductions, unaligned arrays and forked processes."""
     functions = {
-        var: element_aligned(initialised(function)) if isinstance(function, tirx.PrimFunc) else function
+        var: plain(initialised(function)) if isinstance(function, tirx.PrimFunc) else function
         for var, function in module.functions_items()
     }
     return tvm.IRModule(functions, attrs=module.attrs)
@@ -127,15 +127,27 @@ def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
     return schedule.mod["main"].with_attr("global_symbol", function.attrs["global_symbol"])
 
 
-def element_aligned(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with parameters that need no more alignment than their elements.
+def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with parameters that need no more alignment than their elements, and with serial loops.
 
-    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less.
+    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less. Some of topi's
+    loops are parallel: a forked child would wait for ever for threads that it does not have.
     """
     replaced = {param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)}
-    body = tvm_ffi.structural_map(function.body, (tvm.ir.Var, lambda var: replaced.get(var, var)), order="post")
+    rewrites = [
+        (tvm.ir.Var, lambda var: replaced.get(var, var)),
+        (tirx.For, _serial),
+        (tirx.AttrStmt, lambda node: node.body if node.attr_key == "pragma_scope" else node),
+    ]
+    body = tvm_ffi.structural_map(function.body, rewrites, order="post")
     params = [replaced.get(param, param) for param in function.params]
     return tirx.PrimFunc(params, body, function.ret_type, function.attrs)
+
+
+def _serial(loop: tirx.For) -> tirx.For:
+    if loop.kind != tirx.ForKind.PARALLEL:
+        return loop
+    return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
 
 
 def _element_aligned(buffer: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm_ffi
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.constants import as_array
@@ -33,7 +34,7 @@ def broadcast(function: Callable[..., Any], *operands: Any) -> Any:
     shape: Sequence[Any] = ()
     for operand in operands:
         shape = broadcast_shape(shape, operand.shape if isinstance(operand, te.Tensor) else ())
-    return te.compute(shape, lambda *index: function(*(_element(operand, index, shape) for operand in operands)))
+    return te.compute(shape, lambda *index: function(*(element_at(operand, index, shape) for operand in operands)))
 
 
 def broadcast_shape(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
@@ -59,10 +60,10 @@ def _number(dim: Any) -> int | None:
 
 def _same(left: Any, right: Any) -> bool:
     a, b = _number(left), _number(right)
-    return a == b if a is not None or b is not None else bool(tirx.analysis.expr_deep_equal(left, right))
+    return a == b if a is not None or b is not None else bool(tvm_ffi.structural_equal(left, right))
 
 
-def _element(operand: Any, index: Sequence[Any], shape: Sequence[Any]) -> Any:
+def element_at(operand: Any, index: Sequence[Any], shape: Sequence[Any]) -> Any:
     """The element that is seen at ``index`` of the common shape."""
     if not isinstance(operand, te.Tensor):
         return operand
@@ -94,7 +95,7 @@ def _immediate(value: Value) -> Value:
     """A constant of rank 0 as a number in the kernel's code."""
     if isinstance(value, relax.Var) or shape_of(value) or dtype_of(value) in {"uint64", "int64"}:
         return value
-    return tirx.const(as_array(value.data).item(), dtype_of(value))
+    return tirx.const(as_array(value.value).item(), dtype_of(value))
 
 
 def floating(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -50,7 +50,7 @@ def _arange(site: Site) -> Value:
     """From constants only; of others the length is not known when compiling."""
     if any(isinstance(arg, relax.Var) for arg in site.args):
         site.refuse("start, stop and step must be constants")
-    start, stop, step = (as_array(arg.data).item() for arg in site.args)
+    start, stop, step = (as_array(arg.value).item() for arg in site.args)
     dtype = _dtype(site)
     if step == 0:
         site.refuse("the step must not be 0")

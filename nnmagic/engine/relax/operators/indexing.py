@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.operators.binary import broadcast_shape, element_at
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
@@ -86,11 +87,17 @@ def _adv_index(site: Site) -> Value:
     ((data, *indices),) = site.args
 
     def compute(x: Any, *where: Any) -> Any:
-        fitted = [
-            te.compute(one.shape, lambda *at, one=one, axis=axis: from_end(one(*at), x.shape[axis]))
-            for axis, one in enumerate(where)
-        ]
-        return topi.adv_index(x, fitted)
+        common: list[Any] = []
+        for one in where:
+            common = broadcast_shape(common, one.shape)
+
+        def element(*at: Any) -> Any:
+            outer, inner = at[: len(common)], at[len(common) :]
+            places = [element_at(one, outer, common) for one in where]
+            fitted = [from_end(place, dim) for place, dim in zip(places, x.shape, strict=False)]
+            return x(*fitted, *inner)
+
+        return te.compute([*common, *x.shape[len(where) :]], element)
 
     return site.te(compute, data, *indices)
 

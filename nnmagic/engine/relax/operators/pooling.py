@@ -53,8 +53,7 @@ def _global(kind: str) -> Rule:
 
 
 def _gradient(kind: str) -> Rule:
-    def compute(attrs: Attrs, first: Any, second: Any) -> Any:
-        data, grad = first, second
+    def compute(attrs: Attrs, grad: Any, data: Any) -> Any:
         return topi.nn.pool_grad(
             grad,
             data,

@@ -53,8 +53,8 @@ def _highest(dtype: str) -> Any:
 _MAX = te.comm_reducer(scalar.maximum, _lowest)
 _MIN = te.comm_reducer(scalar.minimum, _highest)
 _PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
-_ALL = te.comm_reducer(tirx.all, lambda dtype: tirx.const(True, dtype))  # noqa: FBT003 - TVM's constant
-_ANY = te.comm_reducer(tirx.any, lambda dtype: tirx.const(False, dtype))  # noqa: FBT003 - TVM's constant
+_ALL = te.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))
+_ANY = te.comm_reducer(lambda a, b: tirx.Or(a, b), lambda dtype: tirx.const(0, dtype))
 
 
 def _axes(attrs: Attrs, data: Any) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.constants import as_array
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, op, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
@@ -197,7 +198,42 @@ def _clamped(bound: int, dim: Any, low: Any, high: Any) -> Any:
 
 
 def _strided_set(site: Site) -> Value:
-    return site.te(lambda *tensors: topi.strided_set(*tensors), *site.args)
+    """The data with the elements that a slice names replaced; begin, end and strides must be constants."""
+    data, values, *bounds = site.args
+    if any(isinstance(bound, relax.Var) for bound in bounds):
+        site.refuse("begin, end and strides must be constants")
+    begin, end, strides = ([int(item) for item in as_array(bound.value)] for bound in bounds)
+    strides = strides or [1] * len(begin)
+    spans = [sliced(dim, *one) for dim, *one in zip(shape_of(data), begin, end, strides, strict=False)]
+
+    def compute(x: Any, new: Any) -> Any:
+        def element(*index: Any) -> Any:
+            steps = zip(index, spans, strides, strict=False)
+            distances = [(at - start, length, step) for at, (start, length), step in steps]
+            places = [tirx.floordiv(distance, step) for distance, _, step in distances]
+            inside = [
+                tirx.all(tirx.floormod(distance, step) == 0, place >= 0, place < length)
+                for (distance, length, step), place in zip(distances, places, strict=True)
+            ]
+            return tirx.if_then_else(tirx.all(*inside), new(*places, *index[len(places) :]), x(*index))
+
+        return te.compute(x.shape, element)
+
+    return site.te(compute, data, values)
+
+
+def _fifo_buffer(attrs: Attrs, data: Any, buffer: Any) -> Any:
+    """The buffer moved along by the data's length, the data at its end."""
+    axis = int(str(attrs["axis"])) % len(data.shape)
+    length, added = buffer.shape[axis], data.shape[axis]
+
+    def element(*index: Any) -> Any:
+        at = index[axis]
+        old = [*index[:axis], at + added, *index[axis + 1 :]]
+        new = [*index[:axis], at - length + added, *index[axis + 1 :]]
+        return tirx.if_then_else(at < length - added, buffer(*old), data(*new))
+
+    return te.compute(buffer.shape, element)
 
 
 def _slice_like(site: Site) -> Value:
@@ -324,7 +360,7 @@ RULES.update(
         "nn.space_to_depth": te_rule(topi.nn.space_to_depth, "block_size", "layout"),
         "nn.space_to_batch_nd": te_of(_blocks),
         "nn.batch_to_space_nd": te_of(_unblocks),
-        "nn.fifo_buffer": te_rule(topi.nn.fifo_buffer, "axis"),
+        "nn.fifo_buffer": te_of(_fifo_buffer),
         "sequence_mask": te_rule(topi.sequence_mask, "mask_value", "axis"),
     }
 )

@@ -10,6 +10,7 @@ from tvm import relax, te, tirx, topi
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
+from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float
 
 
@@ -43,9 +44,21 @@ def _cast(site: Site, dtype: str) -> Value:
     return data if dtype_of(data) == dtype else relax.op.astype(data, dtype)
 
 
-def _clip(attrs: Any, data: Any) -> Any:
+def _clip(attrs: Attrs, data: Any) -> Any:
     low, high = attrs["a_min"], attrs["a_max"]
     return te.compute(data.shape, lambda *index: scalar.clip(data(*index), low, high))
+
+
+def _fixed_point_multiply(attrs: Attrs, data: Any) -> Any:
+    """``data * multiplier * 2**(shift - 31)`` in 64-bit integers, rounded half up."""
+    multiplier, shift = int(str(attrs["multiplier"])), int(str(attrs["shift"]))
+    left, right = max(shift, 0), 31 - min(shift, 0)
+
+    def element(*index: Any) -> Any:
+        wide = data(*index).astype("int64") * tirx.const(multiplier << left, "int64")
+        return ((wide + tirx.const(1 << (right - 1), "int64")) >> right).astype(data.dtype)
+
+    return te.compute(data.shape, element)
 
 
 RULES.update(
@@ -75,6 +88,6 @@ RULES.update(
         "cast": lambda site: _cast(site, str(site.attrs["dtype"])),
         "cast_like": lambda site: _cast(site, dtype_of(site.args[1])),
         "reinterpret": te_rule(topi.reinterpret, "dtype"),
-        "fixed_point_multiply": te_rule(topi.fixed_point_multiply, "multiplier", "shift"),
+        "fixed_point_multiply": te_of(_fixed_point_multiply),
     }
 )
