@@ -1,1 +1,95 @@
-"""nnmagic: a tensor-compiler notebook."""
+"""nnmagic: typed tensor functions in a notebook cell, shown as Relay, compiled for the CPU by TVM.
+
+Names are loaded when first used: importing nnmagic costs milliseconds and imports neither NumPy nor TVM nor
+IPython.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nnmagic._version import __version__
+
+if TYPE_CHECKING:
+    from nnmagic import relay
+    from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError
+    from nnmagic.engine import EngineError
+    from nnmagic.functions.compile import compile, function  # noqa: A004 - the public name
+    from nnmagic.functions.compiled import CacheInfo, CompiledFunction
+    from nnmagic.functions.saving import load
+    from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
+    from nnmagic.tinynn.annotations import (
+        Tensor,
+        bf16,
+        bool_,
+        f16,
+        f32,
+        f64,
+        i8,
+        i16,
+        i32,
+        i64,
+        u8,
+        u16,
+        u32,
+        u64,
+    )
+
+#: Where each public name stands.
+_MODULES = {
+    "nnmagic.diagnostics": "CompileError Diagnostic RelayError Span TinyNNError",
+    "nnmagic.engine": "EngineError",
+    "nnmagic.functions.compile": "compile function",
+    "nnmagic.functions.compiled": "CacheInfo CompiledFunction",
+    "nnmagic.functions.saving": "load",
+    "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
+    "nnmagic.tinynn.annotations": "Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_",
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = [
+    "CacheInfo",
+    "CompileError",
+    "CompiledFunction",
+    "Diagnostic",
+    "EngineError",
+    "RelayError",
+    "Span",
+    "Tensor",
+    "TinyNNError",
+    "__version__",
+    "bf16",
+    "bool_",
+    "compile",
+    "f16",
+    "f32",
+    "f64",
+    "function",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "load",
+    "load_ipython_extension",
+    "relay",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "unload_ipython_extension",
+]
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name == "relay":
+        return importlib.import_module("nnmagic.relay")
+    if name not in _HOME:
+        raise AttributeError(f"module 'nnmagic' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -19,9 +19,9 @@ MAY_IMPORT = {
     "relay": {"diagnostics"},
     "engine": {"diagnostics", "relay"},
     "tinynn": {"diagnostics", "relay"},
-    "function": {"_version", "cache", "diagnostics", "engine", "relay", "tinynn"},
-    "jupyter": {"_version", "cache", "diagnostics", "engine", "function", "relay", "tinynn"},
-    "__init__": {"_version", "cache", "diagnostics", "engine", "function", "jupyter", "relay", "tinynn"},
+    "functions": {"_version", "cache", "diagnostics", "engine", "relay", "tinynn"},
+    "jupyter": {"_version", "cache", "diagnostics", "engine", "functions", "relay", "tinynn"},
+    "__init__": {"_version", "cache", "diagnostics", "engine", "functions", "jupyter", "relay", "tinynn"},
 }
 #: outside package -> the only parts that may import it.
 ONLY_IN = {

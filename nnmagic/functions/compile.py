@@ -1,0 +1,360 @@
+"""From source to compiled functions, through the cache: ``compile``, ``@function``, a notebook's cell."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import sys
+import time
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache as once
+from keyword import iskeyword
+from pathlib import Path
+from types import FunctionType
+from typing import overload
+
+import numpy as np
+
+from nnmagic._version import __version__
+from nnmagic.cache import Entry, MemoryCache, digest
+from nnmagic.diagnostics import Diagnostic, Source, TinyNNError
+from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, untyped_text
+from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.options import Options, Target
+from nnmagic.functions.python_source import python_namespace, python_source
+from nnmagic.relay.callgraph import call_graph
+from nnmagic.relay.expr import Constant
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.relay.text.parser import parse_module
+from nnmagic.relay.traverse import post_order
+from nnmagic.tinynn import compile_source, look_up
+
+#: The version of what the key of the cache is made of.
+_KEY_FORMAT = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one source gives.
+
+    functions: those that it binds, in source order (names that begin with ``_`` are left out). own: all that
+    it defines, with inferred types.
+    """
+
+    functions: tuple[CompiledFunction, ...]
+    own: Module
+
+    @property
+    def result(self) -> CompiledFunction:
+        """The one that stands for the source: Relay's ``@main`` if there is one, else the last."""
+        mains = [f for f in self.functions if f.name == "main" and f._definition.language == "relay"]
+        return (mains or self.functions)[-1]
+
+    @property
+    def relay_text(self) -> str:
+        """The text of all that the source defines, without inferred types."""
+        return untyped_text(self.own)
+
+
+#: What was compiled, for the life of the process.
+MEMORY: MemoryCache[Cell] = MemoryCache(max_entries=256, max_bytes=1 << 30)
+
+
+def compile_cell(
+    source: Source,
+    namespace: Mapping[str, object],
+    options: Options,
+    *,
+    language: str = "tinynn",
+    cache: bool = True,
+    force: bool = False,
+    only_result: bool = False,
+) -> Cell:
+    """The functions of a source, found in the cache or compiled.
+
+    language: ``"tinynn"`` or ``"relay"``. cache: whether to look into the cache and to put the result there.
+    force: compile even where it is there. only_result: whether the other functions, which nobody may call,
+    wait for their first call to become machine code. Raises TinyNNError, RelayError or EngineError.
+    """
+    begin = time.perf_counter()
+    parts = _parts(source, options, language)
+    label = _defined_names(source.text)
+    why = "the cache is off"
+
+    def now(name: str) -> str:
+        return fingerprint(look_up(namespace, name))
+
+    if cache and not force:
+        found = MEMORY.find(parts, now)
+        if found is not None:
+            _build(found.value, only_result=only_result)
+            return _seen(
+                found.value, CacheInfo("memory", found.key, time.perf_counter() - begin, "found in memory")
+            )
+        why = MEMORY.why_not(label, parts, now)
+    elif cache:
+        why = "forced"
+    entry = _compiled(source, namespace, options, language, parts, label)
+    _build(entry.value, only_result=only_result)
+    if cache:
+        MEMORY.put(entry)
+    return _seen(entry.value, CacheInfo(None, entry.key, time.perf_counter() - begin, why))
+
+
+def _compiled(
+    source: Source,
+    namespace: Mapping[str, object],
+    options: Options,
+    language: str,
+    parts: Mapping[str, str],
+    label: str,
+) -> Entry[Cell]:
+    """Compiles a source to typed Relay."""
+    captured: dict[str, str] = {}
+    docs: dict[str, str | None] = {}
+    if language == "relay":
+        module = infer_type(parse_module(source))
+        texts = dict.fromkeys(module.functions, source.text)
+    else:
+        program = compile_source(source, namespace)
+        module = program.module
+        captured = {name: fingerprint(value) for name, value in program.captured.items()}
+        texts = {info.name: info.source for info in program.functions}
+        docs = {info.name: info.docstring for info in program.functions}
+    public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
+    if not public:
+        message = "nothing here is bound: no function is defined whose name does not begin with `_`"
+        raise TinyNNError([Diagnostic(message, hint="give a function a name without the underscore")])
+    keyed = Entry(label, parts, captured, None, 0).key
+    info = CacheInfo(None, keyed, 0.0, "")
+    functions = tuple(
+        CompiledFunction(
+            Definition(
+                name=name,
+                module=reachable(module, name),
+                source=source,
+                text=texts[name],
+                language=language,
+                doc=docs.get(name),
+                options=options,
+                key=f"{keyed}-{name}",
+            ),
+            info,
+        )
+        for name in public
+    )
+    own = replace(module, functions={name: module.functions[name] for name in texts})
+    return Entry(label, parts, captured, Cell(functions, own), _nbytes(module))
+
+
+def _build(cell: Cell, *, only_result: bool) -> None:
+    for function in (cell.result,) if only_result else cell.functions:
+        function.build()
+
+
+def _seen(cell: Cell, info: CacheInfo) -> Cell:
+    """The cell with functions that say how they were come by this time."""
+    functions = tuple(CompiledFunction(function._definition, info) for function in cell.functions)
+    return replace(cell, functions=functions)
+
+
+def reachable(module: Module, entry: str) -> Module:
+    """The module with the functions that ``entry`` needs, and all data types."""
+    graph = call_graph(module)
+    wanted, stack = {entry}, [entry]
+    while stack:
+        fresh = [name for name in graph[stack.pop()] if name not in wanted]
+        wanted.update(fresh)
+        stack += fresh
+    return replace(module, functions={name: f for name, f in module.functions.items() if name in wanted})
+
+
+def _nbytes(module: Module) -> int:
+    nodes = {node for function in module.functions.values() for node in post_order(function)}
+    return sum(node.data.nbytes for node in nodes if isinstance(node, Constant))
+
+
+def _parts(source: Source, options: Options, language: str) -> dict[str, str]:
+    """All that a compilation depends on, but what it captures; a miss is explained in these names."""
+    return {
+        "source": source.text,
+        "language": language,
+        "option engine": options.engine,
+        "option target": options.target_text,
+        "option opt_level": str(options.opt_level),
+        "place of the source": f"{source.filename}:{source.first_line}:{source.indent}",
+        **_versions(),
+    }
+
+
+@once
+def _versions() -> Mapping[str, str]:
+    return {
+        "version of nnmagic": f"{__version__} {_KEY_FORMAT}",
+        "version of TVM": _version_of("apache-tvm"),
+        "version of NumPy": np.__version__,
+        "processor": _processor(),
+    }
+
+
+def _version_of(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _processor() -> str:
+    """What machine code depends on: the architecture, the model and its instruction sets."""
+    named = f"{platform.system()} {platform.machine()} {platform.processor()}"
+    listed = Path("/proc/cpuinfo")
+    if not listed.exists():
+        return named
+    lines = listed.read_text(errors="replace").split("\n\n", 1)[0].splitlines()
+    kept = {"model name", "flags", "Features", "CPU part", "isa"}
+    return digest({"named": named, **{line: "" for line in lines if line.split("\t")[0].strip() in kept}})
+
+
+def _defined_names(text: str) -> str:
+    """The names that a source defines, read in passing: what stays when a cell is edited."""
+    return " ".join(re.findall(r"^def\s+@?([^\s(\[]+)", text, flags=re.MULTILINE))
+
+
+def compile(  # noqa: A001 - the public name; Python's own compile is not used here
+    source: str | FunctionType | Module,
+    *,
+    engine: str = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    namespace: Mapping[str, object] | None = None,
+    cache: bool = True,
+) -> CompiledFunction:
+    """Compiles TinyNN text, a Python function or a Relay module for the CPU.
+
+    source: text, whose last function (that does not begin with ``_``) is the result; a Python function, which
+    is read and never run; or a ``relay.Module``, whose ``@main``, or only function, is the result. engine:
+    ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay) or ``"auto"``. target: None for this
+    machine's CPU, or TVM's dict of settings. opt_level: 0 to 3. namespace: where free names are looked up; a
+    Python function looks into its closure and globals after it. cache: whether to use the cache in memory.
+
+    Raises TinyNNError, RelayError or EngineError for a program that cannot be compiled, TypeError or
+    ValueError for a wrong argument.
+    """
+    options = Options(engine, target, opt_level)
+    if namespace is not None and not isinstance(namespace, Mapping):
+        raise TypeError(f"namespace must be a dict of names and values, not {type(namespace).__name__}")
+    match source:
+        case str():
+            text = Source("<tinynn>", source)
+            return compile_cell(text, namespace or {}, options, cache=bool(cache), only_result=True).result
+        case Module():
+            return _compile_module(source, options)
+        case FunctionType():
+            return _compile_function(source, options, dict(namespace or {}), {}, cache=bool(cache))
+        case _:
+            raise TypeError(
+                "nnmagic.compile takes TinyNN text, a Python function or a relay.Module, "
+                f"not a {type(source).__name__}"
+            )
+
+
+def _compile_module(module: Module, options: Options) -> CompiledFunction:
+    """A Relay module's ``@main`` or only function; its key is that of its exact content."""
+    begin = time.perf_counter()
+    names = list(module.functions)
+    name = "main" if "main" in names else names[0] if len(names) == 1 else None
+    if name is None:
+        found = (
+            f"its functions are {', '.join(f'@{name}' for name in names)}" if names else "it has no function"
+        )
+        raise ValueError(f"a Relay module needs a function @main, or just one function: {found}")
+    typed = reachable(infer_type(module), name)
+    text = untyped_text(typed)
+    constants = (
+        fingerprint(node.data)
+        for function in typed.functions.values()
+        for node in post_order(function)
+        if isinstance(node, Constant)
+    )
+    source = Source("<relay>", text)
+    key = digest({**_parts(source, options, "relay"), "constants": " ".join(constants)})
+    definition = Definition(
+        name=name,
+        module=typed,
+        source=source,
+        text=text,
+        language="relay",
+        doc=None,
+        options=options,
+        key=f"{key}-{name}",
+    )
+    definition.executable  # noqa: B018 - built now, so that errors come now
+    seconds = time.perf_counter() - begin
+    return CompiledFunction(definition, CacheInfo(None, key, seconds, "a module is always compiled"))
+
+
+def _compile_function(
+    function: FunctionType,
+    options: Options,
+    namespace: Mapping[str, object],
+    caller: Mapping[str, object],
+    *,
+    cache: bool,
+) -> CompiledFunction:
+    own = python_namespace(function, caller)
+    scope = ChainMap(dict(namespace), *own.maps)
+    compiled = compile_cell(python_source(function), scope, options, cache=cache).result
+    return CompiledFunction(
+        compiled._definition,
+        compiled.cache_info,
+        qualname=function.__qualname__,
+        module=function.__module__,
+    )
+
+
+@overload
+def function(source: FunctionType, /) -> CompiledFunction: ...
+
+
+@overload
+def function(
+    *,
+    engine: str = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    namespace: Mapping[str, object] | None = None,
+    cache: bool = True,
+) -> Callable[[FunctionType], CompiledFunction]: ...
+
+
+def function(
+    source: FunctionType | None = None,
+    /,
+    *,
+    engine: str = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    namespace: Mapping[str, object] | None = None,
+    cache: bool = True,
+) -> CompiledFunction | Callable[[FunctionType], CompiledFunction]:
+    """Compiles a Python function: ``@nnmagic.function``, bare or with the options of ``compile``.
+
+    The function is read, not run. Free names are looked up in ``namespace``, in its closure, in the scope
+    that it is written in and in its globals, as they are now. Raises what ``compile`` raises.
+    """
+    options = Options(engine, target, opt_level)
+    if namespace is not None and not isinstance(namespace, Mapping):
+        raise TypeError(f"namespace must be a dict of names and values, not {type(namespace).__name__}")
+
+    def decorate(decorated: FunctionType, caller: Mapping[str, object]) -> CompiledFunction:
+        if not isinstance(decorated, FunctionType):
+            raise TypeError(f"@nnmagic.function takes a Python function, not a {type(decorated).__name__}")
+        return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))
+
+    if source is not None:
+        return decorate(source, sys._getframe(1).f_locals)
+    return lambda decorated: decorate(decorated, sys._getframe(1).f_locals)

@@ -1,0 +1,271 @@
+"""CompiledFunction: what a cell binds. It is called with NumPy arrays and can show how it came about.
+
+Knows Relay modules and the engines' interface; TVM is imported when machine code is first needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nnmagic.diagnostics import Source
+from nnmagic.engine.arguments import Parameter, convert_argument
+from nnmagic.functions.calls import Call, call_of, store
+from nnmagic.functions.options import Options
+from nnmagic.functions.stages import STAGES, Stages, tree_text
+from nnmagic.relay.module import Module
+
+if TYPE_CHECKING:
+    import inspect
+    import os
+
+
+class Executable(Protocol):
+    """What an engine builds."""
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """The results for checked arguments."""
+
+    def stage(self, name: str) -> str:
+        """The text of a stage of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """How a function was come by.
+
+    hit: ``"memory"``, ``"disk"``, or None where it was compiled. key: the hash of all that it depends on.
+    seconds: how long it took. why: why it was compiled, or where it was found.
+    """
+
+    hit: str | None
+    key: str
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A function as it is defined, whoever holds it.
+
+    name: of its global in ``module``, which is typed and holds what the function needs, no more. text: its
+    own source, in ``source``, which is a whole cell. language: ``"tinynn"`` or ``"relay"``. key: equal only
+    for the same definition with the same options.
+    """
+
+    name: str
+    module: Module
+    source: Source
+    text: str
+    language: str
+    doc: str | None
+    options: Options
+    key: str
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+
+    @cached_property
+    def call(self) -> Call:
+        """How it is called."""
+        return call_of(self.name, self.module.functions[self.name])
+
+    @cached_property
+    def stages(self) -> Stages:
+        """Its stages."""
+        makers: dict[str, Callable[[], str]] = {
+            "source": lambda: self.text,
+            "tree": self._tree,
+            "relay": lambda: self.relay_text,
+            "relay-typed": lambda: str(self.module),
+        }
+        if self.language == "relay":
+            del makers["tree"]
+        makers |= {
+            name: partial(self._engine_stage, name) for name in STAGES if name not in ("tree", *makers)
+        }
+        return Stages(makers)
+
+    @cached_property
+    def relay_text(self) -> str:
+        """The text of its module without inferred types."""
+        return untyped_text(self.module)
+
+    @cached_property
+    def _built(self) -> Executable:
+        return self.options.build(self.module, self.name)
+
+    @property
+    def executable(self) -> Executable:
+        """The machine code, built when it is first asked for. Raises EngineError."""
+        with self._lock:  # cached_property alone lets two threads build
+            return self._built
+
+    def _engine_stage(self, name: str) -> str:
+        return self.executable.stage(name)
+
+    def _tree(self) -> str:
+        from nnmagic.diagnostics import Diagnostics, TinyNNError
+        from nnmagic.tinynn.syntax import parse
+
+        found = Diagnostics()
+        tree = parse(self.source, found)
+        found.raise_if_any(TinyNNError)
+        return tree_text(tree.funcs[self.name] if tree is not None else None)
+
+
+def untyped_text(module: Module) -> str:
+    """The text of a module without inferred types; signatures keep their result's type."""
+    from nnmagic.relay.infer import erase_types
+
+    return str(erase_types(module))
+
+
+class CompiledFunction:
+    """A compiled tensor function: ``f(*args, out=None, **kwargs)``.
+
+    Takes NumPy arrays, Python scalars and anything with ``__dlpack__`` or ``__array__`` (for a parameter that
+    is a tuple, a tuple of them); gives a new NumPy array, a tuple of them, or an AdtValue. ``out`` is an
+    array, or a tuple of arrays, that takes the result and is given back; it may overlap the arguments.
+
+    Raises TypeError or ValueError, which name the parameter, for arguments that do not fit. It never changes,
+    may be called from any thread, and pickles.
+    """
+
+    __name__: str
+    __qualname__: str
+    __doc__: str | None
+    __module__: str
+    __signature__: inspect.Signature
+    _definition: Definition
+    _cache_info: CacheInfo
+    _call: Call
+    _parameters: tuple[Parameter, ...]
+    _run: Executable | None
+
+    def __init__(
+        self,
+        definition: Definition,
+        cache_info: CacheInfo,
+        *,
+        qualname: str | None = None,
+        module: str | None = None,
+    ) -> None:
+        call = definition.call
+        self.__dict__.update(
+            __name__=definition.name,
+            __qualname__=qualname or definition.name,
+            __doc__=definition.doc,
+            __module__=module or "nnmagic",
+            __signature__=call.signature,
+            __relay_key__=definition.key,
+            _definition=definition,
+            _cache_info=cache_info,
+            _call=call,
+            _parameters=call.parameters,
+            _run=None,
+        )
+
+    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        """Runs the function; see the class."""
+        __tracebackhide__ = True  # IPython leaves this frame out
+        try:
+            if kwargs or len(args) != len(self._parameters) or out is not None:
+                args, out = self._bound(args, kwargs, out)
+            dims: dict[str, int] = {}
+            values = [
+                convert_argument(parameter, value, dims)
+                for parameter, value in zip(self._parameters, args, strict=True)
+            ]
+        except (TypeError, ValueError) as error:
+            raise error.with_traceback(None)  # noqa: B904 - the same error, without our frames
+        result = (self._run or self.build())(values)
+        return result if out is None else store(result, out, f"{self.__name__}() argument 'out'")
+
+    def _bound(
+        self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
+    ) -> tuple[tuple[Any, ...], Any]:
+        """The arguments in order, and ``out`` where it is not a parameter of the function's own."""
+        if out is not None and not self._call.takes_out:
+            return tuple(self._call.bind(args, {**keywords, "out": out})), None
+        return tuple(self._call.bind(args, keywords)), out
+
+    def build(self) -> Executable:
+        """Makes the machine code now rather than at the first call. Raises EngineError."""
+        run = self._definition.executable
+        self.__dict__["_run"] = run
+        return run
+
+    @property
+    def name(self) -> str:
+        """The function's name, in Relay as in Python."""
+        return self._definition.name
+
+    @property
+    def relay(self) -> Module:
+        """The function and those that it calls, as typed Relay."""
+        return self._definition.module
+
+    @property
+    def relay_text(self) -> str:
+        """The text of ``relay`` without the inferred types."""
+        return self.stages["relay"]
+
+    @property
+    def stages(self) -> Stages:
+        """The stages of the compilation as texts, by name; each is made when it is asked for."""
+        return self._definition.stages
+
+    @property
+    def cache_info(self) -> CacheInfo:
+        """Whether it was compiled or found in a cache, and why."""
+        return self._cache_info
+
+    @property
+    def __dsl_code__(self) -> str:
+        """The function's source."""
+        return self._definition.text
+
+    @property
+    def __relay_code__(self) -> str:
+        """The same as ``relay_text``."""
+        return self.relay_text
+
+    @property
+    def __relay_global__(self) -> tuple[str, Module]:
+        """The name of its global and the typed module that defines it: what another cell links."""
+        return self._definition.name, self._definition.module
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file that ``nnmagic.load`` reads: Relay and arrays, no machine code, no pickle."""
+        from nnmagic.functions.saving import to_bytes
+
+        Path(path).write_bytes(to_bytes(self))
+
+    def __reduce__(self) -> tuple[Callable[[bytes], CompiledFunction], tuple[bytes]]:
+        from nnmagic.functions.saving import from_bytes, to_bytes
+
+        return from_bytes, (to_bytes(self),)
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> CompiledFunction:
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a compiled function cannot be changed: {self.name}.{name} was not set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a compiled function cannot be changed: {self.name}.{name} was not deleted")
+
+    def __repr__(self) -> str:
+        return f"<nnmagic function {self.name}{self._shown_signature()}>"
+
+    def _shown_signature(self) -> str:
+        """The signature without ``out``, which all have."""
+        signature = self.__signature__
+        own = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        return str(signature.replace(parameters=own))

@@ -1,0 +1,59 @@
+"""Fingerprints of what a cell captures: text that is equal only where the captured value is the same.
+
+A fingerprint is a word for the kind of value, a blank, and what tells the value apart; arrays by content.
+Values of kinds that a cell cannot capture get a fingerprint that equals no other, not even their own. No code
+of the notebook runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+from types import EllipsisType, ModuleType
+
+import numpy as np
+
+from nnmagic.tinynn.annotations import DType, Tensor
+from nnmagic.tinynn.program import MISSING
+
+_unique = itertools.count()
+
+
+def fingerprint(value: object) -> str:
+    """The fingerprint of a captured value; MISSING stands for a name that was not there."""
+    if value is MISSING:
+        return "name absent"
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    match value:
+        case np.ndarray():
+            return f"array {_array_digest(value)}"
+        case np.generic():
+            return f"number {_array_digest(np.asarray(value))}"
+        case float():
+            return f"number {kind} {float.hex(value)}"
+        case int():  # bool too: the kind tells True and 1 apart
+            return f"number {kind} {int.__int__(value)}"
+        case str():
+            return f"string {kind} {str.__str__(value)}"
+        case tuple() | list():
+            items = "\0".join(map(fingerprint, value)).encode("utf-8", "surrogatepass")
+            return f"tuple {kind} {len(value)} {hashlib.sha1(items, usedforsecurity=False).hexdigest()}"
+        case None | EllipsisType() | DType() | Tensor() | np.dtype():
+            return f"value {kind} {value!r}"
+        case type():
+            return f"type {type.__repr__(value)}"
+        case ModuleType():
+            return f"module {id(value)}"
+    key = inspect.getattr_static(value, "__dict__", {}).get("__relay_key__")
+    return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"
+
+
+def _array_digest(array: np.ndarray) -> str:
+    """Hash of dtype, shape and elements in C order; arrays of objects, of unknown content, equal nothing."""
+    if array.dtype.hasobject:
+        return f"of objects {next(_unique)}"
+    state = hashlib.sha1(usedforsecurity=False)
+    state.update(f"{array.dtype.str} {array.dtype.name} {array.shape}".encode())
+    state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return state.hexdigest()

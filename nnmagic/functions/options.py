@@ -1,0 +1,68 @@
+"""The options of a compilation, checked, and the engine that they choose.
+
+Cheap to import: NumPy and TVM are imported when something is built.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnmagic.functions.compiled import Executable
+    from nnmagic.relay.module import Module
+
+#: The engines; "auto" takes the best that is there.
+ENGINES = ("auto", "relax", "relay")
+OPT_LEVELS = (0, 1, 2, 3)
+
+Target = str | Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """engine: one of ENGINES. target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
+
+    Raises TypeError or ValueError for anything else.
+    """
+
+    engine: str = "auto"
+    target: Target = None
+    opt_level: int = 3
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.engine, str):
+            raise TypeError(f"engine must be one of {_quoted(ENGINES)}, not {self.engine!r}")
+        if self.engine not in ENGINES:
+            raise ValueError(f"engine must be one of {_quoted(ENGINES)}, not {self.engine!r}")
+        if isinstance(self.opt_level, bool) or not isinstance(self.opt_level, int):
+            raise TypeError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level!r}")
+        if self.opt_level not in OPT_LEVELS:
+            raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level}")
+        if self.target is not None and not isinstance(self.target, str | Mapping):
+            raise TypeError(f"target must be None, a string or a dict, not {self.target!r}")
+        if isinstance(self.target, str) and not self.target.strip():
+            raise ValueError("target must not be empty; None stands for this machine's CPU")
+
+    @property
+    def target_text(self) -> str:
+        """The target as text, equal for equal targets. Raises TypeError for values that JSON lacks."""
+        if isinstance(self.target, Mapping):
+            return json.dumps(dict(self.target), sort_keys=True)
+        return json.dumps(self.target)
+
+    def build(self, module: Module, entry: str) -> Executable:
+        """The machine code of a function of a typed module. Raises EngineError."""
+        if self.engine == "relay":
+            from nnmagic.engine import native
+
+            native.build(module, entry, target=self.target, opt_level=self.opt_level)
+        from nnmagic.engine import relax
+
+        return relax.build(module, entry, target=self.target, opt_level=self.opt_level)
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,63 @@
+"""The source of a Python function, and where its free names are looked up. Runs nothing of the function."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import ChainMap
+from collections.abc import Mapping
+from contextlib import suppress
+from types import FunctionType
+
+from nnmagic.diagnostics import Source
+
+
+def python_source(function: FunctionType) -> Source:
+    """The text of a function from its ``def`` on, decorators left out, with its true lines and columns.
+
+    Raises TypeError for a lambda, ValueError where there is no source.
+    """
+    name = function.__name__
+    if name == "<lambda>":
+        raise TypeError("a lambda cannot be compiled: write a function with `def`")
+    filename = function.__code__.co_filename
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        raise ValueError(
+            f"the source of {name}() cannot be read (it was defined in {filename}): write it in a file or in "
+            "a notebook, or give its text to nnmagic.compile"
+        ) from error
+    # Only the indentation of the first line is taken off: a string or a comment may reach further left.
+    indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
+    lines = [line[indent:] if not line[:indent].strip() else line.lstrip(" \t") for line in lines]
+    definition = _definition("".join(lines), name)
+    if definition is None:
+        raise ValueError(
+            f"the source of {name}() is not at {filename}:{first_line}: was the file changed since?"
+        )
+    skipped = definition.lineno - 1
+    text = "".join(lines[skipped : definition.end_lineno])
+    return Source(filename, text, first_line + skipped, indent)
+
+
+def _definition(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The function that a piece of source begins with, if that is the one wanted."""
+    try:
+        first = ast.parse(text).body[0]
+    except (SyntaxError, IndexError, ValueError):
+        return None
+    found = isinstance(first, ast.FunctionDef | ast.AsyncFunctionDef) and first.name == name
+    return first if found else None  # type: ignore[return-value]  # narrowed on the line above
+
+
+def python_namespace(function: FunctionType, caller: Mapping[str, object]) -> ChainMap[str, object]:
+    """Where the free names of a function are looked up: its closure, ``caller``'s locals, its globals.
+
+    The locals of the scope that decorates the function are there for its annotations, which no closure holds.
+    """
+    closure: dict[str, object] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # not assigned yet, such as the function itself
+            closure[name] = cell.cell_contents
+    return ChainMap(closure, dict(caller), function.__globals__)

@@ -1,0 +1,96 @@
+"""The stages of a compiled function, source to machine code, each a text made when it is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Protocol
+
+#: Every stage, in the order of the compiler's work.
+STAGES = ("source", "tree", "relay", "relay-typed", "relax", "tir", "llvm", "asm")
+
+
+class StageText(str):
+    """The text of a stage; a notebook shows it as it reads, not as a string's repr."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:  # noqa: ARG002 - IPython calls it so
+        printer.text(self)
+
+
+class _Printer(Protocol):
+    """What IPython's pretty printer offers."""
+
+    def text(self, text: str) -> None:
+        """Prints ``text``."""
+
+
+class Stages(Mapping[str, StageText]):
+    """The texts of the stages by name. A stage is made once, when it is first asked for.
+
+    Raises KeyError, which lists the stages, for another name.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
+        self._makers = makers
+        self._made: dict[str, StageText] = {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, name: str) -> StageText:
+        if name not in self._makers:
+            raise KeyError(f"there is no stage {name!r}; the stages are {', '.join(self._makers)}")
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = StageText(self._makers[name]())
+            return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers  # Mapping would make the stage to find out
+
+    def __repr__(self) -> str:
+        return f"<stages: {', '.join(self._makers)}>"
+
+
+def tree_text(root: object) -> str:
+    """A syntax tree as an outline: a line a node with its plain fields, its parts below, no spans."""
+    lines: list[str] = []
+    stack = [(0, "", root)]
+    while stack:
+        indent, role, node = stack.pop()
+        plain, parts = _fields(node)
+        lines.append("  " * indent + role + " ".join([_shown(node), *plain]))
+        stack.extend((indent + 1, f"{name}: ", part) for name, part in reversed(parts))
+    return "\n".join(lines)
+
+
+def _fields(node: object) -> tuple[list[str], list[tuple[str, object]]]:
+    """The fields of a node: those with a plain value as text, those that hold nodes with the nodes."""
+    plain: list[str] = []
+    parts: list[tuple[str, object]] = []
+    for name in (field.name for field in getattr(type(node), "__attrs_attrs__", ())):
+        if name.endswith("span"):
+            continue
+        value = getattr(node, name)
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, list | tuple):
+            parts += [(name, item) for item in value]
+        elif hasattr(type(value), "__attrs_attrs__"):
+            parts.append((name, value))
+        elif value is not None:
+            plain.append(f"{name}={_shown(value)}")
+    return plain, parts
+
+
+def _shown(value: object) -> str:
+    if hasattr(type(value), "__attrs_attrs__"):
+        return type(value).__name__
+    return value.name if isinstance(value, Enum) else repr(value)

@@ -1,0 +1,30 @@
+"""The notebook extension: what ``%load_ext nnmagic`` calls. Imports no TVM and no NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+def load_ipython_extension(ip: InteractiveShell) -> None:
+    """``%load_ext nnmagic``: adds %%tinynn, %%relay and %tinynn to a shell; twice is as good as once."""
+    from nnmagic.jupyter.magics import TinyNNMagics
+
+    unload_ipython_extension(ip)
+    ip.register_magics(TinyNNMagics)
+
+
+def unload_ipython_extension(ip: InteractiveShell) -> None:
+    """``%unload_ext nnmagic``: takes the magics and their settings away; what cells have bound stays."""
+    from nnmagic.jupyter.magics import TinyNNMagics
+
+    manager = ip.magics_manager
+    for magics in [found for found in ip.configurables if isinstance(found, TinyNNMagics)]:
+        ip.configurables.remove(magics)
+        for kind, names in magics.magics.items():
+            for name in names:
+                if getattr(manager.magics[kind].get(name), "__self__", None) is magics:
+                    del manager.magics[kind][name]
+    manager.registry.pop(TinyNNMagics.__name__, None)

@@ -1,0 +1,134 @@
+"""The commands of the line magic %tinynn, each from its arguments to what it shows."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnmagic.functions.stages import STAGES
+from nnmagic.jupyter.display import CellOutput, Section, table
+from nnmagic.jupyter.errors import MagicError
+
+if TYPE_CHECKING:
+    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.relay.ops import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: how it is written, what it does, how many words it takes, and the function."""
+
+    usage: str
+    summary: str
+    words: range
+    run: Callable[[Sequence[str], Mapping[str, object]], str]
+
+
+def run(line: str, namespace: Mapping[str, object]) -> CellOutput:
+    """Runs a line of %tinynn. Raises MagicError for a line that is none."""
+    try:
+        name, *words = shlex.split(line) or ["help"]
+    except ValueError as error:
+        raise MagicError(f"{error} in {line!r}") from None
+    if name not in COMMANDS:
+        raise MagicError(f"%tinynn has no command {name!r}; its commands are {', '.join(COMMANDS)}")
+    command = COMMANDS[name]
+    if len(words) not in command.words:
+        raise MagicError(f"usage: %tinynn {command.usage}")
+    return CellOutput((Section(name, command.run(words, namespace)),))
+
+
+def _show(words: Sequence[str], namespace: Mapping[str, object]) -> str:
+    name, stage = (*words, "relay")[:2]
+    function = compiled_function(name, namespace)
+    if stage not in function.stages:
+        raise MagicError(f"{name} has no stage {stage!r}; its stages are {', '.join(function.stages)}")
+    return function.stages[stage]
+
+
+def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFunction:
+    """The compiled function of that name. Raises MagicError."""
+    from nnmagic.functions.compiled import CompiledFunction
+
+    found = namespace.get(name)
+    if isinstance(found, CompiledFunction):
+        return found
+    known = [other for other, value in namespace.items() if isinstance(value, CompiledFunction)]
+    known = [other for other in known if not other.startswith("_")]
+    what = f"a {type(found).__name__}" if name in namespace else "not defined"
+    there = f"; the compiled functions are {', '.join(known)}" if known else "; run a %%tinynn cell first"
+    raise MagicError(
+        f"{name!r} is {what}, not a compiled function{there}"
+        if name in namespace
+        else f"{name!r} is {what}{there}"
+    )
+
+
+def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+    from nnmagic.relay.ops import OPERATORS
+
+    pattern = words[0] if words else "*"
+    glob = pattern if any(char in pattern for char in "*?[") else f"*{pattern}*"
+    found = [OPERATORS[name] for name in sorted(OPERATORS) if fnmatch.fnmatchcase(name, glob.lower())]
+    if not found:
+        close = difflib.get_close_matches(pattern, OPERATORS, n=3)
+        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        raise MagicError(f"no operator's name matches {pattern!r}{hint}")
+    rows = [(_call_form(operator), operator.summary) for operator in found]
+    return table(rows, ("operator", "what it does"))
+
+
+def _call_form(operator: Operator) -> str:
+    attributes = [f"{attr.name}=" for attr in operator.attrs]
+    return f"{operator.name}({', '.join([*operator.args, *attributes])})"
+
+
+def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+    from nnmagic.functions.compile import MEMORY
+
+    if words:
+        if words[0] != "--clear":
+            raise MagicError("usage: %tinynn cache [--clear]")
+        MEMORY.clear()
+        return "the cache is empty now"
+    statistics = MEMORY.statistics
+    head = (
+        f"{statistics.entries} cells in memory, {statistics.nbytes / 1e6:.1f} MB of constants; "
+        f"{statistics.hits} hits, {statistics.misses} misses, {statistics.evictions} dropped"
+    )
+    rows = [(entry.label, ", ".join(entry.captured) or "-", entry.key[:12]) for entry in MEMORY.entries()]
+    return f"{head}\n\n{table(rows, ('functions', 'looked up', 'key'))}" if rows else head
+
+
+def cache_text(functions: Sequence[CompiledFunction]) -> str:
+    """What the cache did for a cell: whether it was found, why not, how long it took."""
+    info = functions[0].cache_info
+    what = f"found in {info.hit}" if info.hit else f"compiled ({info.why})"
+    return f"{what}; {info.seconds * 1000:.2f} ms; key {info.key}"
+
+
+def _profile(_words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+    raise MagicError("%tinynn profile is not there yet; use %timeit")
+
+
+def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+    rows = [(f"%tinynn {command.usage}", command.summary) for command in COMMANDS.values()]
+    rows += [("%%tinynn [options]", "compile the tensor functions of the cell; %%tinynn? lists the options")]
+    rows += [("%%relay [options]", "compile the Relay text of the cell")]
+    rows += [("%config TinyNNMagics", "settings for all cells")]
+    return table(rows, ("command", "what it does"))
+
+
+COMMANDS = {
+    "show": Command("show NAME [STAGE]", f"a stage of a function: {', '.join(STAGES)}", range(1, 3), _show),
+    "ops": Command("ops [PATTERN]", "the operators whose names match", range(2), _ops),
+    "cache": Command("cache [--clear]", "what is kept in memory; or forget it", range(2), _cache),
+    "profile": Command(
+        "profile CALL", "time a call, operator by operator (not there yet)", range(1, 1000), _profile
+    ),
+    "help": Command("help", "this list", range(1), _help),
+}

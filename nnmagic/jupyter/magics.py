@@ -1,0 +1,218 @@
+"""The magics %%tinynn, %%relay and %tinynn. The compiler is imported when a cell is first run."""
+
+from __future__ import annotations
+
+import json
+import keyword
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+from traitlets import Bool, Enum, Int, TraitError, Unicode, validate
+
+from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
+from nnmagic.functions.stages import STAGES
+from nnmagic.jupyter import commands
+from nnmagic.jupyter.display import CellOutput, Section
+from nnmagic.jupyter.errors import MagicError
+
+if TYPE_CHECKING:
+    from nnmagic.diagnostics import Source
+    from nnmagic.functions.compile import Cell
+
+_CELL_OPTIONS = (
+    argument(
+        "-o",
+        "--output",
+        metavar="NAME",
+        help="also assign the cell's last function (of %%%%relay: @main) to NAME",
+    ),
+    argument("--engine", metavar="E", help=f"what runs it: {', '.join(ENGINES)}"),
+    argument(
+        "--target",
+        metavar="T",
+        help="TVM's target, as a JSON object in quotes; this machine's CPU without it",
+    ),
+    argument("--opt-level", metavar="N", help="how hard to optimise, 0 to 3"),
+    argument(
+        "--show",
+        metavar="STAGE,...",
+        help=f"what to show, in place of the Relay text; stages: {', '.join(STAGES)}",
+    ),
+    argument("-q", "--quiet", action="store_true", help="show nothing"),
+    argument("-f", "--force", action="store_true", help="compile even where the cache has it"),
+    argument("--no-cache", action="store_true", help="neither look into the cache nor put the result there"),
+    argument("-v", "--verbose", action="store_true", help="say what the cache did and how long it took"),
+)
+
+
+def _cell_options(method: Callable[..., object]) -> Callable[..., object]:
+    """Gives a cell magic the options that both of them have."""
+    for option in reversed(_CELL_OPTIONS):
+        method = option(method)
+    return method
+
+
+@magics_class
+class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
+    """Settings of %%tinynn and %%relay; an option on the magic's line goes before them."""
+
+    engine = Enum(ENGINES, "auto", help="What runs compiled functions.").tag(config=True)
+    target = Unicode(
+        None, allow_none=True, help="TVM's target, as a JSON object; None for this machine's CPU."
+    ).tag(config=True)
+    opt_level = Int(3, min=OPT_LEVELS[0], max=OPT_LEVELS[-1], help="How hard to optimise, 0 to 3.").tag(
+        config=True
+    )
+    show = Unicode("relay", help=f"What a cell shows, a comma list of {', '.join(STAGES)}.").tag(config=True)
+    quiet = Bool(default_value=False, help="Whether a cell shows nothing.").tag(config=True)
+    cache = Bool(default_value=True, help="Whether cells use the cache.").tag(config=True)
+
+    @validate("show")
+    def _check_show(self, proposal: Mapping[str, str]) -> str:
+        try:
+            stage_list(proposal["value"])
+        except MagicError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
+
+    @magic_arguments("%tinynn")
+    @_cell_options
+    @no_var_expand
+    @cell_magic("tinynn")
+    def tinynn_cell(self, line: str, cell: str) -> None:
+        """Compile the tensor functions of this cell and bind them.
+
+        Each function that does not begin with `_` becomes a compiled function of that name, which takes and
+        gives NumPy arrays. Shows the Relay text. Where something is wrong, nothing is bound.
+        """
+        from nnmagic.diagnostics import Source
+
+        options = _parsed(self.tinynn_cell, line)
+        self._run_cell(options, Source("<tinynn>", cell, first_line=2), "tinynn")
+
+    @magic_arguments("%relay")
+    @_cell_options
+    @no_var_expand
+    @cell_magic("relay")
+    def relay_cell(self, line: str, cell: str) -> None:
+        """Compile the Relay functions of this cell and bind them.
+
+        Takes a module's text, with or without its version line. Each function that does not begin with `_`
+        becomes a compiled function of that name. Where something is wrong, nothing is bound.
+        """
+        options = _parsed(self.relay_cell, line)
+        self._run_cell(options, relay_source(cell), "relay")
+
+    @no_var_expand
+    @line_magic("tinynn")
+    def tinynn_line(self, line: str) -> None:
+        """Look at compiled functions, operators and the cache; `%tinynn help` lists the commands."""
+        output = commands.run(line, self.shell.user_ns)
+        display(output)
+
+    def _run_cell(self, given: Namespace, source: Source, language: str) -> None:
+        """Compiles, shows and binds; every error comes before the first name is bound."""
+        from nnmagic.functions.compile import compile_cell
+
+        output_name = _checked_name(given.output)
+        shown = stage_list(self.show if given.show is None else given.show)
+        cell = compile_cell(
+            source,
+            self.shell.user_ns,
+            self._options(given),
+            language=language,
+            cache=self.cache and not given.no_cache,
+            force=given.force,
+        )
+        sections = [] if given.quiet or (self.quiet and given.show is None) else cell_sections(cell, shown)
+        if given.verbose:
+            sections.append(Section("cache", commands.cache_text(cell.functions)))
+        bound = {function.name: function for function in cell.functions}
+        if output_name is not None:
+            bound[output_name] = cell.result
+        self.shell.push(bound)
+        if sections:
+            display(CellOutput(tuple(sections)))
+
+    def _options(self, given: Namespace) -> Options:
+        """The options of a line, and the settings where it has none."""
+        try:
+            return Options(
+                engine=self.engine if given.engine is None else given.engine,
+                target=_target(self.target if given.target is None else given.target),
+                opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
+            )
+        except (TypeError, ValueError) as error:
+            raise MagicError(str(error)) from None
+
+
+def stage_list(text: str) -> list[str]:
+    """The stages of a comma list. Raises MagicError for a name that is none."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in STAGES:
+            raise MagicError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
+    if not names:
+        raise MagicError(f"--show needs a stage; the stages are {', '.join(STAGES)}")
+    return list(dict.fromkeys(names))
+
+
+def cell_sections(cell: Cell, stages: list[str]) -> list[Section]:
+    """The texts of a cell's stages: Relay for the cell as a whole, the others for each function."""
+    sections = []
+    for stage in stages:
+        if stage == "relay":
+            sections.append(Section(stage, cell.relay_text))
+        elif stage == "relay-typed":
+            sections.append(Section(stage, str(cell.own)))
+        else:
+            for function in cell.functions:
+                if stage not in function.stages:
+                    raise MagicError(f"a function from Relay text has no stage {stage!r}")
+                sections.append(Section(f"{function.name}: {stage}", function.stages[stage]))
+    return sections
+
+
+def relay_source(cell: str) -> Source:
+    """The body of a %%relay cell; the version line, which Relay wants, may be left out."""
+    from nnmagic.diagnostics import Source
+
+    if "#[version" in cell:
+        return Source("<relay>", cell, first_line=2)
+    return Source("<relay>", f'#[version = "0.0.5"]\n{cell}', first_line=1)
+
+
+def _parsed(method: Callable[..., object], line: str) -> Namespace:
+    try:
+        parsed: Namespace = parse_argstring(method, line)
+    except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
+        magic = method.__name__.removesuffix("_cell")
+        raise MagicError(f"{error}; %%{magic}? lists the options") from None
+    return parsed
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise MagicError(f"-o takes a variable's name, not {name!r}")
+    return name
+
+
+def _level(text: str) -> int:
+    if text not in map(str, OPT_LEVELS):
+        raise ValueError(f"--opt-level must be one of {', '.join(map(str, OPT_LEVELS))}, not {text!r}")
+    return int(text)
+
+
+def _target(text: str | None) -> str | Mapping[str, object] | None:
+    if text is None or not text.lstrip().startswith("{"):
+        return text
+    try:
+        target = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--target is no JSON object: {error}") from None
+    return dict(target)

@@ -1,0 +1,340 @@
+"""A module as plain data and back, exactly, with what its text rounds or leaves out (floats, dimensions).
+
+The data is for JSON: lists, strings, numbers. Arrays are kept beside it, for whoever writes the file.
+Expressions stand in one list, parts before the whole, and refer to one another by place, so sharing survives
+and depth costs nothing. Spans and inferred types are left out. Knows the IR only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
+from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.traverse import post_order
+
+#: A value as JSON has it; what json gives is untyped.
+Json = Any
+
+Kind = TypeVar("Kind")
+
+
+def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
+    """The module as data for JSON, and the arrays that it refers to by place."""
+    encoder = _Encoder()
+    functions = {name: encoder.graph(function) for name, function in module.functions.items()}
+    data_types = {
+        name: {
+            "vars": [encoder.type(var) for var in data.type_vars],
+            "constructors": [encoder.node(constructor) for constructor in data.constructors],
+        }
+        for name, data in module.types.items()
+    }
+    tables = {"types": encoder.types, "nodes": encoder.nodes}
+    return {**tables, "functions": functions, "data_types": data_types}, encoder.arrays
+
+
+def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
+    """The module again, without inferred types.
+
+    Raises ValueError, TypeError, KeyError or IndexError for data that ``module_to_data`` did not make.
+    """
+    decoder = _Decoder(arrays)
+    for record in data["types"]:
+        decoder.types.append(decoder.type(record))
+    for record in data["nodes"]:
+        decoder.nodes.append(decoder.node(record))
+    functions = {str(name): decoder.function(place) for name, place in data["functions"].items()}
+    data_types = {
+        name: TypeData(
+            ty.GlobalTypeVar(name),
+            tuple(decoder.type_var(place) for place in record["vars"]),
+            tuple(decoder.constructor(place) for place in record["constructors"]),
+        )
+        for name, record in data["data_types"].items()
+    }
+    return Module(functions, data_types)
+
+
+class _Encoder:
+    """Gives every type and expression a place in its table."""
+
+    def __init__(self) -> None:
+        self.types: list[Json] = []
+        self.nodes: list[Json] = []
+        self.arrays: list[np.ndarray] = []
+        self._type_places: dict[object, int] = {}
+        self._node_places: dict[ir.Expr, int] = {}
+
+    def graph(self, root: ir.Expr) -> int:
+        for node in post_order(root, skip=self._node_places):
+            self.node(node)
+        return self._node_places[root]
+
+    def node(self, node: ir.Expr) -> int:
+        """The place of an expression whose parts have places already, or that has none."""
+        place = self._node_places.get(node)
+        if place is None:
+            record = self._record(node)
+            place = self._node_places[node] = len(self.nodes)
+            self.nodes.append(record)
+        return place
+
+    def _all(self, nodes: Sequence[ir.Expr]) -> list[int]:
+        return [self.node(node) for node in nodes]
+
+    def _record(self, node: ir.Expr) -> Json:
+        match node:
+            case ir.Var(name_hint=name, type_annotation=annotation):
+                return ["Var", name, self._optional_type(annotation)]
+            case ir.GlobalVar(name=name):
+                return ["GlobalVar", name]
+            case ir.OpRef(name=name):
+                return ["OpRef", name]
+            case ir.Constructor(name=name, inputs=inputs, belong_to=owner, tag=tag):
+                return ["Constructor", name, [self.type(part) for part in inputs], owner.name, tag]
+            case ir.Constant(data=data):
+                self.arrays.append(data)
+                return ["Constant", len(self.arrays) - 1]
+            case ir.Call(op=op, args=args, attrs=attrs, type_args=type_args):
+                types = [self.type(part) for part in type_args]
+                return ["Call", self.node(op), self._all(args), self._attrs(attrs), types]
+            case ir.Tuple(fields=fields):
+                return ["Tuple", self._all(fields)]
+            case ir.TupleGetItem(tuple_value=value, index=index):
+                return ["TupleGetItem", self.node(value), index]
+            case ir.Let(var=var, value=value, body=body):
+                return ["Let", self.node(var), self.node(value), self.node(body)]
+            case ir.If(cond=cond, true_branch=then, false_branch=other):
+                return ["If", self.node(cond), self.node(then), self.node(other)]
+            case ir.Function(params=params, body=body, ret_type=ret, type_params=type_params, attrs=attrs):
+                types = [self.type(var) for var in type_params]
+                ret_place = self._optional_type(ret)
+                return ["Function", self._all(params), self.node(body), ret_place, types, self._attrs(attrs)]
+            case ir.Match(data=data, clauses=clauses, complete=complete):
+                arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]
+                return ["Match", self.node(data), arms, complete]
+            case ir.RefCreate(value=value):
+                return ["RefCreate", self.node(value)]
+            case ir.RefRead(ref=ref):
+                return ["RefRead", self.node(ref)]
+            case ir.RefWrite(ref=ref, value=value):
+                return ["RefWrite", self.node(ref), self.node(value)]
+
+    def _pattern(self, pattern: ir.Pattern) -> Json:
+        match pattern:
+            case ir.PatternWildcard():
+                return ["_"]
+            case ir.PatternVar(var=var):
+                return ["Var", self.node(var)]
+            case ir.PatternConstructor(constructor=constructor, patterns=parts):
+                return ["Constructor", self.node(constructor), [self._pattern(part) for part in parts]]
+            case ir.PatternTuple(patterns=parts):
+                return ["Tuple", [self._pattern(part) for part in parts]]
+
+    def _attrs(self, attrs: ir.Attrs) -> Json:
+        return [[name, self._value(value)] for name, value in attrs.items()]
+
+    def _value(self, value: object) -> Json:
+        match value:
+            case None | bool() | str():
+                return value
+            case ty.Int64():
+                return {"int64": int(value)}
+            case int():
+                return value
+            case float():
+                return {"float": value.hex()}
+            case tuple() | list():
+                return {"tuple": [self._value(part) for part in value]}
+            case ty.AnyDim() | ty.VarDim():
+                return {"dim": _dim_data(value)}
+            case ir.Constant():
+                return {"constant": self.node(value)}
+        raise TypeError(f"an attribute cannot be a {type(value).__name__}")
+
+    def _optional_type(self, type_: ty.Type | None) -> int | None:
+        return None if type_ is None else self.type(type_)
+
+    def type(self, type_: ty.Type) -> int:
+        """The place of a type; types of the same text share one."""
+        record = self._type_record(type_)
+        # The record tells 3 and 3i64 apart, which are equal; a variable is itself, whatever its name.
+        key = type_ if isinstance(type_, ty.TypeVar) else repr(record)
+        place = self._type_places.setdefault(key, len(self.types))
+        if place == len(self.types):
+            self.types.append(record)
+        return place
+
+    def _type_record(self, type_: ty.Type) -> Json:
+        match type_:
+            case ty.TensorType(shape=shape, dtype=dtype):
+                return ["Tensor", [_dim_data(dim) for dim in shape], dtype]
+            case ty.TupleType(fields=fields):
+                return ["Tuple", [self.type(part) for part in fields]]
+            case ty.TypeVar(name=name):
+                return ["TypeVar", name]
+            case ty.FuncType(arg_types=args, ret_type=ret, type_params=params):
+                places = [self.type(var) for var in params]
+                return ["Func", [self.type(part) for part in args], self.type(ret), places]
+            case ty.RefType(value=value):
+                return ["Ref", self.type(value)]
+            case ty.GlobalTypeVar(name=name):
+                return ["GlobalTypeVar", name]
+            case ty.TypeCall(func=func, args=args):
+                return ["TypeCall", func.name, [self.type(part) for part in args]]
+
+
+def _dim_data(dim: ty.Dim) -> Json:
+    match dim:
+        case ty.AnyDim(label=label):
+            return {"any": label}
+        case ty.VarDim(name=name):
+            return {"var": name}
+        case ty.Int64():
+            return {"int64": int(dim)}
+    return int(dim)
+
+
+def _dim(data: Json) -> ty.Dim:
+    match data:
+        case {"any": None | str() as label}:
+            return ty.AnyDim(label) if label is not None else ty.ANY
+        case {"var": str() as name}:
+            return ty.VarDim(name)
+        case {"int64": int() as number}:
+            return ty.Int64(number)
+        case int():
+            return data
+    raise ValueError(f"not a dimension: {data!r}")
+
+
+class _Decoder:
+    """Makes types and expressions again, each from what stands before it."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.arrays = arrays
+        self.types: list[ty.Type] = []
+        self.nodes: list[ir.Expr] = []
+
+    def _types(self, places: Sequence[int]) -> tuple[ty.Type, ...]:
+        return tuple(self.types[place] for place in places)
+
+    def _nodes(self, places: Sequence[int]) -> tuple[ir.Expr, ...]:
+        return tuple(self.nodes[place] for place in places)
+
+    def type_var(self, place: int) -> ty.TypeVar:
+        return _checked(self.types[place], ty.TypeVar)
+
+    def constructor(self, place: int) -> ir.Constructor:
+        return _checked(self.nodes[place], ir.Constructor)
+
+    def function(self, place: int) -> ir.Function:
+        return _checked(self.nodes[place], ir.Function)
+
+    def _var(self, place: int) -> ir.Var:
+        return _checked(self.nodes[place], ir.Var)
+
+    def type(self, record: Json) -> ty.Type:
+        match record:
+            case ["Tensor", list() as dims, str() as dtype]:
+                return ty.TensorType(tuple(map(_dim, dims)), dtype)
+            case ["Tuple", list() as fields]:
+                return ty.TupleType(self._types(fields))
+            case ["TypeVar", str() as name]:
+                return ty.TypeVar(name)
+            case ["Func", list() as args, int() as ret, list() as params]:
+                variables = tuple(map(self.type_var, params))
+                return ty.FuncType(self._types(args), self.types[ret], variables)
+            case ["Ref", int() as value]:
+                return ty.RefType(self.types[value])
+            case ["GlobalTypeVar", str() as name]:
+                return ty.GlobalTypeVar(name)
+            case ["TypeCall", str() as name, list() as args]:
+                return ty.TypeCall(ty.GlobalTypeVar(name), self._types(args))
+        raise ValueError(f"not a type: {record!r}")
+
+    def node(self, record: Json) -> ir.Expr:
+        match record:
+            case ["Var", str() as name, annotation]:
+                return ir.Var(name, self._optional_type(annotation))
+            case ["GlobalVar", str() as name]:
+                return ir.GlobalVar(name)
+            case ["OpRef", str() as name]:
+                return ir.OpRef(name)
+            case ["Constructor", str() as name, list() as inputs, str() as owner, int() as tag]:
+                return ir.Constructor(name, self._types(inputs), ty.GlobalTypeVar(owner), tag)
+            case ["Constant", int() as place]:
+                return ir.constant(self.arrays[place], ty.dtype_of_array(self.arrays[place]))
+            case ["Call", int() as op, list() as args, list() as attrs, list() as types]:
+                return ir.Call(self.nodes[op], self._nodes(args), self._attrs(attrs), self._types(types))
+            case ["Tuple", list() as fields]:
+                return ir.Tuple(self._nodes(fields))
+            case ["TupleGetItem", int() as value, int() as index]:
+                return ir.TupleGetItem(self.nodes[value], index)
+            case ["Let", int() as var, int() as value, int() as body]:
+                return ir.Let(self._var(var), self.nodes[value], self.nodes[body])
+            case ["If", int() as cond, int() as then, int() as other]:
+                return ir.If(self.nodes[cond], self.nodes[then], self.nodes[other])
+            case ["Function", list() as params, int() as body, ret, list() as types, list() as attrs]:
+                return ir.Function(
+                    tuple(map(self._var, params)),
+                    self.nodes[body],
+                    self._optional_type(ret),
+                    tuple(map(self.type_var, types)),
+                    self._attrs(attrs),
+                )
+            case ["Match", int() as data, list() as arms, bool() as complete]:
+                clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
+                return ir.Match(self.nodes[data], clauses, complete)
+            case ["RefCreate", int() as value]:
+                return ir.RefCreate(self.nodes[value])
+            case ["RefRead", int() as ref]:
+                return ir.RefRead(self.nodes[ref])
+            case ["RefWrite", int() as ref, int() as value]:
+                return ir.RefWrite(self.nodes[ref], self.nodes[value])
+        raise ValueError(f"not an expression: {record!r}")
+
+    def _pattern(self, record: Json) -> ir.Pattern:
+        match record:
+            case ["_"]:
+                return ir.PatternWildcard()
+            case ["Var", int() as place]:
+                return ir.PatternVar(self._var(place))
+            case ["Constructor", int() as place, list() as parts]:
+                return ir.PatternConstructor(self.constructor(place), tuple(map(self._pattern, parts)))
+            case ["Tuple", list() as parts]:
+                return ir.PatternTuple(tuple(map(self._pattern, parts)))
+        raise ValueError(f"not a pattern: {record!r}")
+
+    def _optional_type(self, place: Json) -> ty.Type | None:
+        return None if place is None else self.types[place]
+
+    def _attrs(self, items: Json) -> Mapping[str, object]:
+        return {str(name): self._value(value) for name, value in items}
+
+    def _value(self, data: Json) -> object:
+        match data:
+            case None | bool() | int() | str():
+                return data
+            case {"int64": int() as number}:
+                return ty.Int64(number)
+            case {"float": str() as digits}:
+                return float.fromhex(digits)
+            case {"tuple": list() as parts}:
+                return tuple(map(self._value, parts))
+            case {"dim": dim}:
+                return _dim(dim)
+            case {"constant": int() as place}:
+                return _checked(self.nodes[place], ir.Constant)
+        raise ValueError(f"not an attribute's value: {data!r}")
+
+
+def _checked(value: object, kind: type[Kind]) -> Kind:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected a {kind.__name__}, found a {type(value).__name__}")
+    return value
