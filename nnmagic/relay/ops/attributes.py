@@ -131,7 +131,11 @@ def optional(kind: AttrKind) -> AttrKind:
 def default_for_none(kind: AttrKind, default: object) -> AttrKind:
     """The kind, or None; in a call None stands for the default."""
     either_way = optional(kind)
-    return AttrKind(either_way.words, either_way.coerce, lambda value: default if value is None else value)
+
+    def prepare(value: object) -> object:
+        return default if value is None else kind.from_call(value) if kind.from_call else value
+
+    return AttrKind(either_way.words, either_way.coerce, prepare)
 
 
 def array(item: AttrKind) -> AttrKind:

@@ -103,6 +103,13 @@ def _matrix_set_diag(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
     return args, given
 
 
+def _collapse_sum_to(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
+    """The shape is an argument as well as an attribute."""
+    if len(args) == 1 and "shape" in attrs:
+        args = [*args, constant(attrs["shape"], "int32")]
+    return args, attrs
+
+
 def _dtype(attrs: Mapping[str, object], name: str) -> str:
     dtype = attrs.get(name, "float32")
     return str(getattr(dtype, "name", dtype))
@@ -110,6 +117,7 @@ def _dtype(attrs: Mapping[str, object], name: str) -> str:
 
 _PREPARE: dict[str, Callable[[list[Expr], dict[str, object]], _Prepared]] = {
     "arange": _arange,
+    "collapse_sum_to": _collapse_sum_to,
     "matrix_set_diag": _matrix_set_diag,
     "random.normal": _distribution(0.0, 1.0),
     "random.uniform": _distribution(0.0, 1.0),

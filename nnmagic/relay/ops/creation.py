@@ -158,7 +158,6 @@ declare(
     "The upper or lower triangles of matrices, zero elsewhere.",
     Attr("upper", BOOL, default=True),
     attrs_key="TriluAttrs",
-    attrs_registered=False,
     numpy="numpy.triu",
     family="creation",
 )

@@ -78,12 +78,10 @@ class Operator:
 
     name: the text name (``nn.dense``). args: argument names. attrs: in the order in which Relay prints them.
     relation: its type rule. summary: one sentence. numpy: its twin in NumPy, if any. attrs_key: Relay's name
-    for the attribute class. attrs_registered: whether Relay's operator names that class; where it does not, a
-    text with metadata holds the attributes there (``meta[relay.attrs.ScanopAttrs][0]``). call_order:
-    positional order of arguments and attributes in a call from Python, where it is not arguments, then
-    attributes. keywords: the names that Relay's Python function has for arguments and attributes, where they
-    are others. arg_defaults: numbers that a call from Python may leave out. variadic: takes one argument that
-    is a tuple of tensors.
+    for the attribute class. call_order: positional order of arguments and attributes in a call from Python,
+    where it is not arguments, then attributes. keywords: the names that Relay's Python function has for
+    arguments and attributes, where they are others. arg_defaults: numbers that a call from Python may leave
+    out. variadic: takes one argument that is a tuple of tensors.
     """
 
     name: str
@@ -97,7 +95,6 @@ class Operator:
     family: str = ""
     assume: Assume | None = None
     variadic: bool = False
-    attrs_registered: bool = True
     keywords: Mapping[str, str] = field(default_factory=dict)
     arg_defaults: Mapping[str, bool | int | float] = field(default_factory=dict)
 
@@ -167,7 +164,6 @@ def declare(  # noqa: PLR0913 - the columns of a table
     family: str,
     assume: Assume | None = None,
     variadic: bool = False,
-    attrs_registered: bool = True,
     keywords: Mapping[str, str] | None = None,
     arg_defaults: Mapping[str, bool | int | float] | None = None,
 ) -> Operator:
@@ -186,7 +182,6 @@ def declare(  # noqa: PLR0913 - the columns of a table
         family=family,
         assume=assume,
         variadic=variadic,
-        attrs_registered=attrs_registered,
         keywords=keywords or {},
         arg_defaults=arg_defaults or {},
     )

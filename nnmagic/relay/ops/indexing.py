@@ -15,6 +15,7 @@ from nnmagic.relay.ops.attributes import (
     OPTIONAL_INTEGER,
     STR,
     array,
+    default_for_none,
     one_or_more,
     optional,
 )
@@ -139,7 +140,7 @@ declare(
     "Every so manieth element of a range of each axis.",
     Attr("begin", one_or_more(INTEGER)),
     Attr("end", one_or_more(INTEGER)),
-    Attr("strides", one_or_more(INTEGER), call_default=(1,)),
+    Attr("strides", default_for_none(one_or_more(INTEGER), (1,)), call_default=None),
     Attr("slice_mode", STR, "end"),
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="StridedSliceAttrs",
@@ -325,7 +326,6 @@ declare(
     Attr("axis", INTEGER, 0),
     Attr("reduction", STR, "update"),
     attrs_key="ScatterElementsAttrs",
-    attrs_registered=False,
     numpy="numpy.put_along_axis",
     family="indexing",
 )
@@ -336,7 +336,6 @@ declare(
     "Data with updates put at, or combined into, indices whose coordinates lie along the first axis.",
     Attr("mode", STR, "update"),
     attrs_key="ScatterNDAttrs",
-    attrs_registered=False,
     family="indexing",
 )
 declare(

@@ -255,7 +255,6 @@ declare(
     Attr("strides", array(INT), (1, 1), call_default=REQUIRED),
     Attr("dilation_value", FLOAT, 0.0),
     attrs_key="DilateAttrs",
-    attrs_registered=False,
     keywords={"data": "x"},
     family="nn",
 )

@@ -144,7 +144,6 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         *_window_attrs(2, dilation=False, raw_padding=True),
         *_extra,
         attrs_key=f"{_kind.capitalize()}Pool2DAttrs",
-        attrs_registered=_kind == "max",
         call_order="data grad pool_size strides padding layout out_layout ceil_mode"
         + "".join(f" {attr.name}" for attr in _extra),
         keywords={"out_grad": "data", "data": "grad"},

@@ -108,7 +108,6 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
         Attr("dtype", DTYPE, ""),
         Attr("exclusive", optional(BOOL), default=False, call_default=None),
         attrs_key="ScanopAttrs",
-        attrs_registered=False,
         numpy=f"numpy.{_name}",
         family="reduction",
     )

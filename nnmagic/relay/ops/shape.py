@@ -316,6 +316,6 @@ declare(
     Attr("shape", array(INTEGER)),
     Attr("dtype", DTYPE, ""),
     attrs_key="InitOpAttrs",
-    attrs_registered=False,
+    call_order="data shape",
     family="shape",
 )

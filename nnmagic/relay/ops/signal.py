@@ -42,7 +42,6 @@ declare(
     "Discrete Fourier transform along the last axis, as (real, imaginary).",
     Attr("inverse", BOOL, default=False),
     attrs_key="DFTAttrs",
-    attrs_registered=False,
     numpy="numpy.fft.fft",
     family="signal",
 )
@@ -57,7 +56,6 @@ declare(
     Attr("normalized", BOOL, default=False),
     Attr("onesided", BOOL, default=True),
     attrs_key="STFTAttrs",
-    attrs_registered=False,
     call_order="data n_fft hop_length win_length window normalized onesided",
     family="signal",
 )

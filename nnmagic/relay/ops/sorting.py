@@ -124,7 +124,6 @@ declare(
     Attr("sorted", BOOL, default=True),
     Attr("return_counts", BOOL, default=False),
     attrs_key="UniqueAttrs",
-    attrs_registered=False,
     keywords={"is_sorted": "sorted"},
     numpy="numpy.unique",
     family="sorting",

@@ -7,7 +7,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, array, choice, optional, spatial
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, product
 from nnmagic.relay.ops.image import image_layout
 from nnmagic.relay.ops.layouts import convert_shape
@@ -86,7 +86,6 @@ declare(
     Attr("id_index", INT, 0),
     Attr("score_index", INT, 1),
     attrs_key="GetValidCountsAttrs",
-    attrs_registered=False,
     call_order="data score_threshold id_index score_index",
     family="vision",
 )
@@ -103,7 +102,6 @@ declare(
     Attr("return_indices", BOOL, default=True),
     Attr("invalid_to_bottom", BOOL, default=False),
     attrs_key="NonMaximumSuppressionAttrs",
-    attrs_registered=False,
     arg_defaults={"max_output_size": -1, "iou_threshold": 0.5},
     family="vision",
 )
@@ -114,7 +112,6 @@ declare(
     "Non-maximum suppression for each class by itself.",
     Attr("output_format", choice("onnx", "tensorflow"), "onnx"),
     attrs_key="AllClassNonMaximumSuppressionAttrs",
-    attrs_registered=False,
     arg_defaults={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
     family="vision",
 )
@@ -142,7 +139,6 @@ declare(
     Attr("layout", STR, "NCHW"),
     Attr("mode", STR, "avg"),
     attrs_key="ROIAlignAttrs",
-    attrs_registered=False,
     family="vision",
 )
 declare(
@@ -153,7 +149,6 @@ declare(
     *_REGION,
     Attr("layout", STR, "NCHW"),
     attrs_key="ROIPoolAttrs",
-    attrs_registered=False,
     family="vision",
 )
 declare(
@@ -161,7 +156,7 @@ declare(
     "data",
     _yolo_reorg,
     "Blocks of stride by stride places moved into the channels.",
-    Attr("stride", INTEGER, 1),
+    Attr("stride", INTEGER, 1, call_default=REQUIRED),
     attrs_key="YoloReorgAttrs",
     family="vision",
 )
