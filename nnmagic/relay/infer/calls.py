@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from nnmagic.diagnostics import Note
 from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef
@@ -14,7 +15,9 @@ from nnmagic.relay.infer.context import TOO_DEEP, Context, callee_name, close_na
 from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, map_leaves, shown, type_parts
 from nnmagic.relay.ops import OPERATORS, Operator, RelationError
 from nnmagic.relay.ops.relations import identity
-from nnmagic.relay.types import ANY, AnyDim, Dim, FuncType, TensorType, Type
+from nnmagic.relay.types import ANY, AnyDim, Dim, FuncType, TensorType, TupleType, Type
+
+_DIM_LIMIT: Final = 2**63
 
 
 def infer_call(context: Context, call: Call) -> Type:
@@ -62,9 +65,21 @@ def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
             types = [context.type_of(arg) for arg in call.args]
             holes = [solver.hole_in(type_) for type_ in types]
         first = next((hole for hole in holes if hole is not None), None)
-        return first if first is not None else operator.result_type(types, attrs)
+        return first if first is not None else _representable(operator, operator.result_type(types, attrs))
     except RelationError as error:
         return _refused(context, call, error)
+
+
+def _representable(operator: Operator, result: Type) -> Type:
+    """The type of a result. Raises RelationError where a dimension needs more than 64 bits."""
+    shape: Sequence[Dim] = result.shape if isinstance(result, TensorType) else ()
+    for dim in shape:
+        if isinstance(dim, int) and not -_DIM_LIMIT <= dim < _DIM_LIMIT:
+            raise RelationError(f"{operator.name}: the result {shown(result)} is too large")
+    if isinstance(result, TupleType):
+        for field in result.fields:
+            _representable(operator, field)
+    return result
 
 
 def _wait(context: Context, call: Call, operator: Operator, hole: Hole) -> Type:
@@ -191,7 +206,8 @@ def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence
                     notes = note(first, args[where[dim.label]]) + note(call.args[index], arg)
                     wrong = f"the dimension {dim.label!r} cannot be both {known} and {given}"
                     context.error(call, f"{callee_name(call.op)}: {wrong}", notes=notes)
-                elif known == ANY or (isinstance(given, int) and not isinstance(known, int)):
+                    return {}
+                if known == ANY or (isinstance(given, int) and not isinstance(known, int)):
                     labels[dim.label], where[dim.label] = given, index
     return labels
 

@@ -21,8 +21,8 @@ from nnmagic.relay.infer.unify import (
     shown,
     type_parts,
 )
-from nnmagic.relay.module import Module
-from nnmagic.relay.types import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
+from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.types import FuncType, GlobalTypeVar, TensorType, Type, TypeCall, TypeVar
 
 TOO_DEEP = f"this type nests more than {MAX_NESTING} deep, or has too many parts"
 
@@ -63,7 +63,7 @@ class Context:
         return found
 
     def resolve(self, type_: Type, expr: Expr) -> Type:
-        """The type with what is known of its holes; UNKNOWN after an error at ``expr`` where that is too large."""
+        """The type with its known holes filled; UNKNOWN, and an error at ``expr``, where it is too large."""
         try:
             return self.solver.resolve(type_)
         except NestingError:
@@ -88,7 +88,9 @@ class Context:
             expected, found = self.solver.resolve(expected), self.solver.resolve(found)
             if self.is_broken(expected) or self.is_broken(found):
                 return None
-            detail = f": {mismatch.detail}" if mismatch.detail else ""
+            detail = (
+                "" if not mismatch.detail or _plainly_different(expected, found) else f": {mismatch.detail}"
+            )
             self.error(expr, f"{what}: expected {shown(expected)}, found {shown(found)}{detail}", notes=notes)
             return None
 
@@ -119,14 +121,19 @@ class Context:
         except NestingError:
             self.error(expr, TOO_DEEP)
             return UNKNOWN
+        used: set[TypeVar] = set()
+        bound: set[TypeVar] = set()
         work: list[Type] = [type_]
         while work:
             part = work.pop()
             if isinstance(part, TypeVar):
-                self.type_vars_used.setdefault(part, expr)
+                used.add(part)
+            elif isinstance(part, FuncType):
+                bound.update(part.type_params)
             elif isinstance(part, GlobalTypeVar | TypeCall) and not self._is_data_type(part, expr):
                 return UNKNOWN
             work.extend(type_parts(part))
+        self.type_vars_used.update(dict.fromkeys(used - bound, expr))
         return type_
 
     def _is_data_type(self, type_: GlobalTypeVar | TypeCall, expr: Expr) -> bool:
@@ -141,6 +148,15 @@ class Context:
             self.error(expr, f"the data type {name} is written {wanted}, found {shown(type_)}")
             return False
         return True
+
+    def constructor(self, named: Constructor, expr: Expr) -> tuple[TypeData, Constructor] | None:
+        """The declaration of a constructor, with its data type; None after an error at ``expr``."""
+        data = self.module.types.get(named.belong_to.name)
+        found = [each for each in data.constructors if each.name == named.name] if data is not None else []
+        if data is None or not found:
+            self.error(expr, f"no data type of this module has the constructor {named.name}")
+            return None
+        return data, found[0]
 
     def declare(self, var: Var) -> Type:
         """The type of a variable: what was written, or a hole."""
@@ -163,6 +179,13 @@ class Context:
         """A function's type before its body was looked at."""
         params = tuple(self.declare(param) for param in function.params)
         return FuncType(params, self.return_type(function), function.type_params)
+
+
+def _plainly_different(left: Type, right: Type) -> bool:
+    """Whether two types, as written, show at a glance in what they differ."""
+    if not isinstance(left, TensorType) or not isinstance(right, TensorType):
+        return False
+    return left.dtype != right.dtype or len(left.shape) != len(right.shape)
 
 
 def written_type(var: Var) -> Type | None:

@@ -47,7 +47,7 @@ def _check_data_types(context: Context) -> None:
 def _infer_group(context: Context, group: Sequence[str], graph: CallGraph) -> None:
     """Infers functions that call one another; those that they call besides are known already."""
     functions = {name: context.module.functions[name] for name in group}
-    walk = Walk(context, functions.values())
+    walk = Walk(context)
     for name, function in functions.items():
         context.function = name
         context.signatures[name] = context.signature(function)

@@ -60,11 +60,10 @@ def _tuple_parts(
 def _constructor_parts(
     context: Context, match_: Match, pattern: PatternConstructor, data: Type
 ) -> tuple[Type, ...] | None:
-    constructor = pattern.constructor
-    declared = context.module.types.get(constructor.belong_to.name)
-    if declared is None or constructor.name not in {each.name for each in declared.constructors}:
-        context.error(match_, f"no data type of this module has the constructor {constructor.name}")
+    found = context.constructor(pattern.constructor, match_)
+    if found is None:
         return None
+    declared, constructor = found
     if len(pattern.patterns) != len(constructor.inputs):
         wanted = f"{len(constructor.inputs)} part" + "s" * (len(constructor.inputs) != 1)
         context.error(match_, f"the pattern {constructor.name} takes {wanted}, found {len(pattern.patterns)}")

@@ -23,7 +23,7 @@ from nnmagic.relay.types import (
 )
 
 #: How deep types may nest: far above what programs need, far below what recursion over a type can bear.
-MAX_NESTING: Final = 200
+MAX_NESTING: Final = 100
 
 #: Of how many parts a type may be made; a tuple of itself, again and again, doubles them each time.
 MAX_PARTS: Final = 200_000

@@ -5,8 +5,6 @@ A node's parts come before the node, a let's value before its body, a match's da
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -37,9 +35,8 @@ from nnmagic.relay.types import FuncType, RefType, TupleType, Type, TypeCall, sc
 class Walk:
     """Goes over the functions of one group and notes the type of every node in the context."""
 
-    def __init__(self, context: Context, globals_: Iterable[Function]) -> None:
+    def __init__(self, context: Context) -> None:
         self.context = context
-        self.globals = frozenset(globals_)
         #: Every node met, and every variable bound, in this group.
         self.nodes: list[Expr] = []
         self.bound: dict[Var, None] = {}
@@ -157,11 +154,11 @@ class Walk:
         return without_labels(found)
 
     def _constructor(self, node: Constructor) -> Type:
-        data = self.context.module.types.get(node.belong_to.name)
-        if data is None:
-            self.context.error(node, f"no data type of this module has the constructor {node.name}")
+        declared = self.context.constructor(node, node)
+        if declared is None:
             return UNKNOWN
-        return FuncType(node.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
+        data, constructor = declared
+        return FuncType(constructor.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
 
     def _projection(self, node: TupleGetItem) -> Type:
         """Field ``index``; of a type not known yet, when it is known."""
@@ -228,5 +225,5 @@ class Walk:
         agreed = context.agree(result, found, body, "the result of this function")
         if agreed is None:
             context.give_up(found)
-        declared = agreed is None or (node in self.globals and not isinstance(result, Hole))
-        return FuncType(params, result if declared or agreed is None else agreed, node.type_params)
+        # A written result type holds for all callers, also where the body's dimensions are unknown.
+        return FuncType(params, result, node.type_params)
