@@ -171,7 +171,7 @@ def spatial(rank: int, item: AttrKind = DIM, lengths: Sequence[int] = ()) -> Att
 
     ``lengths``: how long a sequence may be, where it is not ``rank``.
     """
-    words = f"{item.words} or {rank} {item.words}s"
+    words = f"1 {item.words}" if rank == 1 else f"1 or {rank} {item.words}s"
 
     def prepare(value: object) -> object:
         if not _is_sequence(value):
@@ -185,7 +185,7 @@ def padding(rank: int) -> AttrKind:
     """Padding before all spatial dimensions, then after all; in a call one int, or one for each dimension,
     stands for both sides.
     """
-    words = f"int, {rank} or {2 * rank} ints"
+    words = f"{'1' if rank == 1 else f'1, {rank}'} or {2 * rank} ints"
 
     def prepare(value: object) -> object:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes):

@@ -103,6 +103,8 @@ def _sliced(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
     if not isinstance(size, int):
         whole = begin == 0 and step == 1 and (end >= 2**31 - 1 or (by_size and end < 0))
         return size if whole else ANY
+    if size < 0:
+        raise RelationError(f"an axis of {size} elements cannot be sliced", 0)
     if by_size:
         first = begin + size if begin < 0 else begin
         end = size if end < 0 else first + end

@@ -78,7 +78,10 @@ def new_axis(axis: int, rank: int) -> int:
 
 def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int = 0) -> int:
     """The attribute ``axis``, normalised for ``shape``."""
-    return normalize_axis(cast(int, attrs[name]), len(shape), operand)
+    axis = attrs[name]
+    if not isinstance(axis, int):
+        raise RelationError(f"{name} must be given", operand)
+    return normalize_axis(axis, len(shape), operand)
 
 
 def shape_text(shape: Sequence[Dim]) -> str:
