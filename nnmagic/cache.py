@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -33,9 +33,9 @@ def digest(parts: Fingerprints) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[Value]):
-    """One thing kept: what it was made from, under which label, how many bytes it holds, and itself."""
+    """One thing kept: what it was made from, the names it goes by, how many bytes it holds, and itself."""
 
-    label: str
+    names: tuple[str, ...]
     parts: Fingerprints
     captured: Fingerprints
     value: Value
@@ -88,13 +88,14 @@ class MemoryCache(Generic[Value]):
             self._misses += 1
         return None
 
-    def why_not(self, label: str, parts: Fingerprints, fingerprint: Callable[[str], str]) -> str:
-        """Why ``find`` gives nothing, in words: what differs from the nearest entry."""
+    def why_not(self, names: Sequence[str], parts: Fingerprints, fingerprint: Callable[[str], str]) -> str:
+        """Why ``find`` gives nothing, in words: what differs from the nearest entry that shares a name."""
         with self._lock:
             entries = list(reversed(self._entries.values()))
             dropped = self._evictions
-        nearest = min(entries, key=lambda entry: _distance(entry, label, parts), default=None)
-        if nearest is None or (nearest.label != label and nearest.parts.get("source") != parts.get("source")):
+        related = [entry for entry in entries if set(entry.names) & set(names)]
+        nearest = min(related, key=lambda entry: _distance(entry, parts), default=None)
+        if nearest is None:
             return "first time, or dropped since" if dropped else "first time"
         changed = [name for name in parts if nearest.parts.get(name) != parts[name]]
         if not changed:
@@ -143,7 +144,6 @@ class MemoryCache(Generic[Value]):
         self._hits = self._misses = self._evictions = 0
 
 
-def _distance(entry: Entry[Value], label: str, parts: Fingerprints) -> tuple[bool, bool, int]:
-    """How far an entry is from what was asked for; the source weighs most, then the label."""
-    different = sum(entry.parts.get(name) != parts[name] for name in parts)
-    return (entry.parts.get("source") != parts.get("source"), entry.label != label, different)
+def _distance(entry: Entry[Value], parts: Fingerprints) -> int:
+    """In how many parts an entry differs from what was asked for."""
+    return sum(entry.parts.get(name) != parts[name] for name in parts)

@@ -82,7 +82,7 @@ def compile_cell(
     """
     begin = time.perf_counter()
     parts = _parts(source, options, language)
-    label = _defined_names(source.text)
+    names = _defined_names(source.text)
     why = "the cache is off"
 
     def now(name: str) -> str:
@@ -95,10 +95,10 @@ def compile_cell(
             return _seen(
                 found.value, CacheInfo("memory", found.key, time.perf_counter() - begin, "found in memory")
             )
-        why = MEMORY.why_not(label, parts, now)
+        why = MEMORY.why_not(names, parts, now)
     elif cache:
         why = "forced"
-    entry = _compiled(source, namespace, options, language, parts, label)
+    entry = _compiled(source, namespace, options, language, parts, names)
     _build(entry.value, only_result=only_result)
     if cache:
         MEMORY.put(entry)
@@ -111,7 +111,7 @@ def _compiled(
     options: Options,
     language: str,
     parts: Mapping[str, str],
-    label: str,
+    names: tuple[str, ...],
 ) -> Entry[Cell]:
     """Compiles a source to typed Relay."""
     captured: dict[str, str] = {}
@@ -129,7 +129,7 @@ def _compiled(
     if not public:
         message = "nothing here is bound: no function is defined whose name does not begin with `_`"
         raise TinyNNError([Diagnostic(message, hint="give a function a name without the underscore")])
-    keyed = Entry(label, parts, captured, None, 0).key
+    keyed = Entry(names, parts, captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
     functions = tuple(
         CompiledFunction(
@@ -148,7 +148,7 @@ def _compiled(
         for name in public
     )
     own = replace(module, functions={name: module.functions[name] for name in texts})
-    return Entry(label, parts, captured, Cell(functions, own), _nbytes(module))
+    return Entry(names, parts, captured, Cell(functions, own), _nbytes(module))
 
 
 def _build(cell: Cell, *, only_result: bool) -> None:
@@ -219,9 +219,9 @@ def _processor() -> str:
     return digest({"named": named, **{line: "" for line in lines if line.split("\t")[0].strip() in kept}})
 
 
-def _defined_names(text: str) -> str:
+def _defined_names(text: str) -> tuple[str, ...]:
     """The names that a source defines, read in passing: what stays when a cell is edited."""
-    return " ".join(re.findall(r"^def\s+@?([^\s(\[]+)", text, flags=re.MULTILINE))
+    return tuple(re.findall(r"^def\s+@?([^\s(\[]+)", text, flags=re.MULTILINE))
 
 
 def compile(  # noqa: A001 - the public name; Python's own compile is not used here

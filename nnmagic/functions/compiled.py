@@ -180,7 +180,7 @@ class CompiledFunction:
                 for parameter, value in zip(self._parameters, args, strict=True)
             ]
         except (TypeError, ValueError) as error:
-            raise error.with_traceback(None)  # noqa: B904 - the same error, without our frames
+            raise error.with_traceback(None) from error.__cause__  # without the frames below
         result = (self._run or self.build())(values)
         return result if out is None else store(result, out, f"{self.__name__}() argument 'out'")
 

@@ -97,10 +97,13 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
         return "the cache is empty now"
     statistics = MEMORY.statistics
     head = (
-        f"{statistics.entries} cells in memory, {statistics.nbytes / 1e6:.1f} MB of constants; "
-        f"{statistics.hits} hits, {statistics.misses} misses, {statistics.evictions} dropped"
+        f"cells in memory: {statistics.entries}, {statistics.nbytes / 1e6:.1f} MB of constants; "
+        f"hits: {statistics.hits}, misses: {statistics.misses}, dropped: {statistics.evictions}"
     )
-    rows = [(entry.label, ", ".join(entry.captured) or "-", entry.key[:12]) for entry in MEMORY.entries()]
+    rows = [
+        (" ".join(entry.names), ", ".join(entry.captured) or "-", entry.key[:12])
+        for entry in MEMORY.entries()
+    ]
     return f"{head}\n\n{table(rows, ('functions', 'looked up', 'key'))}" if rows else head
 
 

@@ -193,7 +193,16 @@ def _parsed(method: Callable[..., object], line: str) -> Namespace:
     except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
         magic = method.__name__.removesuffix("_cell")
         raise MagicError(f"{error}; %%{magic}? lists the options") from None
+    for name, value in vars(parsed).items():
+        if isinstance(value, str):
+            setattr(parsed, name, _unquoted(value))
     return parsed
+
+
+def _unquoted(text: str) -> str:
+    """A word without the quotation marks around it, which IPython leaves there."""
+    quoted = len(text) >= 2 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if quoted else text
 
 
 def _checked_name(name: str | None) -> str | None:
