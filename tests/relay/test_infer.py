@@ -360,6 +360,14 @@ X, Y, C = Var("x", T23), Var("y", TensorType((2, 4))), Var("c", BOOL)
             call("repeat", [constant(np.ones((2,), "float32"))], repeats=2**62, axis=0),
             "repeat: the result Tensor[(9223372036854775808), float32] is too large",
         ),
+        (
+            call("strided_slice", [Var("n", TensorType((-2,)))], begin=[0], end=[1]),
+            "strided_slice: an axis of -2 elements cannot be sliced",
+        ),
+        (
+            Call(OpRef("gather"), (constant(np.ones(2, "float32")), constant(np.ones(2, "int32")))),
+            "gather: axis must be given",
+        ),
         (Match(X, ()), "a match needs an arm"),
         (Function((Var("p"),), X), "cannot infer the type of %p"),
     ],

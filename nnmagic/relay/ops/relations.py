@@ -81,6 +81,8 @@ def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int
     axis = attrs[name]
     if not isinstance(axis, int):
         raise RelationError(f"{name} must be given", operand)
+    if attrs[name] is None:
+        raise RelationError(f"needs the attribute {name!r}")
     return normalize_axis(axis, len(shape), operand)
 
 
@@ -102,6 +104,12 @@ def require_type(found: TensorType, shape: Sequence[Dim], what: str, index: int)
     ):
         expected = type_text(TensorType(tuple(shape), found.dtype))
         raise RelationError(f"expected {what} to be {expected}, found {type_text(found)}", index, 0)
+
+
+def require_positive(name: str, values: Sequence[Dim]) -> None:
+    """RelationError where a known number is less than 1."""
+    if any(isinstance(value, int) and value < 1 for value in values):
+        raise RelationError(f"{name} must be positive, found {shape_text(values)}")
 
 
 def dtype_or(attrs: Attrs, name: str, default: str) -> str:
