@@ -5,9 +5,14 @@ Knows nothing of Relay, of the language of a cell, of engines or of notebooks; e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+
+#: Where Python ends a line; ``str.splitlines`` would also end it at a form feed or U+2028.
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Source:
     def line(self, number: int) -> str | None:
         """Line ``number`` as the user wrote it, without its line end, or None where there is no such line."""
         if not self._lines:
-            self._lines.extend(" " * self.indent + line for line in self.text.splitlines() or [""])
+            self._lines.extend(" " * self.indent + line for line in _LINE_END.split(self.text))
         index = number - self.first_line
         return self._lines[index] if 0 <= index < len(self._lines) else None
 

@@ -1,0 +1,20 @@
+"""The language of a cell: source -> synr tree -> Relay. Names are loaded when first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnmagic.tinynn.elaborate import compile_source
+    from nnmagic.tinynn.program import MISSING, FunctionInfo, Program, look_up
+
+__all__ = ["MISSING", "FunctionInfo", "Program", "compile_source", "look_up"]
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "elaborate" if name == "compile_source" else "program"
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

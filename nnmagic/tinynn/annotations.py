@@ -1,0 +1,128 @@
+"""Annotations as Python objects: ``Tensor[(2, 3), f32]`` evaluates in any Python file.
+
+Imports neither NumPy nor synr nor the rest of the compiler, so that importing nnmagic stays fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnmagic.relay.types import TensorType
+
+__all__ = ["DTYPES", "DType", "Dim", "Tensor", "dtype_named", "dtype_short_name"]
+
+#: A dimension in an annotation: a number, or the name of one that is known when the function is called.
+Dim = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type; as an annotation, a tensor of rank 0 (``alpha: f32``).
+
+    ``name`` is Relay's and NumPy's (``float32``), ``short`` the one that a cell uses (``f32``).
+    """
+
+    name: str
+    short: str
+
+    def __repr__(self) -> str:
+        return self.short
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The NumPy dtype; NumPy asks for it, so that ``np.zeros(3, dtype=f32)`` works."""
+        from nnmagic.relay.types import NUMPY_DTYPES
+
+        return NUMPY_DTYPES[self.name]
+
+    def relay_type(self) -> TensorType:
+        """The type of a rank-0 tensor."""
+        from nnmagic.relay.types import scalar_type
+
+        return scalar_type(self.name)
+
+
+f16, bf16 = DType("float16", "f16"), DType("bfloat16", "bf16")
+f32, f64 = DType("float32", "f32"), DType("float64", "f64")
+i8, i16, i32, i64 = (DType(f"int{bits}", f"i{bits}") for bits in (8, 16, 32, 64))
+u8, u16, u32, u64 = (DType(f"uint{bits}", f"u{bits}") for bits in (8, 16, 32, 64))
+bool_ = DType("bool", "bool_")
+
+#: Every dtype by the name that a cell uses.
+DTYPES: dict[str, DType] = {
+    dtype.short: dtype for dtype in (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, bool_)
+}
+_BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
+
+
+def dtype_named(name: str) -> DType | None:
+    """The dtype that Relay and NumPy, or a cell, call ``name``."""
+    return _BY_NAME.get(name) or DTYPES.get(name)
+
+
+def dtype_short_name(name: str) -> str:
+    """``f32`` for ``float32``; a name that is none of ours as it is."""
+    found = _BY_NAME.get(name)
+    return found.short if found else name
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """The annotation of a tensor: ``Tensor[(2, "n"), f32]`` has two rows and as many columns as it is given.
+
+    ``Tensor[(), f32]`` has rank 0. Raises TypeError or ValueError for what is no shape or no dtype.
+    """
+
+    shape: tuple[Dim, ...]
+    dtype: DType
+
+    def __class_getitem__(cls, item: object) -> Tensor:
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise TypeError("Tensor takes a shape and a dtype, as in Tensor[(2, 3), f32]")
+        shape, dtype = item
+        if not isinstance(dtype, DType):
+            raise TypeError(f"the second part of Tensor[...] must be a dtype such as f32, not {dtype!r}")
+        return cls(checked_shape(shape), dtype)
+
+    def __repr__(self) -> str:
+        return f"Tensor[{self.shape!r}, {self.dtype!r}]"
+
+    def relay_type(self) -> TensorType:
+        """The Relay type; a named dimension is a ``?`` that keeps its name."""
+        from nnmagic.relay.types import AnyDim, TensorType
+
+        dims = tuple(AnyDim(dim) if isinstance(dim, str) else dim for dim in self.shape)
+        return TensorType(dims, self.dtype.name)
+
+
+def checked_shape(shape: object) -> tuple[Dim, ...]:
+    """The shape of an annotation: a tuple or list of dimensions, or one dimension for rank 1."""
+    if shape is Ellipsis:
+        raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")
+    if isinstance(shape, int | str):
+        return (checked_dim(shape),)
+    if isinstance(shape, tuple | list):
+        return tuple(checked_dim(dim) for dim in shape)
+    if isinstance(shape, Iterable) or hasattr(shape, "__index__"):
+        raise TypeError(f"a shape must be a tuple of ints and names, not {type(shape).__name__}")
+    raise TypeError(f"a shape must be a tuple of ints and names, not {shape!r}")
+
+
+def checked_dim(dim: object) -> Dim:
+    """One dimension of an annotation."""
+    if dim is Ellipsis:
+        raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")
+    if isinstance(dim, str):
+        if not dim.isidentifier():
+            raise ValueError(f"a dimension's name must be an identifier, not {dim!r}")
+        return dim
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise TypeError(f"a dimension must be an int or a name, not {dim!r}")
+    if not 0 <= dim < 2**63:
+        raise ValueError(f"a dimension cannot be {dim}")
+    return int(dim)

@@ -1,0 +1,303 @@
+"""Python's operators on the values of a cell: NumPy's meaning on tensors, Python's on what is known.
+
+Knows values and operators; knows no syntax tree beyond the names of its operators.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from synr.ast import BuiltinOp
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.ops.declaration import RelationError
+from nnmagic.relay.types import TensorType, is_float, is_integer
+from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.tinynn.emit import apply, cast, is_tensor, located, tensor_type
+from nnmagic.tinynn.products import matrix_product
+from nnmagic.tinynn.strict import check_broadcast, check_kind, wider
+from nnmagic.tinynn.tree import ExtraOp
+from nnmagic.tinynn.values import (
+    Computed,
+    Known,
+    NotKnown,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    is_number,
+    known_value,
+    number_constant,
+    source_text,
+    typed_note,
+)
+
+AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
+
+#: Operators of two tensors that are one Relay operator, whatever the dtype.
+_BINARY: dict[AnyOp, str] = {
+    BuiltinOp.Add: "add",
+    BuiltinOp.Sub: "subtract",
+    BuiltinOp.Mul: "multiply",
+    BuiltinOp.FloorDiv: "floor_divide",
+    BuiltinOp.Mod: "floor_mod",
+    ExtraOp.Pow: "power",
+    ExtraOp.LShift: "left_shift",
+    ExtraOp.RShift: "right_shift",
+    BuiltinOp.Eq: "equal",
+    BuiltinOp.NotEq: "not_equal",
+    BuiltinOp.LT: "less",
+    BuiltinOp.LE: "less_equal",
+    BuiltinOp.GT: "greater",
+    BuiltinOp.GE: "greater_equal",
+}
+#: Those with one Relay operator for bools and another for integers.
+_BITWISE: dict[AnyOp, tuple[str, str]] = {
+    BuiltinOp.BitAnd: ("logical_and", "bitwise_and"),
+    BuiltinOp.BitOr: ("logical_or", "bitwise_or"),
+    BuiltinOp.BitXor: ("logical_xor", "bitwise_xor"),
+}
+_ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
+    BuiltinOp.Add: python.add,
+    BuiltinOp.Sub: python.sub,
+    BuiltinOp.Mul: python.mul,
+    BuiltinOp.Div: python.truediv,
+    BuiltinOp.FloorDiv: python.floordiv,
+    BuiltinOp.Mod: python.mod,
+    ExtraOp.Pow: python.pow,
+    ExtraOp.LShift: python.lshift,
+    ExtraOp.RShift: python.rshift,
+    BuiltinOp.BitAnd: python.and_,
+    BuiltinOp.BitOr: python.or_,
+    BuiltinOp.BitXor: python.xor,
+    BuiltinOp.Eq: python.eq,
+    BuiltinOp.NotEq: python.ne,
+    BuiltinOp.LT: python.lt,
+    BuiltinOp.LE: python.le,
+    BuiltinOp.GT: python.gt,
+    BuiltinOp.GE: python.ge,
+}
+_DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
+
+
+def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+    """``left op right``. Raises Refusal."""
+    if not is_tensor(left.value) and not is_tensor(right.value):
+        return _on_known(op, sign, left, right, span)
+    if op is ExtraOp.MatMul:
+        return matrix_product(left, right, span)
+    if op is BuiltinOp.Div:
+        return _true_division(left, right, span)
+    one, other = same_dtype(left, right, sign)
+    _check_numbers(op, left, right, one)
+    names = _BITWISE.get(op)
+    if names is not None:
+        name = names[0] if tensor_type(one).dtype == "bool" else names[1]
+        return _checked(sign, name, one, other, span)
+    return _checked(sign, _BINARY[op], one, other, span)
+
+
+def _checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
+    """Broadcasting is checked here, so that the message has the sign that the user wrote."""
+    types = (tensor_type(left), tensor_type(right))
+    try:
+        check_kind(f"`{sign}`", name, types)
+        check_broadcast(f"`{sign}`", *types)
+    except RelationError as error:
+        raise located(error, (left, right), span, {}) from None
+    return apply(name, span, left, right)
+
+
+def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
+    """Both as tensors of one dtype: a Python number takes the tensor's.
+
+    Raises Refusal, which names the cast.
+    """
+    if not is_tensor(left.value):
+        other = tensor_type(right)
+        return Operand(_number_beside(left, right, other, sign), left.span), right
+    if not is_tensor(right.value):
+        other = tensor_type(left)
+        return left, Operand(_number_beside(right, left, other, sign), right.span)
+    first, second = tensor_type(left).dtype, tensor_type(right).dtype
+    if first != second:
+        target = wider(first, second)
+        narrow = left if first != target else right
+        name = source_text(narrow.span)
+        raise Refusal(
+            f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
+            "dtypes never mix by themselves",
+            left.span.to(right.span),
+            hint=f"convert one of them, as in {name}.astype({dtype_short_name(target)})",
+            notes=(typed_note(left), typed_note(right)),
+        )
+    return left, right
+
+
+def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:
+    known = number.value.value if isinstance(number.value, Known) else None
+    if not isinstance(known, bool | int | float):
+        hint = None
+        if isinstance(number.value, TupleOf):
+            hint = "make it a tensor first: stack it, or capture a NumPy array"
+        raise Refusal(
+            f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
+            number.span,
+            hint=hint,
+            notes=(typed_note(tensor),),
+        )
+    name = source_text(tensor.span)
+    target = "f64" if type_.dtype in ("int64", "uint64") else "f32"
+    cast_to = target if isinstance(known, float) else "i32"
+    return number_constant(
+        known, type_.dtype, number.span, f"convert the tensor first: {name}.astype({cast_to})"
+    )
+
+
+def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
+    """Literals that no tensor value can save."""
+    known = right.value.value if isinstance(right.value, Known) else None
+    if not is_number(known) or is_float(tensor_type(other).dtype):
+        return
+    assert isinstance(known, int)
+    if op in _DIVISIONS and known == 0:
+        raise Refusal("division by zero", right.span)
+    if op is ExtraOp.Pow and known < 0:
+        hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
+        raise Refusal("an integer to a negative power", right.span, hint=hint)
+    if op in (ExtraOp.LShift, ExtraOp.RShift):
+        bits = int("".join(filter(str.isdigit, tensor_type(other).dtype)) or 1)
+        if not 0 <= known < bits:
+            raise Refusal(f"a shift by {known} of {tensor_type(other).dtype}", right.span)
+
+
+def _true_division(left: Operand, right: Operand, span: Span) -> Value:
+    """Of integers and bools it is NumPy's: both become float64."""
+    dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
+    if any(is_float(dtype) for dtype in dtypes):
+        return _checked("/", "divide", *same_dtype(left, right, "/"), span)
+    if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
+        same_dtype(left, right, "/")
+    if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
+        raise Refusal("division by zero", right.span)
+    one, other = (_as_float64(side, span) for side in (left, right))
+    return _checked("/", "divide", one, other, span)
+
+
+def _as_float64(side: Operand, span: Span) -> Operand:
+    if isinstance(side.value, Computed) and is_tensor(side.value):
+        return Operand(cast(side.value, "float64", span), side.span)
+    known = side.value.value if isinstance(side.value, Known) else None
+    if not isinstance(known, bool | int | float):
+        raise Refusal(f"`/` of a tensor and {described(side.value)}", side.span)
+    return Operand(number_constant(float(known), "float64", side.span), side.span)
+
+
+# -- unary --------------------------------------------------------------------------------------------
+
+
+def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
+    """``op operand``. Raises Refusal."""
+    if not is_tensor(operand.value):
+        return _unary_on_known(op, sign, operand, span)
+    dtype = tensor_type(operand).dtype
+    if op is BuiltinOp.Invert:
+        if dtype == "bool":
+            return apply("logical_not", span, operand)
+        if is_integer(dtype):
+            return apply("bitwise_not", span, operand)
+        raise Refusal(f"`~` is defined for integers and bools, not {dtype_short_name(dtype)}", operand.span)
+    if dtype == "bool":
+        hint = f"write ~{source_text(operand.span)}" if op is BuiltinOp.USub else None
+        raise Refusal(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)
+    return apply("negative", span, operand) if op is BuiltinOp.USub else operand.value
+
+
+def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
+    try:
+        known = known_value(operand.value)
+    except NotKnown:
+        known = None
+    apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
+        BuiltinOp.USub: python.neg,
+        BuiltinOp.UAdd: python.pos,
+        BuiltinOp.Invert: python.invert,
+    }
+    if isinstance(known, int) or (isinstance(known, float) and op is not BuiltinOp.Invert):
+        return Known(apply_to[op](int(known) if isinstance(known, bool) else known))
+    raise Refusal(f"`{sign}` of {described(operand.value)}", span)
+
+
+# -- what is known while compiling --------------------------------------------------------------------
+
+#: An int known while compiling has at most this many bits, a tuple this many items: enough for any shape.
+_MAX_BITS = 64
+_MAX_ITEMS = 10_000
+
+
+def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+    """Python's meaning, on numbers, strings (== and !=) and tuples (+, * and comparison)."""
+    if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
+        return TupleOf(left.value.items + right.value.items)
+    try:
+        one, other = known_value(left.value), known_value(right.value)
+    except NotKnown:
+        raise _undefined(sign, left, right, span) from None
+    if isinstance(one, tuple) and isinstance(other, int) and op is BuiltinOp.Mul:
+        return _repeated(left.value, other, span)
+    comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
+    numbers = is_number(one) and is_number(other)
+    alike = type(one) is type(other) and isinstance(one, str | tuple)
+    if not numbers and not (comparison and alike):
+        raise _undefined(sign, left, right, span)
+    if numbers:
+        _check_size(op, sign, one, other, span)
+    try:
+        result = _ON_KNOWN[op](one, other)
+    except ZeroDivisionError:
+        raise Refusal("division by zero", right.span) from None
+    except (TypeError, ValueError, OverflowError):
+        raise _undefined(sign, left, right, span) from None
+    except KeyError:
+        raise _undefined(sign, left, right, span) from None
+    if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
+        raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
+    return Known(result)
+
+
+def _repeated(value: Value, times: int, span: Span) -> Value:
+    assert isinstance(value, TupleOf)
+    if times * len(value.items) > _MAX_ITEMS:
+        raise Refusal(f"a tuple of {times * len(value.items)} is too long", span)
+    return TupleOf(value.items * times)
+
+
+def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:
+    """``10 ** 10 ** 10`` would compute for hours."""
+    if not (isinstance(left, int) and isinstance(right, int)):
+        return
+    too_large = (op is ExtraOp.Pow and abs(left) > 1 and right > _MAX_BITS) or (
+        op is ExtraOp.LShift and right > _MAX_BITS
+    )
+    if too_large:
+        raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
+
+
+def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> Refusal:
+    notes: tuple[Note, ...] = ()
+    hint = None
+    named = [side for side in (left, right) if isinstance(side.value, Known) and _is_dim(side.value.value)]
+    if named:
+        hint = "a named dimension is known only when the function is called"
+    return Refusal(
+        f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint, notes=notes
+    )
+
+
+def _is_dim(value: object) -> bool:
+    from nnmagic.relay.types import AnyDim
+
+    return isinstance(value, AnyDim)

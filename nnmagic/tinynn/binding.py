@@ -1,0 +1,162 @@
+"""Arguments to parameters: positional, by keyword, with defaults; and what a function of the language is.
+
+Knows values and operators; knows no syntax tree.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.emit import is_tensor, tensor_type
+from nnmagic.tinynn.values import (
+    Computed,
+    Known,
+    NotKnown,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    known_value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call by parameter name; those left out are not there."""
+
+    name: str
+    given: Mapping[str, Operand]
+    span: Span
+
+    def __contains__(self, parameter: str) -> bool:
+        operand = self.given.get(parameter)
+        return operand is not None and operand.value != Known(None)
+
+    def tensor(self, parameter: str) -> Computed:
+        """An argument that must be one tensor. Raises Refusal."""
+        operand = self.given[parameter]
+        tensor_type(operand)
+        assert isinstance(operand.value, Computed)
+        return operand.value
+
+    def type(self, parameter: str) -> TensorType:
+        """The type of an argument that must be one tensor. Raises Refusal."""
+        return tensor_type(self.given[parameter])
+
+    def known(self, parameter: str, default: object = None) -> object:
+        """An argument that must be known while compiling. Raises Refusal."""
+        operand = self.given.get(parameter)
+        return default if operand is None else known_argument(self.name, parameter, operand)
+
+    def attrs(self, *parameters: str) -> dict[str, object]:
+        """Those of the parameters that were given, as attributes. Raises Refusal."""
+        return {name: self.known(name) for name in parameters if name in self.given}
+
+
+def known_argument(function: str, parameter: str, operand: Operand) -> object:
+    """The value of an argument that must be known while compiling. Raises Refusal."""
+    try:
+        return known_value(operand.value)
+    except NotKnown:
+        if isinstance(operand.value, TupleOf):
+            for item in operand.value.items:
+                known_argument(function, parameter, Operand(item, operand.span))
+        hint = None
+        if is_tensor(operand.value):
+            hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
+        raise Refusal(
+            f"{function}: `{parameter}` must be known while compiling, not {described(operand.value)}",
+            operand.span,
+            hint=hint,
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A function of the language that is not one operator.
+
+    ``signature``: parameter names separated by blanks, with ``?`` those that may be left out; the last may be
+    ``*name``: all further positional arguments, as a tuple.
+    """
+
+    name: str
+    signature: str
+    apply: Callable[[Arguments], Value]
+    summary: str
+
+    def call(self, operands: Sequence[Operand], span: Span) -> Value:
+        """Binds the arguments and applies it. Raises Refusal."""
+        names = self.signature.split()
+        rest = names.pop()[1:] if names and names[-1].startswith("*") else None
+        required = [name for name in names if not name.endswith("?")]
+        if rest is not None:
+            operands = _gathered(operands, len(names), rest)
+            names.append(rest)
+        given = bind(self.name, [name.rstrip("?") for name in names], required, operands, span)
+        if rest is not None and rest not in given:
+            given[rest] = Operand(TupleOf(()), span)
+        return self.apply(Arguments(self.name, given, span))
+
+
+def _gathered(operands: Sequence[Operand], fixed: int, rest: str) -> list[Operand]:
+    """The positional arguments after the first ``fixed`` as one tuple; one tuple stands for itself."""
+    positional = [operand for operand in operands if operand.keyword is None]
+    named = [operand for operand in operands if operand.keyword is not None]
+    extra = positional[fixed:]
+    if not extra or (len(extra) == 1 and isinstance(extra[0].value, TupleOf)):
+        return [*positional, *named]
+    gathered = TupleOf(tuple(operand.value for operand in extra))
+    place = extra[0].span.to(extra[-1].span)
+    return [*positional[:fixed], Operand(gathered, place, rest), *named]
+
+
+def bind(
+    function: str,
+    parameters: Sequence[str],
+    required: Sequence[str],
+    operands: Sequence[Operand],
+    span: Span,
+    renamed: Mapping[str, str] | None = None,
+) -> dict[str, Operand]:
+    """Arguments by parameter name. ``renamed``: other names that a keyword may have. Raises Refusal."""
+    positional = [operand for operand in operands if operand.keyword is None]
+    if len(positional) > len(parameters):
+        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
+        listed = f" ({', '.join(parameters)})" if parameters else ""
+        message = f"{function} takes {takes}{listed}, but {len(positional)} are given"
+        raise Refusal(message, positional[len(parameters)].span)
+    given = dict(zip(parameters, positional, strict=False))
+    for operand in operands[len(positional) :]:
+        keyword = operand.keyword
+        assert keyword is not None
+        name = (renamed or {}).get(keyword, keyword)
+        if name not in parameters:
+            raise _unknown_keyword(function, keyword, parameters, operand, renamed or {})
+        if name in given:
+            raise Refusal(f"{function}: `{keyword}` is given twice", operand.span)
+        given[name] = operand
+    missing = [name for name in required if name not in given]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        names = ", ".join(f"`{name}`" for name in missing)
+        raise Refusal(
+            f"{function}: missing argument{plural} {names}", span, hint=_signature(function, parameters)
+        )
+    return given
+
+
+def _unknown_keyword(
+    function: str, keyword: str, parameters: Sequence[str], operand: Operand, renamed: Mapping[str, str]
+) -> Refusal:
+    close = difflib.get_close_matches(keyword, [*parameters, *renamed], n=1)
+    hint = f"did you mean `{close[0]}`?" if close else _signature(function, parameters)
+    return Refusal(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
+
+
+def _signature(function: str, parameters: Sequence[str]) -> str:
+    return f"it is called as {function}({', '.join(parameters)})"

@@ -1,0 +1,135 @@
+"""What a value of the notebook becomes inside a cell. Runs none of its code. Knows values and NumPy."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+
+import numpy as np
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay.module import Module
+from nnmagic.relay.types import dtype_of_array
+from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
+from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, Value
+
+#: A tuple of the notebook is for shapes and settings, not for data.
+_MAX_ITEMS, _MAX_DEPTH = 10_000, 20
+
+
+class NotCapturable(Exception):  # noqa: N818  # a question answered with no
+    """A value that a cell cannot use: ``what`` it is, and a ``hint``."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+def compiled_function(value: object) -> tuple[str, Module] | None:
+    """The name and the module of a compiled function; None for any other value.
+
+    Asks the class and the instance's dictionary first, so that no ``__getattr__`` of the notebook runs.
+    """
+    nothing = object()
+    if inspect.getattr_static(value, "__relay_global__", nothing) is nothing:
+        return None
+    found = getattr(value, "__relay_global__", None)
+    match found:
+        case (str() as name, Module() as module) if name in module.functions:
+            return name, module
+    return None
+
+
+def captured(value: object, depth: int = 0) -> Value:
+    """The value inside a cell; arrays are copied as they are now. Raises NotCapturable."""
+    match value:
+        case None | DType() | Tensor():
+            return Known(value)
+        case np.generic() | np.ndarray():
+            return _tensor(value)
+        case bool():
+            return Known(value)
+        case int():
+            return Known(int.__int__(value))
+        case float():
+            return Known(float.__float__(value))
+        case str():
+            return Known(str.__str__(value))
+        case tuple() | list():
+            return _sequence(value, depth)
+        case np.dtype():
+            return _dtype(value)
+    if value is Ellipsis:
+        return Known(Ellipsis)
+    if value is tuple or value is typing.Tuple:  # noqa: UP006  # the object that a notebook may hold
+        return TupleConstructor("tuple")
+    if value is Tensor:
+        return TupleConstructor("Tensor")
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return _dtype(np.dtype(value))
+    raise not_capturable(value)
+
+
+def _tensor(value: np.generic | np.ndarray) -> Computed:
+    if isinstance(value, np.ma.MaskedArray):
+        raise NotCapturable("a masked array", "fill it first, as in x = x.filled(0)")
+    if dtype_of_array(np.asarray(value)) is None:
+        what = (
+            f"a NumPy array of {value.dtype}" if isinstance(value, np.ndarray) else f"a NumPy {value.dtype}"
+        )
+        raise NotCapturable(what, "convert it first, as in x = x.astype('float32')")
+    constant = ir.constant(np.asarray(value))
+    return Computed(constant, constant.tensor_type)
+
+
+def _sequence(value: tuple[object, ...] | list[object], depth: int) -> TupleOf:
+    kind = type(value).__name__
+    if len(value) > _MAX_ITEMS or depth > _MAX_DEPTH:
+        what = f"a {kind} of {len(value)}" if depth <= _MAX_DEPTH else f"a {kind} nested too deeply"
+        raise NotCapturable(what, "make it a NumPy array")
+    for item in value:
+        if isinstance(item, np.ndarray) and item.shape:
+            raise NotCapturable(
+                f"a {kind} that holds arrays", "give each array a name, or stack them into one array"
+            )
+    return TupleOf(tuple(captured(item, depth + 1) for item in value))
+
+
+def _dtype(value: np.dtype[np.generic]) -> Known:
+    found = dtype_named(value.newbyteorder("=").name)
+    if found is None:
+        raise NotCapturable(
+            f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        )
+    return Known(found)
+
+
+def not_capturable(value: object) -> NotCapturable:
+    """Says what a value is and what to do instead."""
+    name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
+    kind = type(value)
+    if isinstance(value, np.ufunc):
+        return NotCapturable(f"the NumPy function {value.__name__}", "NumPy does not run inside a cell")
+    if isinstance(value, types.FunctionType):
+        hint = "put %%tinynn above its definition, or compute its result in another cell and use that"
+        return NotCapturable(f"the Python function {name}", hint)
+    if isinstance(value, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
+        return NotCapturable("a Python function", "compute its result in another cell and use that")
+    if isinstance(value, type):
+        return NotCapturable(f"the class {name}", "compute what you need in another cell and use that")
+    if isinstance(value, types.ModuleType):
+        return NotCapturable(
+            f"the module {value.__name__}", "compute what you need in another cell and use that"
+        )
+    if isinstance(value, complex):
+        return NotCapturable("a complex number", "hold real and imaginary parts in two numbers")
+    if isinstance(value, dict | set | frozenset):
+        return NotCapturable(f"a {kind.__name__}", "give what is needed a name of its own in another cell")
+    if any("__array__" in vars(base) or "__dlpack__" in vars(base) for base in kind.__mro__):
+        hint = "pass it as an argument, or convert it in another cell: x = numpy.asarray(x)"
+        return NotCapturable(f"a {kind.__module__}.{kind.__qualname__}", hint)
+    if callable(value):
+        return NotCapturable(f"a {kind.__qualname__}", "compute its result in another cell and use that")
+    return NotCapturable(f"a {kind.__qualname__}", "capture what is needed of it as a NumPy array")

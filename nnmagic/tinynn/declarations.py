@@ -1,0 +1,177 @@
+"""Annotations of a cell -> Relay types, and whether a value has the type that was declared. Knows values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, scalar_type
+from nnmagic.tinynn.annotations import DType, Tensor
+from nnmagic.tinynn.emit import is_tensor
+from nnmagic.tinynn.strict import dims_differ
+from nnmagic.tinynn.values import (
+    Computed,
+    Known,
+    NotKnown,
+    Operand,
+    Refusal,
+    TupleOf,
+    TypeOf,
+    Value,
+    computed,
+    described,
+    known_value,
+    number_constant,
+    type_shown,
+)
+
+_EXAMPLE = "write a type, as in Tensor[(2, 3), f32]"
+
+
+def annotated_type(operand: Operand) -> Type:
+    """The Relay type that an annotation means. Raises Refusal."""
+    match operand.value:
+        case TypeOf(type=type_):
+            return type_
+        case Known(value=DType() | Tensor() as annotation):
+            return annotation.relay_type()
+        case Known(value=str()):
+            raise Refusal(
+                "a type in quotes is not supported", operand.span, hint="write it without the quotes"
+            )
+        case TupleOf():
+            raise Refusal("a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]")
+    raise Refusal(f"{described(operand.value)} is no type", operand.span, hint=_EXAMPLE)
+
+
+def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
+    """``Tensor[shape, dtype]``; ``shape_parts`` are the dimensions with their own places, if written out."""
+    if len(items) != 2:
+        raise Refusal("Tensor takes a shape and a dtype", span, hint=_EXAMPLE)
+    shape, dtype = items
+    if isinstance(dtype.value, Known) and isinstance(dtype.value.value, int):
+        raise Refusal("the tensor's dtype is missing", span, hint=_EXAMPLE)
+    if not (isinstance(dtype.value, Known) and isinstance(dtype.value.value, DType)):
+        hint = "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        raise Refusal(f"a tensor's dtype cannot be {described(dtype.value)}", dtype.span, hint=hint)
+    if isinstance(shape.value, TupleOf):
+        parts = list(shape_parts) or [Operand(item, shape.span) for item in shape.value.items]
+    else:
+        parts = [shape]
+    return TypeOf(TensorType(tuple(map(_dim, parts)), dtype.value.value.name))
+
+
+def _dim(operand: Operand) -> Dim:
+    try:
+        found = known_value(operand.value)
+    except NotKnown:
+        found = None
+    match found:
+        case AnyDim():
+            return found
+        case str() if found.isidentifier():
+            return AnyDim(found)
+        case str():
+            hint = 'name the dimension with one word, as in "n"'
+            raise Refusal(f"{found!r} is no name of a dimension", operand.span, hint=hint)
+        case int() if not isinstance(found, bool):
+            if 0 <= found < 2**63:
+                return found
+            raise Refusal(f"a dimension cannot be {found}", operand.span)
+    if found is Ellipsis:
+        hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
+        raise Refusal("a tensor's rank must be known", operand.span, hint=hint)
+    raise Refusal(f"a dimension must be an int or a name, not {described(operand.value)}", operand.span)
+
+
+def tuple_annotation(items: Sequence[Operand]) -> Value:
+    """``tuple[A, B]``."""
+    return TypeOf(TupleType(tuple(map(annotated_type, items))))
+
+
+def as_declared(
+    what: str, declared: Type, value: Operand, place: Span | None, words: str = "declared here"
+) -> Computed:
+    """A value as the type that was declared for it; a Python number takes the dtype. Raises Refusal."""
+    part = relay_value(value, declared)
+    if not _fits(declared, part.type):
+        notes = () if place is None else (Note(words, place),)
+        message = f"{what} is declared as {type_shown(declared)}, but is {type_shown(part.type)}"
+        raise Refusal(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
+    return Computed(part.expr, _refined(declared, part.type))
+
+
+def _cast_hint(declared: Type, found: Type) -> str | None:
+    match declared, found:
+        case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
+            return f"convert it, as in x.astype({type_shown(scalar_type(wanted))})"
+        case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
+            isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
+        ):
+            return "give both dimensions the same name or number in the annotations"
+    return None
+
+
+def _fits(declared: Type, found: Type) -> bool:
+    match declared, found:
+        case TensorType(), TensorType():
+            dims = zip(declared.shape, found.shape, strict=False)
+            same_rank = len(declared.shape) == len(found.shape)
+            return (
+                declared.dtype == found.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
+            )
+        case TupleType(fields=ours), TupleType(fields=theirs):
+            return len(ours) == len(theirs) and all(map(_fits, ours, theirs))
+    return declared == found
+
+
+def _refined(declared: Type, found: Type) -> Type:
+    """The more precise of two types that fit."""
+    match declared, found:
+        case TensorType(), TensorType():
+            dims = zip(declared.shape, found.shape, strict=True)
+            return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), found.dtype)
+        case TupleType(fields=ours), TupleType(fields=theirs):
+            return TupleType(tuple(map(_refined, ours, theirs)))
+    return found
+
+
+def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
+    """A value as one Relay expression: a tensor, or a tuple of them. Raises Refusal."""
+    match value.value:
+        case Computed() as found:
+            return found
+        case TupleOf(whole=Computed() as whole):
+            return whole
+        case TupleOf(items=items) if items:
+            fields = (
+                wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
+            )
+            parts = [
+                relay_value(Operand(item, value.span), fields[place] if fields else None)
+                for place, item in enumerate(items)
+            ]
+            node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
+            return Computed(node, TupleType(tuple(part.type for part in parts)))
+        case Known(value=bool() | int() | float() as number):
+            if isinstance(wanted, TensorType) and not wanted.shape:
+                return number_constant(number, wanted.dtype, value.span)
+            hint = f"give it a dtype, as in {'bool_' if isinstance(number, bool) else 'f32'}({number!r})"
+            raise Refusal("a Python number alone is no tensor", value.span, hint=hint)
+        case Known(value=AnyDim()):
+            hint = "the caller knows it from the argument's shape"
+            raise Refusal("a dimension is no tensor", value.span, hint=hint)
+    raise Refusal(f"expected a tensor, found {described(value.value)}", value.span)
+
+
+def declared_value(what: str, declared: Type, value: Operand, place: Span | None) -> Value:
+    """A value as the declared type, ready for use; tuples can be unpacked."""
+    part = as_declared(what, declared, value, place)
+    if isinstance(value.value, TupleOf) and isinstance(part.type, TupleType):
+        items = (
+            item if is_tensor(item) else relay_value(Operand(item, value.span), type_)
+            for item, type_ in zip(value.value.items, part.type.fields, strict=True)
+        )
+        return TupleOf(tuple(items), part)
+    return computed(part.expr, part.type)

@@ -1,0 +1,111 @@
+"""Builds calls of operators with their types, and says where an operator refuses its arguments.
+
+Knows operators and values; what a cell refuses beyond Relay stands in strict.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.declaration import Operator, RelationError
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+from nnmagic.tinynn.strict import check
+from nnmagic.tinynn.values import Computed, Operand, Refusal, Value, computed, described
+
+
+def call_operator(
+    operator: Operator,
+    operands: Sequence[Operand],
+    attrs: Mapping[str, object],
+    span: Span,
+    places: Mapping[str, Span] | None = None,
+) -> Value:
+    """A call of an operator; the operands must be Computed. ``places``: where attributes were given.
+
+    Raises Refusal, which points at the operands and attributes that it speaks of.
+    """
+    try:
+        complete = operator.complete_attrs(attrs, from_call=True)
+        types = [computed_part(operand).type for operand in operands]
+        check(operator, types, complete)
+        result = operator.result_type(types, complete)
+    except RelationError as error:
+        raise located(error, operands, span, places or {}) from None
+    args = tuple(computed_part(operand).expr for operand in operands)
+    call = ir.Call(ir.OpRef(operator.name, span=span), args, complete, span=span)
+    return computed(call, result)
+
+
+def located(
+    error: RelationError, operands: Sequence[Operand], span: Span, places: Mapping[str, Span]
+) -> Refusal:
+    """An operator's refusal at its place; the operands and the attribute that it speaks of are pointed at."""
+    blamed = [operands[index] for index in error.operands if index < len(operands)]
+    notes = [Note(f"this is {described(operand.value)}", operand.span) for operand in blamed]
+    words = re.findall(r"\w+", error.message)
+    named = [place for name, place in places.items() if name in words]
+    if named:
+        span = named[0]
+    elif len(blamed) == 1:
+        span, notes = blamed[0].span, []
+    return Refusal(error.message, span, hint=error.hint, notes=notes)
+
+
+def computed_part(operand: Operand) -> Computed:
+    """The Relay expression of an operand. Raises Refusal for what has none."""
+    from nnmagic.tinynn.values import TupleOf
+
+    match operand.value:
+        case Computed() as found:
+            return found
+        case TupleOf(whole=Computed() as whole):
+            return whole
+        case TupleOf(items=items):
+            parts = [computed_part(Operand(item, operand.span)) for item in items]
+            return Computed(
+                ir.Tuple(tuple(part.expr for part in parts), span=operand.span),
+                TupleType(tuple(part.type for part in parts)),
+            )
+    raise Refusal(f"expected a tensor, found {described(operand.value)}", operand.span)
+
+
+def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> Computed:
+    """A call of the operator of that name whose result is one tensor; arguments may be results of others."""
+    operands = [arg if isinstance(arg, Operand) else Operand(arg, span) for arg in args]
+    result = call_operator(OPERATORS[name], operands, attrs, span)
+    assert isinstance(result, Computed)
+    return result
+
+
+def tensor_type(operand: Operand) -> TensorType:
+    """The type of an operand that must be a tensor."""
+    if isinstance(operand.value, Computed) and isinstance(operand.value.type, TensorType):
+        return operand.value.type
+    raise Refusal(f"expected a tensor, found {described(operand.value)}", operand.span)
+
+
+def is_tensor(value: Value) -> bool:
+    """Whether a value is one tensor."""
+    return isinstance(value, Computed) and isinstance(value.type, TensorType)
+
+
+def cast(operand: Computed, dtype: str, span: Span) -> Computed:
+    """The tensor in another dtype; itself where it has that one already."""
+    type_: Type = operand.type
+    if isinstance(type_, TensorType) and type_.dtype == dtype:
+        return operand
+    return apply("cast", span, operand, dtype=dtype)
+
+
+def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
+    """The tensor in a shape of as many elements, one of them unknown at most; the type keeps its name."""
+    newshape = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
+    result = apply(
+        "reshape", span, operand, newshape=newshape, **({"allowzero": True} if 0 in newshape else {})
+    )
+    assert isinstance(result.type, TensorType)
+    return Computed(result.expr, TensorType(tuple(shape), result.type.dtype))

@@ -1,0 +1,84 @@
+"""Attributes of values: ``x.shape``, ``x.T``, ``x.sum``. Knows values and operators."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.ops import OPERATORS, resolve
+from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.annotations import dtype_named
+from nnmagic.tinynn.builtins import METHODS
+from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
+from nnmagic.tinynn.values import (
+    BuiltinName,
+    Computed,
+    Known,
+    Method,
+    Operand,
+    OperatorName,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+)
+
+
+def _transposed(value: Computed, span: Span) -> Value:
+    return apply("transpose", span, value) if len(_type(value).shape) > 1 else value
+
+
+def _type(value: Computed) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+_ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
+    "shape": lambda value, _span: TupleOf(tuple(Known(dim) for dim in _type(value).shape)),
+    "ndim": lambda value, _span: Known(len(_type(value).shape)),
+    "size": lambda value, _span: Known(product(_type(value).shape)),
+    "dtype": lambda value, _span: Known(dtype_named(_type(value).dtype)),
+    "T": _transposed,
+}
+
+#: What NumPy's or PyTorch's tensors have and a cell has under another name.
+_OTHER_NAMES = {
+    "view": "reshape",
+    "permute": "transpose",
+    "dim": "ndim",
+    "float": "astype(f32)",
+    "double": "astype(f64)",
+    "int": "astype(i32)",
+    "long": "astype(i64)",
+    "half": "astype(f16)",
+    "to": "astype",
+    "item": "reshape(())",
+    "numpy": "the tensor itself",
+    "mm": "the operator @",
+    "dot": "the operator @",
+}
+
+
+def attribute(owner: Operand, name: str, span: Span) -> Value:
+    """``owner.name``. Raises Refusal."""
+    value = owner.value
+    if not is_tensor(value):
+        raise Refusal(f"{described(value)} has no attribute `{name}`", span)
+    assert isinstance(value, Computed)
+    if name in _ATTRIBUTES:
+        return _ATTRIBUTES[name](value, span)
+    if name in METHODS:
+        return Method(owner, name, BuiltinName(METHODS[name]))
+    operator = resolve(name)
+    if operator is not None and operator.args and not operator.variadic:
+        return Method(owner, name, OperatorName(operator))
+    type_ = tensor_type(owner)
+    hint = None
+    if name in _OTHER_NAMES:
+        hint = f"write {_OTHER_NAMES[name]}"
+    elif close := difflib.get_close_matches(name, [*_ATTRIBUTES, *METHODS, *OPERATORS], n=1):
+        hint = f"did you mean .{close[0]}?"
+    shown = described(Computed(value.expr, type_))
+    raise Refusal(f"{shown} has no attribute `{name}`", span, hint=hint)

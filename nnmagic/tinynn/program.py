@@ -1,0 +1,66 @@
+"""What a compiled cell is before an engine sees it. Knows Relay modules and spans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from nnmagic.diagnostics import Span
+
+if TYPE_CHECKING:
+    from synr import ast
+
+    from nnmagic.relay.module import Module
+
+
+class _Missing:
+    """The type of MISSING."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+#: Stands for a name that was looked up in the namespace and was not there.
+MISSING: Final = _Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInfo:
+    """A function as the source has it: ``span`` covers the whole definition, ``source`` is its text."""
+
+    name: str
+    docstring: str | None
+    span: Span
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The functions of a cell.
+
+    module: typed Relay, with everything that the functions call. functions: in source order. captured: every
+    free name that was looked up in the namespace (dotted for a module's member, as in ``np.pi``) and what was
+    found there, MISSING where nothing was; ``look_up`` looks a name up in the same way. tree: synr's module.
+    """
+
+    module: Module
+    functions: tuple[FunctionInfo, ...]
+    captured: Mapping[str, object] = field(repr=False)
+    tree: ast.Module = field(repr=False)
+
+
+def look_up(namespace: Mapping[str, object], name: str) -> object:
+    """What a free name of a cell stands for in a namespace, or MISSING.
+
+    The rest of a dotted name is looked up in the dictionaries of modules alone: no code of the notebook runs.
+    """
+    from types import ModuleType
+
+    first, *rest = name.split(".")
+    found = namespace.get(first, MISSING)
+    for member in rest:
+        if not isinstance(found, ModuleType):
+            return MISSING
+        found = vars(found).get(member, MISSING)
+    return found

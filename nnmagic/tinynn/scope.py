@@ -1,0 +1,150 @@
+"""Names: what a name of a cell stands for. Local names, then the cell's functions, the notebook, operators.
+
+Records every look-up in the notebook, for the cache. Knows values, captures and operators; no syntax tree.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.ops import OPERATORS, resolve
+from nnmagic.tinynn.annotations import DTYPES
+from nnmagic.tinynn.builtins import BUILTINS, PYTHON_ONLY
+from nnmagic.tinynn.capture import NotCapturable, captured, compiled_function, not_capturable
+from nnmagic.tinynn.linking import Linker
+from nnmagic.tinynn.program import MISSING, look_up
+from nnmagic.tinynn.values import (
+    BuiltinName,
+    GlobalFunction,
+    Known,
+    OperatorName,
+    Refusal,
+    TupleConstructor,
+    Value,
+)
+
+#: What may stand before an operator's name.
+_PREFIXES = ("relay", "nnmagic")
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names outside a function's own: the cell's functions, the notebook's names, the language's."""
+
+    namespace: Mapping[str, object]
+    functions: dict[str, GlobalFunction] = field(default_factory=dict)
+    linker: Linker = field(default_factory=Linker)
+    looked_up: dict[str, object] = field(default_factory=dict)
+    _values: dict[str, Value] = field(default_factory=dict)
+
+    def lookup(self, path: tuple[str, ...], span: Span, local: Iterable[str] = ()) -> tuple[Value, int]:
+        """What a dotted name stands for, and how many of its parts that takes. Raises Refusal.
+
+        ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
+        """
+        if path[0] in self.functions:
+            return self.functions[path[0]], 1
+        found = self._look_up(path[0])
+        if found is not MISSING:
+            return self._of_notebook(path, found, span)
+        word = path[0]
+        if word in PYTHON_ONLY:
+            message, hint = PYTHON_ONLY[word]
+            raise Refusal(message, span, hint=hint)
+        built_in = _language_name(path)
+        if built_in is not None:
+            return built_in
+        raise self._unknown(path, span, local)
+
+    def _look_up(self, name: str) -> object:
+        if name not in self.looked_up:
+            self.looked_up[name] = look_up(self.namespace, name)
+        return self.looked_up[name]
+
+    def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
+        taken = 1
+        while isinstance(found, ModuleType) and taken < len(path):
+            if (operator := _language_name(path)) is not None and _is_operator(operator[0]):
+                return operator  # decided by the written path: `nn` may be any module
+            taken += 1
+            member = self._look_up(".".join(path[:taken]))
+            if member is MISSING:
+                raise self._no_member(path[:taken], found, span)
+            found = member
+        name = ".".join(path[:taken])
+        try:
+            return self._value(name, found), taken
+        except NotCapturable as problem:
+            raise _unusable(path, name, problem, found, span) from None
+
+    def _value(self, name: str, found: object) -> Value:
+        """One value a name, so that an array captured once is one constant."""
+        if name not in self._values:
+            function = compiled_function(found)
+            if function is not None:
+                self._values[name] = self.linker.use(name, *function)
+            elif isinstance(found, ModuleType):
+                raise not_capturable(found)
+            else:
+                self._values[name] = captured(found)
+        return self._values[name]
+
+    def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:
+        name = ".".join(path)
+        if "__getattr__" in vars(module):  # it may make the name when asked, but nothing of Python runs here
+            hint = "compute what you need in another cell and use that"
+            return Refusal(f"`{name}` is not a value that a cell can use", span, hint=hint)
+        close = difflib.get_close_matches(path[-1], [each for each in vars(module) if each[:1] != "_"], n=1)
+        found = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
+        return Refusal(f"the module {module.__name__} has no {path[-1]}", span, hint=found)
+
+    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> Refusal:
+        name = ".".join(path)
+        known = [*local, *self.functions, *BUILTINS, *DTYPES, "Tensor"]
+        known += [key for key in self.namespace if not key.startswith("_")]
+        short = {operator.rpartition(".")[2] for operator in OPERATORS}
+        suggestions = difflib.get_close_matches(
+            name, [*dict.fromkeys(known), *OPERATORS, *sorted(short)], n=1
+        )
+        hint = "assign it first, or define it in another cell"
+        if suggestions:
+            hint = f"did you mean {suggestions[0]}?"
+        what = "operator" if len(path) > 1 and path[0] in ("nn", "image", "vision", *_PREFIXES) else "name"
+        return Refusal(f"unknown {what} `{name}`", span, hint=hint)
+
+
+def _is_operator(value: Value) -> bool:
+    return isinstance(value, OperatorName)
+
+
+def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
+    """A dtype, a type constructor, a function of the language, or an operator by its whole written path."""
+    word = path[0]
+    if word in DTYPES:
+        return Known(DTYPES[word]), 1
+    if word in ("Tensor", "Tuple", "tuple"):
+        return TupleConstructor(word), 1
+    if len(path) == 1 and word in BUILTINS:
+        return BuiltinName(BUILTINS[word]), 1
+    rest = path
+    while len(rest) > 1 and rest[0] in _PREFIXES:
+        rest = rest[1:]
+    operator = resolve(".".join(rest))
+    return None if operator is None else (OperatorName(operator), len(path))
+
+
+def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, found: object, span: Span) -> Refusal:
+    """A value of the notebook that a cell cannot use; the operator that it hides is named."""
+    hidden = _language_name(path) or _language_name(path[-1:])
+    if isinstance(found, ModuleType) or not (hidden and isinstance(hidden[0], OperatorName | BuiltinName)):
+        return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=problem.hint)
+    meant = hidden[0].operator.name if isinstance(hidden[0], OperatorName) else hidden[0].builtin.name
+    if len(path) > 1:
+        hint = f"write {meant}: the operator of that name"
+        return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+    hint = f"for the operator write relay.{meant}, or rename the notebook's `{name}`"
+    return Refusal(f"`{name}` is {problem.what}, which hides the operator {meant}", span, hint=hint)

@@ -1,0 +1,276 @@
+"""What a cell refuses though Relay takes it: programs whose meaning would surprise, or that cannot run.
+
+Rules over argument types, in tables keyed by operator. Raises RelationError. Knows operators and types only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.declaration import Operator, RelationError
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, is_float, is_integer
+from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.tinynn.values import dim_shown, shape_shown, type_shown
+
+_MATHEMATICS = (
+    "exp log log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid "
+    "nn.softmax nn.log_softmax nn.fast_softmax fast_exp fast_tanh mean variance nn.layer_norm nn.batch_norm "
+    "nn.group_norm nn.instance_norm nn.l2_normalize nn.lrn nn.leaky_relu nn.prelu nn.dropout "
+    "nn.cross_entropy nn.cross_entropy_with_logits"
+)
+_ARITHMETIC = "add subtract multiply floor_divide floor_mod trunc_divide trunc_mod power negative sum prod"
+
+_FLOATS = "floats"
+_NUMBERS = "numbers"
+_INTEGERS = "integers"
+_BITS = "integers or bools"
+_BOOLS = "bools"
+
+#: What the element type of an operator's tensors must be.
+_KINDS: dict[str, str] = {
+    **dict.fromkeys(_MATHEMATICS.split(), _FLOATS),
+    **dict.fromkeys(_ARITHMETIC.split(), _NUMBERS),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"), _BITS),
+    **dict.fromkeys(("left_shift", "right_shift"), _INTEGERS),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "all", "any"), _BOOLS),
+}
+_HINTS = {
+    _FLOATS: "convert it first, as in x.astype(f32)",
+    _NUMBERS: "convert it first, as in x.astype(i32)",
+    _INTEGERS: "convert it first, as in x.astype(i32)",
+    _BITS: "convert it first, as in x.astype(i32)",
+    _BOOLS: "compare it first, as in x != 0",
+}
+
+#: Operators that broadcast their two arguments.
+BROADCASTING = frozenset(
+    {
+        *("add", "subtract", "multiply", "divide", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod"),
+        *("power", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"),
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    }
+)
+
+#: Relay names whose meaning is not NumPy's, and what to write instead.
+_OTHER_MEANING = {
+    "mod": (
+        "its sign follows the dividend, unlike NumPy's mod",
+        "write a % b (floor_mod), or trunc_mod(a, b)",
+    ),
+}
+
+
+def check(operator: Operator, types: Sequence[Type], attrs: Attrs) -> None:
+    """Raises RelationError where a cell refuses a call that Relay takes, or would refuse in darker words."""
+    if operator.name in _OTHER_MEANING:
+        reason, hint = _OTHER_MEANING[operator.name]
+        raise RelationError(f"{operator.name} is not taken: {reason}", hint=hint)
+    _check_tensors(operator, types)
+    check_kind(operator.name, operator.name, types)
+    rule = _RULES.get(operator.name)
+    if rule is not None:
+        rule(operator.name, types, attrs)
+    if operator.name in BROADCASTING:
+        check_broadcast(operator.name, _tensor(types, 0), _tensor(types, 1))
+
+
+def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
+    """Relay's Identity lets a tuple pass through ``nn.relu``."""
+    for index, type_ in enumerate(types):
+        if operator.variadic and isinstance(type_, TupleType):
+            continue
+        if not isinstance(type_, TensorType):
+            wanted = "a tuple of tensors" if operator.variadic else "a tensor"
+            raise RelationError(f"{operator.name} takes {wanted}, not {type_shown(type_)}", index)
+
+
+def check_kind(what: str, name: str, types: Sequence[Type]) -> None:
+    """The element types that an operator is defined for; ``what`` is how the user called it."""
+    kind = _KINDS.get(name)
+    for index, type_ in enumerate(types):
+        if kind is not None and isinstance(type_, TensorType) and not _is_of_kind(type_.dtype, kind):
+            found = dtype_short_name(type_.dtype)
+            raise RelationError(f"{what} is defined for {kind}, not {found}", index, hint=_HINTS[kind])
+
+
+def _is_of_kind(dtype: str, kind: str) -> bool:
+    if kind == _FLOATS:
+        return is_float(dtype)
+    if kind == _NUMBERS:
+        return dtype != "bool"
+    if kind == _BITS:
+        return is_integer(dtype) or dtype == "bool"
+    return is_integer(dtype) if kind == _INTEGERS else dtype == "bool"
+
+
+def _tensor(types: Sequence[Type], index: int) -> TensorType:
+    found = types[index]
+    assert isinstance(found, TensorType)
+    return found
+
+
+# -- dimensions ---------------------------------------------------------------------------------------
+
+
+def dims_differ(left: Dim, right: Dim) -> bool:
+    """Whether two dimensions that must be equal are not, as far as their annotations say.
+
+    Two names, or a name and a number, are different: nothing says that they are equal.
+    An unnamed ``?`` may be anything.
+    """
+    if left == AnyDim() or right == AnyDim():
+        return False
+    return left != right
+
+
+def _names_hint(left: Dim, right: Dim) -> str | None:
+    if isinstance(left, AnyDim) or isinstance(right, AnyDim):
+        return "give both dimensions the same name or number in the annotations"
+    return None
+
+
+def check_broadcast(
+    what: str, left: TensorType, right: TensorType, operands: tuple[int, int] = (0, 1)
+) -> None:
+    """NumPy's rule; named dimensions broadcast with themselves and with 1 only."""
+    if left.dtype != right.dtype:
+        raise RelationError(
+            f"{what} of {dtype_short_name(left.dtype)} and {dtype_short_name(right.dtype)}: "
+            "dtypes never mix by themselves",
+            *operands,
+            hint=f"convert one of them, as in x.astype({dtype_short_name(wider(left.dtype, right.dtype))})",
+        )
+    for one, other in zip(reversed(left.shape), reversed(right.shape), strict=False):
+        if one != 1 and other != 1 and dims_differ(one, other):
+            raise RelationError(
+                f"{what}: the shapes {shape_shown(left.shape)} and {shape_shown(right.shape)} "
+                f"do not broadcast ({dim_shown(one)} against {dim_shown(other)})",
+                *operands,
+                hint=_names_hint(one, other),
+            )
+
+
+def wider(left: str, right: str) -> str:
+    """Of two dtypes the one that a hint converts to: floats before ints, more bits before fewer."""
+
+    def order(dtype: str) -> tuple[bool, int]:
+        digits = "".join(filter(str.isdigit, dtype))
+        return is_float(dtype), int(digits or 1)
+
+    return max(left, right, key=order)
+
+
+def check_product(what: str, left: TensorType, right: TensorType, inner: tuple[int, int]) -> None:
+    """The dimensions that a matrix product sums over, and the dtypes."""
+    if left.dtype != right.dtype:
+        check_broadcast(what, left, right)
+    if left.dtype == "bool":
+        raise RelationError(f"{what} is defined for numbers, not bool_", 0, hint=_HINTS[_NUMBERS])
+    one, other = left.shape[inner[0]], right.shape[inner[1]]
+    if dims_differ(one, other):
+        raise RelationError(
+            f"{what}: the inner dimensions of {shape_shown(left.shape)} and {shape_shown(right.shape)} "
+            f"differ ({dim_shown(one)} and {dim_shown(other)})",
+            0,
+            1,
+            hint=_names_hint(one, other),
+        )
+
+
+def _rank(name: str, types: Sequence[Type], ranks: Sequence[int]) -> None:
+    for index, rank in enumerate(ranks):
+        found = _tensor(types, index)
+        if len(found.shape) != rank:
+            raise RelationError(f"{name} takes a tensor of rank {rank}, not {type_shown(found)}", index)
+
+
+def _matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+    _rank(name, types, (2, 2))
+    inner = (0 if attrs["transpose_a"] else 1, 1 if attrs["transpose_b"] else 0)
+    check_product(name, _tensor(types, 0), _tensor(types, 1), inner)
+
+
+def _batch_matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+    _rank(name, types, (3, 3))
+    inner = (1 if attrs["transpose_a"] else 2, 2 if attrs["transpose_b"] else 1)
+    left, right = _tensor(types, 0), _tensor(types, 1)
+    check_product(name, left, right, inner)
+    if 1 not in (left.shape[0], right.shape[0]) and dims_differ(left.shape[0], right.shape[0]):
+        first, second = dim_shown(left.shape[0]), dim_shown(right.shape[0])
+        raise RelationError(f"{name}: the batch dimensions {first} and {second} differ", 0, 1)
+
+
+def _dense(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
+    left, right = _tensor(types, 0), _tensor(types, 1)
+    if not left.shape:
+        raise RelationError(f"{name} takes a tensor of rank 1 or more, not {type_shown(left)}", 0)
+    if len(right.shape) != 2:
+        raise RelationError(f"{name} takes a weight of rank 2, not {type_shown(right)}", 1)
+    check_product(name, left, right, (-1, 1))
+
+
+def _broadcast_to(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+    data, shape = _tensor(types, 0), attrs["shape"]
+    assert isinstance(shape, tuple)
+    pairs = list(zip(reversed(data.shape), reversed(shape), strict=False))
+    if len(data.shape) > len(shape) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
+        raise RelationError(f"{name}: {shape_shown(data.shape)} cannot become {shape_shown(shape)}", 0)
+
+
+def _concatenate(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+    fields = [field for field in getattr(types[0], "fields", ()) if isinstance(field, TensorType)]
+    axis = attrs["axis"]
+    if not fields or not isinstance(axis, int):
+        return
+    first = fields[0]
+    for other in fields[1:]:
+        same_rank = len(first.shape) == len(other.shape)
+        skipped = axis % len(first.shape) if name == "concatenate" and first.shape else None
+        pairs = [
+            pair for index, pair in enumerate(zip(first.shape, other.shape, strict=False)) if index != skipped
+        ]
+        if not same_rank or any(dims_differ(*pair) for pair in pairs):
+            shapes = f"{shape_shown(first.shape)} and {shape_shown(other.shape)}"
+            raise RelationError(f"{name}: the shapes {shapes} do not fit together", 0)
+
+
+def _where(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
+    condition = _tensor(types, 0)
+    if condition.dtype != "bool":
+        found = dtype_short_name(condition.dtype)
+        raise RelationError(f"{name} takes a condition of bools, not {found}", 0, hint=_HINTS[_BOOLS])
+    one, other = _tensor(types, 1), _tensor(types, 2)
+    check_broadcast(name, one, other, (1, 2))
+    for index in (1, 2):
+        check_broadcast(name, TensorType(condition.shape, one.dtype), _tensor(types, index), (0, index))
+
+
+def _divide(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
+    if not is_float(_tensor(types, 0).dtype):
+        hint = "write a / b (NumPy's, gives f64), a // b, or trunc_divide(a, b)"
+        raise RelationError(f"{name} of integers would be truncated, unlike NumPy's", 0, 1, hint=hint)
+
+
+def _axis_in_range(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+    axes = attrs["axis"]
+    rank = len(_tensor(types, 0).shape)
+    for axis in axes if isinstance(axes, tuple) else (axes,):
+        if isinstance(axis, int) and not -rank <= axis < rank:
+            raise RelationError(f"{name}: axis {axis} is out of range for a tensor of rank {rank}", 0)
+
+
+_RULES: dict[str, Callable[[str, Sequence[Type], Attrs], None]] = {
+    "nn.matmul": _matmul,
+    "nn.batch_matmul": _batch_matmul,
+    "nn.dense": _dense,
+    "broadcast_to": _broadcast_to,
+    "concatenate": _concatenate,
+    "stack": _concatenate,
+    "where": _where,
+    "divide": _divide,
+    "nn.l2_normalize": _axis_in_range,
+    "nn.softmax": _axis_in_range,
+    "nn.log_softmax": _axis_in_range,
+}

@@ -1,0 +1,317 @@
+"""What an expression of a cell can stand for while it is elaborated, and how that is said in words.
+
+Knows Relay's expressions and types and the annotations; knows no syntax tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from nnmagic.diagnostics import Diagnostic, Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.ops.declaration import Operator
+from nnmagic.relay.types import (
+    NUMPY_DTYPES,
+    AnyDim,
+    Dim,
+    FuncType,
+    TensorType,
+    TupleType,
+    Type,
+    VarDim,
+    is_float,
+)
+from nnmagic.tinynn.annotations import DType, Tensor, dtype_short_name
+
+if TYPE_CHECKING:
+    from nnmagic.tinynn.binding import Builtin
+
+
+class Refusal(Exception):  # noqa: N818  # carries a diagnostic to the statement or expression that reports it
+    """An expression that a cell does not take."""
+
+    def __init__(
+        self, message: str, span: Span, *, hint: str | None = None, notes: Sequence[Note] = ()
+    ) -> None:
+        super().__init__(message)
+        self.diagnostic = Diagnostic(message, span, hint, tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A Relay expression with its type: known when the function runs, or a constant tensor."""
+
+    expr: ir.Expr
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value known while compiling: number, string, None, ``...``, dtype, annotation, named dimension."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class TupleOf:
+    """A tuple or list. ``whole`` is the Relay expression that it was taken from, if there is one."""
+
+    items: tuple[Value, ...]
+    whole: Computed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceOf:
+    """``start:stop:step`` inside a subscript."""
+
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalFunction:
+    """A function of the module: one of the cell, or a compiled one. ``type`` None: an error was reported.
+
+    ``written`` is the name that the cell calls it by.
+    """
+
+    name: str
+    written: str
+    parameters: tuple[str, ...]
+    type: FuncType | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorName:
+    """An operator, not yet called."""
+
+    operator: Operator
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinName:
+    """A function of the language, not yet called."""
+
+    builtin: Builtin
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """``x.sum`` before its call."""
+
+    receiver: Operand
+    name: str
+    callee: OperatorName | BuiltinName
+
+
+@dataclass(frozen=True, slots=True)
+class TupleConstructor:
+    """``tuple`` or ``Tuple`` in an annotation, or Tensor itself, before their subscript."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeOf:
+    """A type that no Python object stands for: a tuple annotation."""
+
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What stands in for an expression whose error was reported; whatever uses it stays silent."""
+
+
+Value = (
+    Computed
+    | Known
+    | TupleOf
+    | SliceOf
+    | GlobalFunction
+    | OperatorName
+    | BuiltinName
+    | Method
+    | TupleConstructor
+    | TypeOf
+    | Failed
+)
+
+FAILED: Final = Failed()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A value and the expression that it came from."""
+
+    value: Value
+    span: Span
+    #: The name of the keyword in a call, if it was given by one.
+    keyword: str | None = field(default=None)
+
+
+def computed(expr: ir.Expr, type_: Type) -> Value:
+    """A Relay expression as a value: one of a tuple type is taken apart, so that it can be unpacked."""
+    if not isinstance(type_, TupleType):
+        return Computed(expr, type_)
+    items = (
+        computed(ir.TupleGetItem(expr, index, span=expr.span), item)
+        for index, item in enumerate(type_.fields)
+    )
+    return TupleOf(tuple(items), Computed(expr, type_))
+
+
+def is_failed(value: Value) -> bool:
+    """Whether an error in it, or in a part of it, was reported."""
+    if isinstance(value, TupleOf):
+        return any(map(is_failed, value.items))
+    return isinstance(value, Failed)
+
+
+class NotKnown(Exception):  # noqa: N818  # a question answered with no
+    """A value that is not known while compiling."""
+
+
+def known_value(value: Value) -> object:
+    """The Python value of what is known while compiling: tuples of them, constants of rank 0.
+
+    Raises NotKnown.
+    """
+    match value:
+        case Known(value=found):
+            return found
+        case TupleOf(items=items, whole=None):
+            return tuple(map(known_value, items))
+        case Computed(expr=ir.Constant(data=data), type=TensorType(shape=(), dtype=dtype)):
+            return float(data) if is_float(dtype) else data.item()
+    raise NotKnown
+
+
+def is_number(value: object) -> bool:
+    """Whether a known value is a Python number (True and False too)."""
+    return isinstance(value, bool | int | float)
+
+
+def number_constant(number: bool | int | float, dtype: str, span: Span, wanted_by: str = "") -> Computed:
+    """A Python number as a constant of rank 0. Raises Refusal where the dtype cannot hold it.
+
+    ``wanted_by`` is put into the hint: how to convert the tensor that the number stands beside.
+    """
+    if isinstance(number, float) and not is_float(dtype):
+        hint = wanted_by or f"write a whole number, or use a float dtype instead of {dtype_short_name(dtype)}"
+        raise Refusal(f"the float {number!r} cannot become {dtype}", span, hint=hint)
+    if dtype == "bool" and not isinstance(number, bool):
+        raise Refusal(f"the number {number!r} cannot become bool", span, hint="write True or False")
+    native = NUMPY_DTYPES[dtype]
+    if not is_float(dtype) and dtype != "bool":
+        limits = np.iinfo(str(native))
+        if not limits.min <= number <= limits.max:
+            raise Refusal(f"{number} does not fit in {dtype} ({limits.min} to {limits.max})", span)
+    try:
+        with np.errstate(over="ignore"):
+            stored = np.array(number, dtype=native)
+    except OverflowError:  # an int beyond the range of a float
+        raise Refusal(f"{_brief(number)} does not fit in {dtype}", span) from None
+    if is_float(dtype) and not np.isfinite(stored) and abs(number) != float("inf") and number == number:  # noqa: PLR0124  # nan
+        raise Refusal(f"{_brief(number)} does not fit in {dtype}", span)
+    return Computed(ir.constant(stored, dtype, span=span), TensorType((), dtype))
+
+
+def _brief(number: bool | int | float) -> str:
+    text = repr(number) if not isinstance(number, int) or abs(number) < 10**40 else "the number"
+    return text if len(text) <= 45 else "the number"
+
+
+def dim_shown(dim: Dim) -> str:
+    """A dimension as a cell writes it: ``3``, ``"n"``, ``?`` where it has no name."""
+    match dim:
+        case AnyDim(label=label):
+            return "?" if label is None else f'"{label}"'
+        case VarDim(name=name):
+            return f'"{name}"'
+    return str(int(dim))
+
+
+def shape_shown(shape: Sequence[Dim]) -> str:
+    """A shape as a cell writes it: ``(2, "n")``, ``(3,)``, ``()``."""
+    return f"({', '.join(map(dim_shown, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def type_shown(type_: Type) -> str:
+    """A type as a cell writes it."""
+    match type_:
+        case TensorType(shape=(), dtype=dtype):
+            return dtype_short_name(dtype)
+        case TensorType(shape=shape, dtype=dtype):
+            return f"Tensor[{shape_shown(shape)}, {dtype_short_name(dtype)}]"
+        case TupleType(fields=fields):
+            return f"tuple[{', '.join(map(type_shown, fields)) or '()'}]"
+    from nnmagic.relay.text.types import type_text
+
+    return type_text(type_)
+
+
+def with_article(type_: Type) -> str:
+    """``a Tensor[(2,), f32]``, ``an f32``."""
+    text = type_shown(type_)
+    return f"an {text}" if text[0] in "fi" else f"a {text}"
+
+
+def described(value: Value) -> str:
+    """What a value is, in words, with its article."""
+    match value:
+        case Computed(type=type_):
+            return with_article(type_) if not isinstance(type_, FuncType) else "a function"
+        case TupleOf(items=items):
+            return f"a tuple of {len(items)}"
+        case SliceOf():
+            return "a slice"
+        case GlobalFunction(written=name):
+            return f"the function `{name}`"
+        case OperatorName(operator=operator):
+            return f"the operator {operator.name}"
+        case BuiltinName(builtin=builtin):
+            return f"the function {builtin.name}"
+        case Method(name=name):
+            return f"the method {name} (without its call)"
+        case TupleConstructor(name=name):
+            return f"`{name}`"
+        case TypeOf(type=type_):
+            return f"the type {type_shown(type_)}"
+        case Known(value=known):
+            return _known_described(known)
+    return "a value"
+
+
+def _known_described(known: object) -> str:
+    match known:
+        case None:
+            return "None"
+        case bool() | DType() | Tensor():
+            return repr(known)
+        case int() | float():
+            return f"the number {_brief(known)}"
+        case str():
+            return f"the string {known!r}" if len(known) <= 40 else "a string"
+        case AnyDim():
+            return f"the dimension {dim_shown(known)}"
+    return "`...`" if known is Ellipsis else f"a {type(known).__name__}"
+
+
+def typed_note(operand: Operand) -> Note:
+    """Points at an operand and says what it is."""
+    return Note(f"this is {described(operand.value)}", operand.span)
+
+
+def source_text(span: Span) -> str:
+    """The text that a span covers, or ``x`` where it is no plain name (it stands in hints)."""
+    line = span.source.line(span.line) if span.source else None
+    if line is None or span.end_line != span.line:
+        return "x"
+    text = line[span.column - 1 : span.end_column - 1]
+    return text if text.isidentifier() else "x"
