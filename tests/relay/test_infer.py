@@ -424,6 +424,25 @@ def test_a_call_of_a_function_with_wrong_arguments():
     ]
 
 
+def test_the_parameter_is_reported_not_the_function_that_has_it():
+    f, q = Var("f"), Var("q")
+    body = Let(f, Function((q,), call("add", [q, X])), X)
+    assert errors_of(Function((X,), body)) == ["in @main: cannot infer the type of %q"]
+
+
+def test_a_wrong_result_is_shown_at_the_last_expression():
+    text = """#[version = "0.0.5"]
+def @main(%x: float32) -> int32 {
+  let %a = exp(%x);
+  exp(%a)
+}
+"""
+    with pytest.raises(RelayError) as caught:
+        infer_type(parse_module(text))
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.span.line, diagnostic.span.column) == (4, 3)
+
+
 def test_a_type_argument_that_nothing_determines():
     data, _, nil = list_type()
     assert errors_of(Function((), Call(nil, ())), types=[data]) == [

@@ -144,12 +144,12 @@ def _function_call(context: Context, call: Call) -> Type:
         return function.ret_type
     if not isinstance(callee, FuncType):
         context.error(
-            call, f"only a function can be called, found {shown(callee)}", notes=note(call.op, callee)
+            call, f"only a function can be called, found {shown(callee)}", notes=note(call.op, callee, name)
         )
         return _failed(context, call)
     if len(call.args) != len(callee.arg_types):
         wanted = f"{len(callee.arg_types)} argument" + "s" * (len(callee.arg_types) != 1)
-        context.error(call, f"{name} takes {wanted}, got {len(call.args)}", notes=note(call.op, callee))
+        context.error(call, f"{name} takes {wanted}, got {len(call.args)}", notes=note(call.op, callee, name))
         return _failed(context, call)
     if len(call.type_args) > len(callee.type_params):
         counts = f"{len(callee.type_params)} type arguments, got {len(call.type_args)}"

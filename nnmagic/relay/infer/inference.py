@@ -79,7 +79,7 @@ def _check_recursion(
 
 def _report_unknown(context: Context, walk: Walk) -> None:
     """Reports what nothing in the group determines: variables first, for they explain the rest."""
-    for var in walk.bound:
+    for var in (*walk.params, *walk.lets):
         found = context.resolve(context.declare(var), var)
         if context.solver.hole_in(found) is not None:
             name = f"%{var.name_hint}"
@@ -107,7 +107,7 @@ def _report_unknown(context: Context, walk: Walk) -> None:
 def _check_scopes(context: Context, walk: Walk) -> None:
     """Reports variables, and type variables, that nothing binds."""
     for node in walk.nodes:
-        if isinstance(node, Var) and node not in walk.bound:
+        if isinstance(node, Var) and node not in walk.params and node not in walk.lets:
             context.error(node, f"the variable %{node.name_hint} is used but nothing binds it")
     _check_type_vars(context, [node for node in walk.nodes if isinstance(node, Function)])
 

@@ -37,9 +37,10 @@ class Walk:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        #: Every node met, and every variable bound, in this group.
+        #: Every node met, and every variable bound, in this group: by a let, or by a function or a pattern.
         self.nodes: list[Expr] = []
-        self.bound: dict[Var, None] = {}
+        self.lets: dict[Var, None] = {}
+        self.params: dict[Var, None] = {}
         self._good_patterns: set[Match] = set()
 
     def run(self, root: Expr) -> None:
@@ -66,8 +67,7 @@ class Walk:
 
     def _enter(self, node: Expr) -> list[tuple[int, Expr]]:
         """What is to be done for a node, the last first."""
-        for var in binders(node):
-            self.bound[var] = None
+        (self.lets if isinstance(node, Let) else self.params).update(dict.fromkeys(binders(node)))
         match node:
             case OpRef():
                 return []
@@ -221,7 +221,10 @@ class Walk:
         context = self.context
         params = tuple(context.type_of(param) for param in node.params)
         result, found = context.return_type(node), context.type_of(node.body)
-        body = node.body if node.body.span else node
+        end = node.body
+        while isinstance(end, Let):
+            end = end.body
+        body = end if end.span else node
         agreed = context.agree(result, found, body, "the result of this function")
         if agreed is None:
             context.give_up(found)
