@@ -14,11 +14,7 @@ from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, TensorType, TupleType
 
 CORPUS = Path(__file__).parents[1] / "relay_corpus"
-MEASURED = {
-    entry["op"]: entry
-    for entry in json.loads((CORPUS / "operators.json").read_text())["ops"]
-    if not entry["hhb_only"]
-}
+MEASURED = {entry["op"]: entry for entry in json.loads((CORPUS / "operators.json").read_text())["ops"]}
 BY_OPERATOR = pytest.mark.parametrize("name", sorted(MEASURED))
 
 

@@ -106,6 +106,14 @@ declare(
     family="sorting",
 )
 declare(
+    "invert_permutation",
+    "data",
+    same_as(0),
+    "The permutation that undoes a permutation.",
+    numpy="numpy.argsort",
+    family="sorting",
+)
+declare(
     "searchsorted",
     "sorted_sequence values",
     _searchsorted,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import accumulate
 from typing import Literal, NamedTuple, cast
 
 from nnmagic.diagnostics import Source, Span
@@ -50,6 +49,7 @@ _TOKEN = re.compile(
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _VERSION = re.compile(r'\#\[\s*version\s*=\s*"([^"]*)"\s*\]')
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _METADATA = re.compile(r"\#\[\s*metadata\s*\]")
 
 
@@ -115,10 +115,7 @@ class Places:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        lines = source.text.splitlines(keepends=True)
-        self._line_starts = [0, *accumulate(map(len, lines))]
-        if lines and lines[-1].splitlines() == lines[-1:]:
-            self._line_starts.pop()  # the last line has no line end, so no empty line follows it
+        self._line_starts = [0, *(end.end() for end in _LINE_END.finditer(source.text))]
 
     def span(self, start: int, end: int) -> Span:
         """The span of ``text[start:end]``."""

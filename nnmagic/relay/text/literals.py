@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,13 +25,17 @@ _DTYPE_OF_SUFFIX = {suffix: dtype for dtype, suffix in _SUFFIXES.items()} | {"i3
 
 _NUMBER = re.compile(r"(-*)(inf|[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)((?:[if][0-9]*)?)")
 _INT64_RANGE = range(-(2**63), 2**63)
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
 
 
-def scalar_text(constant: Constant) -> str | None:
-    """The literal of a rank-0 constant, or None where Relay has none and refers to the metadata instead."""
+def scalar_text(constant: Constant, *, exact: bool = False) -> str | None:
+    """The literal of a rank-0 constant, or None where Relay has none and refers to the metadata instead.
+
+    ``exact``: None, too, where the six digits that Relay writes would be read back as another number.
+    """
     data = constant.data
     dtype = dtype_of_array(data)
     if data.ndim or (dtype != "bool" and dtype not in _SUFFIXES):
@@ -37,7 +43,20 @@ def scalar_text(constant: Constant) -> str | None:
     if dtype == "bool":
         return str(bool(data))
     suffix = _SUFFIXES[dtype]
-    return f"{float(data):g}{suffix}" if dtype.startswith("float") else f"{int(data)}{suffix}"
+    if dtype.startswith("float"):
+        return None if exact and not _reads_back(data) else f"{float(data):g}{suffix}"
+    # Relay reads the magnitude before the sign.
+    return None if exact and int(data) == _INT64_RANGE.start else f"{int(data)}{suffix}"
+
+
+def _reads_back(data: np.ndarray) -> bool:
+    """Whether Relay reads the six digits of a floating-point scalar as that very number.
+
+    Its reader refuses NaN, some infinities and what is subnormal in double precision.
+    """
+    value = float(data)
+    normal = value == 0 or sys.float_info.min <= abs(value) < math.inf
+    return normal and bool(np.array(float(f"{value:g}"), data.dtype) == data)
 
 
 def string_text(value: str) -> str:
@@ -45,8 +64,11 @@ def string_text(value: str) -> str:
     return '"' + "".join(_ESCAPES.get(char, char) for char in value) + '"'
 
 
-def attr_text(value: object, reference: Callable[[Constant | VarDim], str]) -> str:
-    """An attribute's value; ``reference`` gives the text of what stands in the metadata."""
+def attr_text(value: object, reference: Callable[[Constant | VarDim], str], *, exact: bool = False) -> str:
+    """An attribute's value; ``reference`` gives the text of what stands in the metadata.
+
+    ``exact``: floating-point numbers with all their digits, where Relay writes six.
+    """
     match value:
         case None | bool():
             return str(value)
@@ -55,16 +77,22 @@ def attr_text(value: object, reference: Callable[[Constant | VarDim], str]) -> s
         case int():
             return str(value)
         case float():
-            return f"{value:g}f"
+            return _exact_float(value) if exact else f"{value:g}f"
         case str():
             return string_text(value)
         case tuple() | list():
-            return f"[{', '.join(attr_text(item, reference) for item in value)}]"
+            return f"[{', '.join(attr_text(item, reference, exact=exact) for item in value)}]"
         case AnyDim():
             return "?"
         case Constant() | VarDim():
             return reference(value)
     raise TypeError(f"not an attribute's value: {value!r}")
+
+
+def _exact_float(value: float) -> str:
+    """All digits; Relay refuses a number with the suffix ``f`` that float32 cannot hold."""
+    suffix = "f64" if _MAX_FLOAT32 < abs(value) < math.inf else "f"
+    return f"{float(value)!r}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,8 @@ class _ModuleParser:
     def declare_types(self) -> None:
         """Reads all declarations of data types, wherever they stand: the headers, then the constructors."""
         start = self.cursor.index
-        places = [index for index in range(start, len(self.cursor.tokens)) if self.begins_type(index)]
+        words = [index for index, token in enumerate(self.cursor.tokens) if token.text == "type"]
+        places = list(filter(self.begins_type, words))
         for index in places:
             self.cursor.move_to(index)
             self.attempt(self.type_header)

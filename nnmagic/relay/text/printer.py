@@ -58,9 +58,12 @@ _NEVER_NUMBERED = (Var, GlobalVar, OpRef, Constructor, Constant)
 _TYPE_SHOWN = (Call, Function, Tuple, TupleGetItem, Constant)
 
 
-def module_text(module: Module, show_meta_data: bool = True) -> str:
-    """The version line, the body, and the metadata section or the comment that stands in its place."""
-    printer = _Printer(attrs_in_metadata=show_meta_data)
+def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = False) -> str:
+    """The version line, the body, and the metadata section or the comment that stands in its place.
+
+    ``exact``: every number can be read back as it is, where Relay writes six digits of those in the body.
+    """
+    printer = _Printer(attrs_in_metadata=show_meta_data, exact=exact)
     body = printer.module(module)
     if not printer.metadata:
         return VERSION_LINE + body
@@ -81,8 +84,9 @@ def expr_text(expr: Expr) -> str:
 class _Printer:
     """The state of one printing: numbers and names are unique over the whole module."""
 
-    def __init__(self, *, attrs_in_metadata: bool) -> None:
+    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False) -> None:
         self.metadata = MetadataWriter()
+        self.exact = exact
         self.attrs_in_metadata = attrs_in_metadata
         self.texts: dict[Expr, str] = {}  # an expression's own text; a variable's name
         self.numbers: dict[Expr, str] = {}  # `%0` of what has been bound
@@ -178,7 +182,7 @@ class _Printer:
                 lines.append(f"free_var {self.binder(expr)};")
                 return self.texts[expr]
             case Constant():
-                return scalar_text(expr) or self.metadata.reference(expr)
+                return scalar_text(expr, exact=self.exact) or self.metadata.reference(expr)
             case GlobalVar(name=name):
                 return f"@{name}"
             case OpRef(name=name) | Constructor(name=name):
@@ -305,7 +309,7 @@ class _Printer:
         return self.metadata.reference(dim) if isinstance(dim, VarDim) else dim_text(dim)
 
     def attr(self, name: str, value: object) -> str:
-        return f"{name}={attr_text(value, self.metadata.reference)}"
+        return f"{name}={attr_text(value, self.metadata.reference, exact=self.exact)}"
 
 
 def _dataflow(expr: Expr) -> Sequence[Expr]:
