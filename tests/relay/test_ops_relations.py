@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnmagic.relay.expr import constant
@@ -184,7 +184,7 @@ REFUSED = [
     ("nn.conv2d", [tensor(3, 8, 8), tensor(4, 3, 3, 3)], {}, "wants rank 4, found shape (3, 8, 8)", (0,)),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 2, 3, 3)], {}, "input channels are not the data's", (1, 0)),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"kernel_size": 5}, "5 is not 3", (1,)),
-    ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"strides": 0}, "strides must not be 0", ()),
+    ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"strides": 0}, "strides must be positive", ()),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"data_layout": "NQHW"}, "'NQHW'", ()),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"data_layout": "?"}, "is not a layout", ()),
     ("nn.conv2d", [tensor(1, 3, 2, 2), tensor(4, 3, 9, 9)], {}, "larger than the padded data", (0, 1)),
@@ -410,3 +410,47 @@ def test_einsum_is_numpys(equation):
     ]
     types = fields(*(tensor(*operand.shape) for operand in operands))
     assert infer("einsum", types, equation=equation).shape == np.einsum(equation, *operands).shape
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+DIMS = st.lists(st.sampled_from([0, 1, 2, 3, 4, N, ANY, VarDim("k")]), max_size=5).map(tuple)
+TENSORS = st.builds(TensorType, DIMS, st.sampled_from(["float32", "int32", "bool", "uint64", "int8"]))
+TYPES = TENSORS | st.lists(TENSORS, max_size=3).map(lambda parts: TupleType(tuple(parts)))
+NUMBERS = st.integers(-3, 5)
+VALUES = (
+    st.sampled_from(["", "NCHW", "NHWC", "NCHW2c", "NCW", "size", "ij,jk->ik", "...i->i", "->", "int8"])
+    | st.sampled_from([0.0, 0.5, -1.0, float("inf"), float("nan")])
+    | st.lists(st.lists(NUMBERS, max_size=3), max_size=3)
+    | st.lists(NUMBERS, max_size=5)
+    | NUMBERS
+    | st.sampled_from([None, constant(2), constant(float("inf"))])
+)
+
+
+def accepted(attr, values):
+    """The first of the values that the attribute's kind takes."""
+    for value in values:
+        try:
+            attr.kind.in_call(value)
+        except (TypeError, ValueError):
+            continue
+        return {attr.name: value}
+    return {}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_whatever_is_given_the_answer_is_a_type_or_a_refusal(name, data):
+    operator = OPERATORS[name]
+    arg_types = [data.draw(TYPES) for _ in operator.args]
+    attrs = {}
+    for attr in operator.attrs:
+        attrs |= accepted(attr, data.draw(st.lists(VALUES, max_size=6)))
+    for from_call in (True, False):
+        try:
+            result = operator.result_type(arg_types, operator.complete_attrs(attrs, from_call=from_call))
+        except RelationError:
+            continue
+        assert isinstance(result, TensorType | TupleType)

@@ -21,7 +21,7 @@ from nnmagic.relay.ops.dims import (
     window_output,
 )
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
-from nnmagic.relay.ops.relations import dims, dtype_or, require_same, require_type, tensor
+from nnmagic.relay.ops.relations import dims, dtype_or, require_positive, require_same, require_type, tensor
 from nnmagic.relay.types import ANY, Dim, TensorType, Type
 
 
@@ -97,9 +97,8 @@ class _Convolution:
         """The spatial dimensions of the result."""
         strides, dilation = dims(attrs, "strides", self.rank), dims(attrs, "dilation", self.rank)
         pads = padding_sums(attrs, self.rank)
-        for stride in strides:
-            if stride == 0:
-                raise RelationError("strides must not be 0")
+        require_positive("strides", strides)
+        require_positive("dilation", dilation)
         spans = [dilated(size, step) for size, step in zip(kernel, dilation, strict=True)]
         if not self.transposed:
             return tuple(
@@ -114,6 +113,7 @@ class _Convolution:
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data, weight = tensor(types, 0), tensor(types, self.weight)
+        require_positive("groups", [cast(int, attrs["groups"])])
         shape = self.data_shape(data, attrs)
         out_layout = convertible_layout(
             attrs["out_layout"] or attrs["data_layout"], self.data_layout.name, "output"
@@ -131,6 +131,7 @@ class _Convolution:
         data = types[0]
         if not isinstance(data, TensorType) or types[self.weight] is not None:
             return types
+        require_positive("groups", [cast(int, attrs["groups"])])
         wanted = self.wanted_weight(self.data_shape(data, attrs), attrs)
         filled = list(types)
         filled[self.weight] = None if wanted is None else TensorType(wanted, data.dtype)

@@ -43,11 +43,12 @@ def _arange(types: Sequence[Type], attrs: Attrs) -> TensorType:
         if tensor(types, index) != scalar_type(dtype):
             raise RelationError(f"start, stop and step must be scalars of dtype {dtype}", index)
     given = [attrs[name] for name in ("start", "stop", "step")]
-    constants = [value for value in given if isinstance(value, Constant)]
+    constants = [value for value in given if isinstance(value, Constant) and value.data.size == 1]
     if len(constants) != 3:
         return TensorType((ANY,), dtype)
-    start, stop, step = (float(value.data) for value in constants)
-    length = math.ceil((stop - start) / step) if step else 0
+    start, stop, step = (float(value.data.flat[0]) for value in constants)
+    steps = (stop - start) / step if step else 0.0
+    length = math.ceil(steps) if math.isfinite(steps) else 0
     if length <= 0:
         raise RelationError(f"the range from {start:g} to {stop:g} by {step:g} is empty", 0, 1, 2)
     return TensorType((length,), dtype)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import (
@@ -22,7 +24,7 @@ from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, dilated, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
-from nnmagic.relay.ops.relations import dims, dtype_or, require_same, require_type, tensor
+from nnmagic.relay.ops.relations import dims, dtype_or, require_positive, require_same, require_type, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
@@ -57,12 +59,10 @@ class _Upsample:
         data = tensor(types)
         layout, plain = image_layout(attrs, self.axes)
         shape = convert_shape(data.shape, layout, plain)
-        scales = [attrs[f"scale_{axis.lower()}"] for axis in self.axes]
-        scaled = [
-            round_scale(dim, scale)
-            for dim, scale in zip(shape[2:], scales, strict=True)
-            if isinstance(scale, float)
-        ]
+        scales = [cast(float, attrs[f"scale_{axis.lower()}"]) for axis in self.axes]
+        if not all(0 <= scale < math.inf for scale in scales):
+            raise RelationError(f"a scale must be a finite number, not negative, found {scales}")
+        scaled = [round_scale(dim, scale) for dim, scale in zip(shape[2:], scales, strict=True)]
         return TensorType(convert_shape((*shape[:2], *scaled), plain, layout), data.dtype)
 
 
@@ -103,8 +103,8 @@ def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
     channels, *sizes = convert_shape(weight.shape, kernel, parse_layout("IHW"), 1)
     require_same(channels, shape[1], "the channels of the weight and of the data differ", 1, 0)
     strides, steps = dims(attrs, "strides", 2), dims(attrs, "dilations", 2)
-    if 0 in strides:
-        raise RelationError("strides must not be 0")
+    require_positive("strides", strides)
+    require_positive("dilations", steps)
     out = [
         window_output(size, pad, dilated(width, step), stride)
         for size, pad, width, step, stride in zip(

@@ -11,7 +11,7 @@ from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import dilated, window_output
 from nnmagic.relay.ops.layouts import parse_layout
-from nnmagic.relay.ops.relations import dims, same_as, tensor
+from nnmagic.relay.ops.relations import dims, require_positive, same_as, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
@@ -38,12 +38,12 @@ class _Pool:
         shape = list(data.shape)
         sizes = dims(attrs, "pool_size", rank)
         strides, dilation = dims(attrs, "strides", rank), dims(attrs, "dilation", rank)
+        require_positive("strides", strides)
+        require_positive("dilation", dilation)
         pads = padding_sums(attrs, rank)
         for at, size, stride, step, pad in zip(
             _spatial_places(data, attrs, self.axes), sizes, strides, dilation, pads, strict=True
         ):
-            if stride == 0:
-                raise RelationError("strides must not be 0")
             window = dilated(size, step)
             shape[at] = result = window_output(shape[at], pad, window, stride, ceil=bool(attrs["ceil_mode"]))
             if isinstance(result, int) and result < 0:

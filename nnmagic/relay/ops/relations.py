@@ -81,8 +81,6 @@ def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int
     axis = attrs[name]
     if not isinstance(axis, int):
         raise RelationError(f"{name} must be given", operand)
-    if attrs[name] is None:
-        raise RelationError(f"needs the attribute {name!r}")
     return normalize_axis(axis, len(shape), operand)
 
 
