@@ -1,7 +1,7 @@
 """Source text -> synr tree: Python's own parser, then synr's Compiler with exact spans. Knows no Relay.
 
 The arms of ``CellCompiler`` are the whitelist of Python's syntax. What they do not take is refused in its
-place, by the tables of refusals.py, and the rest of the cell is compiled nevertheless: all errors come at once.
+place, by the tables of refusals.py, and the rest of the cell is compiled nevertheless, so that all errors show.
 """
 
 from __future__ import annotations

@@ -1,0 +1,85 @@
+"""Annotations as Python objects."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import typing
+
+import numpy as np
+import pytest
+
+from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, TensorType
+from nnmagic.tinynn.annotations import DTYPES, DType, Tensor, bool_, dtype_named, f32, i64
+
+
+def test_they_evaluate_compare_and_print() -> None:
+    tensor = Tensor[(2, "n"), f32]
+    assert tensor == Tensor[[2, "n"], f32]
+    assert tensor != Tensor[(2, "m"), f32]
+    assert hash(tensor) == hash(Tensor[(2, "n"), f32])
+    assert repr(tensor) == "Tensor[(2, 'n'), f32]"
+    assert repr(Tensor[(), i64]) == "Tensor[(), i64]"
+    assert Tensor[3, f32] == Tensor[(3,), f32]
+    assert repr(tuple[tensor, f32]) == "tuple[Tensor[(2, 'n'), f32], f32]"
+    assert pickle.loads(pickle.dumps(tensor)) == tensor
+
+
+def test_every_dtype_has_a_relay_and_a_numpy_dtype() -> None:
+    assert {dtype.name for dtype in DTYPES.values()} == set(NUMPY_DTYPES)
+    for short, dtype in DTYPES.items():
+        assert repr(dtype) == short
+        assert np.zeros(2, dtype=dtype).dtype == NUMPY_DTYPES[dtype.name]
+        assert dtype_named(dtype.name) is dtype
+        assert dtype_named(short) is dtype
+
+
+def test_relay_types() -> None:
+    assert Tensor[(2, "n"), f32].relay_type() == TensorType((2, AnyDim("n")), "float32")
+    assert bool_.relay_type() == TensorType((), "bool")
+
+
+def test_annotations_of_a_python_function() -> None:
+    def f(x: Tensor[(2, "n"), f32], alpha: f32) -> Tensor[(2,), f32]: ...  # noqa: UP037, F821  # a dimension's name
+
+    hints = typing.get_type_hints(f, localns={"Tensor": Tensor, "f32": f32})
+    assert hints == {"x": Tensor[(2, "n"), f32], "alpha": f32, "return": Tensor[(2,), f32]}
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (f32, "Tensor takes a shape and a dtype, as in Tensor[(2, 3), f32]"),
+        (((2, 3),), "Tensor takes a shape and a dtype, as in Tensor[(2, 3), f32]"),
+        (((2, 3), "f32"), "the second part of Tensor[...] must be a dtype such as f32, not 'f32'"),
+        ((..., f32), "a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]"),
+        (
+            ((2, ...), f32),
+            "a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]",
+        ),
+        (((2.5,), f32), "a dimension must be an int or a name, not 2.5"),
+        (((True,), f32), "a dimension must be an int or a name, not True"),
+        (((-1,), f32), "a dimension cannot be -1"),
+        ((("2*n",), f32), "a dimension's name must be an identifier, not '2*n'"),
+        ((2.5, f32), "a shape must be a tuple of ints and names, not 2.5"),
+    ],
+)
+def test_what_is_no_type(item: object, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        Tensor[item]
+    assert str(caught.value) == message
+
+
+def test_importing_them_imports_neither_numpy_nor_synr() -> None:
+    code = (
+        "import sys; import nnmagic.tinynn.annotations, nnmagic.tinynn;"
+        "print(sorted({'numpy', 'synr', 'tvm', 'IPython'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_dtype_is_no_string() -> None:
+    assert isinstance(f32, DType)
+    assert f32 != "f32"

@@ -1,0 +1,305 @@
+"""Errors of a cell: what is said, and exactly where. The place is marked with « and » in the source."""
+
+# ruff: noqa: E501  # a case reads best on one line
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from tests.tinynn.cases import errors_of
+
+X = "x: Tensor[(2, 3), f32], y: Tensor[(2, 3), f32]"
+
+
+def body(text: str, parameters: str = X) -> str:
+    lines = "".join(f"    {line}\n" for line in text.split("\n"))
+    return f"def f({parameters}):\n{lines}"
+
+
+def unmarked(marked: str) -> tuple[str, list[tuple[int, int, int, int]]]:
+    """The source without the marks, and the places that they stood around, in source order."""
+    places, opened, out = [], [], ""
+    line, column = 2, 1
+    for char in marked:
+        if char == "«":
+            opened.append((line, column))
+        elif char == "»":
+            places.append((*opened.pop(), line, column))
+        else:
+            out += char
+            line, column = (line + 1, 1) if char == "\n" else (line, column + 1)
+    return out, sorted(places)
+
+
+class Layer:
+    def __call__(self, x: object) -> object:
+        raise AssertionError("nothing of the notebook runs")
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError("nothing of the notebook runs")
+
+
+def helper(x: object) -> object:
+    raise AssertionError("nothing of the notebook runs")
+
+
+NOTEBOOK: dict[str, object] = {
+    "np": np,
+    "math": math,
+    "helper": helper,
+    "exp": helper,
+    "layer": Layer(),
+    "Layer": Layer,
+    "settings": {"a": 1},
+    "weights": [np.ones(3), np.ones(4)],
+    "words": np.array(["a"]),
+    "masked": np.ma.masked_array([1.0, 2.0]),
+    "z": 1 + 2j,
+    "f64_scalar": np.float64(0.5),
+    "width": 3,
+    "rate": 0.5,
+    "hidden": np.ones((3, 4), np.float32),
+}
+
+#: (source, messages in source order)
+CASES: list[tuple[str, list[str]]] = [
+    # shapes and dtypes
+    (body("return «x @ y»"), ["`@`: the inner dimensions of (2, 3) and (2, 3) differ (3 and 2)"]),
+    (body("return «x + y[:, 1:]»"), ["`+`: the shapes (2, 3) and (2, 2) do not broadcast (3 against 2)"]),
+    (body("return «x * y.astype(f64)»"), ["`*` of f32 and f64: dtypes never mix by themselves"]),
+    (body("return «x < y.astype(i32)»"), ["`<` of f32 and i32: dtypes never mix by themselves"]),
+    (body("return «f64_scalar * x»"), ["`*` of f64 and f32: dtypes never mix by themselves"]),
+    (body("return x.astype(i32) + «0.5»"), ["the float 0.5 cannot become int32"]),
+    (body("return x.astype(i8) + «300»"), ["300 does not fit in int8 (-128 to 127)"]),
+    (body("return x.astype(u8) - «-1»"), ["-1 does not fit in uint8 (0 to 255)"]),
+    (body("return x.astype(f16) * «1e6»"), ["1000000.0 does not fit in float16"]),
+    (body("return (x > 0) + «1»"), ["the number 1 cannot become bool"]),
+    (body("return («x > 0») - (y > 0)"), ["`-` is defined for numbers, not bool_"]),
+    (body("return -(«x > 0»)"), ["`-` is defined for numbers, not bool_"]),
+    (body("return ~«x»"), ["`~` is defined for integers and bools, not f32"]),
+    (body("return «x» & y"), ["`&` is defined for integers or bools, not f32"]),
+    (body("return x.astype(i32) << «40»"), ["a shift by 40 of int32"]),
+    (body("return x.astype(i32) // «0»"), ["division by zero"]),
+    (body("return x.astype(i32) ** «-1»"), ["an integer to a negative power"]),
+    (body("return x + «(1, 2)»"), ["`+` of a Tensor[(2, 3), f32] and a tuple of 2"]),
+    (body("return x @ «1»"), ["`@` takes tensors, not the number 1"]),
+    (body("return «x.sum()» @ y"), ["`@` takes tensors of rank 1 or more, not a scalar"]),
+    # what real Relay takes though it is odd
+    (body("return «nn.matmul(x, y)»"), ["nn.matmul: the inner dimensions of (2, 3) and (2, 3) differ (3 and 2)"]),
+    (
+        body("return «nn.dense(x, hidden)»"),
+        ["nn.dense: the inner dimensions of (2, 3) and (3, 4) differ (3 and 4)"],
+    ),
+    (body("return broadcast_to(x, shape=«(2, 4)»)"), ["broadcast_to: (2, 3) cannot become the shape (2, 4)"]),
+    (body("return nn.relu(«(x, y)»)"), ["nn.relu: `data` must be a tensor, not a tuple of 2"]),
+    (body("return logical_and(«x», y)"), ["logical_and is defined for bools, not f32"]),
+    (body("return left_shift(«x», y)"), ["left_shift is defined for integers, not f32"]),
+    (
+        body("return nn.l2_normalize(x, eps=1e-5, axis=«[9]»)"),
+        ["nn.l2_normalize: axis 9 is out of range for a tensor of rank 2"],
+    ),
+    (
+        body('return cast(x, dtype=«"float99"»)'),
+        [f"cast: attribute 'dtype' must be one of the dtypes {', '.join(NUMPY_DTYPES)}, not 'float99'"],
+    ),
+    (body("return relay.exp(«x.astype(i32)»)"), ["exp is defined for floats, not i32"]),
+    (body("return «divide(x.astype(i32), y.astype(i32))»"), ["divide of integers would be truncated, unlike NumPy's"]),
+    (body("return where(«x», x, y)"), ["where takes a condition of bools, not f32"]),
+    (body("return «where(x > 0, x, y.T)»"), ["where: the shapes (2, 3) and (3, 2) do not broadcast (3 against 2)"]),
+    (body("return concatenate(«[x, y.T]», axis=0)"), ["concatenate: the shapes (2, 3) and (3, 2) do not fit together"]),
+    (body("return concatenate(«[x, y.astype(f64)]»)"), ["concatenate of float32 and float64: dtypes never mix by themselves"]),
+    # named dimensions
+    (
+        body("return «x + y»", 'x: Tensor[("n",), f32], y: Tensor[("m",), f32]'),
+        ['`+`: the shapes ("n",) and ("m",) do not broadcast ("n" against "m")'],
+    ),
+    (
+        body("return «x + y»", 'x: Tensor[("n",), f32], y: Tensor[(4,), f32]'),
+        ['`+`: the shapes ("n",) and (4,) do not broadcast ("n" against 4)'],
+    ),
+    (
+        body("return x + «x.shape[0]»", 'x: Tensor[("n",), f32]'),
+        ['`+` of a Tensor[("n",), f32] and the dimension "n"'],
+    ),
+    (body("return x[«0»]", 'x: Tensor[("n",), f32]'), ['an index into the dimension "n" is not supported yet']),
+    (
+        body("k = «x.shape[0] * 2»\nreturn x.reshape(k)", 'x: Tensor[("n", 2), f32]'),
+        ['`*` of the dimension "n" and the number 2'],
+    ),
+    # names
+    (body("return «rleu»(x)"), ["unknown name `rleu`"]),
+    (body("return «nn.reluu»(x)"), ["unknown operator `nn.reluu`"]),
+    (body("return «x.smu»()"), ["a Tensor[(2, 3), f32] has no attribute `smu`"]),
+    (body("a = «a» + x\nreturn a"), ["`a` is used before it is assigned"]),
+    (body("width = «width» + 1\nreturn x * width"), ["`width` is used before it is assigned"]),
+    # the notebook
+    (body("return «helper»(x)"), ["`helper` is the Python function helper, which a cell cannot use"]),
+    (body("return «exp»(x)"), ["`exp` is the Python function helper, which hides the operator exp"]),
+    (body("return «layer»(x)"), ["`layer` is a Layer, which a cell cannot use"]),
+    (body("return «layer.weight» @ x"), ["`layer` is a Layer, which a cell cannot use"]),
+    (body("return «Layer»()(x)"), ["`Layer` is the class Layer, which a cell cannot use"]),
+    (body("return «settings»[\"a\"] * x"), ["`settings` is a dict, which a cell cannot use"]),
+    (body("return «weights»[0] * x"), ["`weights` is a list that holds arrays, which a cell cannot use"]),
+    (body("return «words» + x"), ["`words` is a NumPy array of <U1, which a cell cannot use"]),
+    (body("return «masked» + x"), ["`masked` is a masked array, which a cell cannot use"]),
+    (body("return «z» * x"), ["`z` is a complex number, which a cell cannot use"]),
+    (body("return «np» * x"), ["`np` is the module numpy, which a cell cannot use"]),
+    (body("return «np.exp»(x)"), ["`np.exp` is the NumPy function exp, which a cell cannot use"]),
+    (body("return «math.cos»(x)"), ["`math.cos` is a Python function, which a cell cannot use"]),
+    (body("return «math.pie» * x"), ["the module math has no pie"]),
+    (body("return np.pi * x + «np.no_such_name»"), ["`np.no_such_name` is not a value that a cell can use"]),
+    # calls
+    (body("return nn.relu(x, «y»)"), ["nn.relu takes 1 argument (data), but 2 are given"]),
+    (body("return sum(x, axs=«1»)"), ["sum has no parameter `axs`"]),
+    (body("return sum(x, data=«y»)"), ["sum: `data` is given twice"]),
+    (body("return «nn.conv2d(x)»"), ["nn.conv2d: missing argument `weight`"]),
+    (body("return softmax(x, axis=«x»)"), ["nn.softmax: `axis` must be known while compiling, not a Tensor[(2, 3), f32]"]),
+    (body("return softmax(x, axis=«\"a\"»)"), ["nn.softmax: attribute 'axis' must be an int, not 'a'"]),
+    (body("return concatenate(«x»)"), ["concatenate takes a list of tensors, not one tensor"]),
+    (body("return «x»(y)"), ["a Tensor[(2, 3), f32] cannot be called"]),
+    (body("return x.reshape(«4, -1»)"), ["reshape: (2, 3) cannot become (4, -1)"]),
+    # indexing and unpacking
+    (body("return x[«2»]"), ["index 2 is out of range for axis 0 of size 2"]),
+    (body("return «x[0, 0, 0]»"), ["3 indices for a Tensor[(2, 3), f32]"]),
+    (body("return x[«y»]"), ["an index must be an int or a slice, not a Tensor[(2, 3), f32]"]),
+    (body("return x[«::0»]"), ["the step of a slice cannot be zero"]),
+    (body("«a, b, c» = x\nreturn a"), ["2 values for 3 names"]),
+    (body("a, «(b, *c)» = x, ()\nreturn a"), ["0 values for at least 1 names"]),
+    (body("«x[0]» = y\nreturn x"), ["a tensor cannot be changed in place"]),
+    # functions
+    ("def «f»(x: f32):\n    y = x + 1\n    z = y\n", ["`f` returns nothing"]),
+    ("def «f»(x: f32):\n    pass\n", ["`f` returns nothing"]),
+    (body("return x\n«y = x»"), ["code after `return` is never reached"]),
+    (body("«return»"), ["`return` without a value"]),
+    (body("return «0.5»"), ["a Python number alone is no tensor"]),
+    ("def f(x: f32) -> f64:\n    return «x»\n", ["the result of `f` is declared as f64, but is f32"]),
+    (
+        body("d: Tensor[(3, 2), f32] = «x»\nreturn d"),
+        ["`d` is declared as Tensor[(3, 2), f32], but is Tensor[(2, 3), f32]"],
+    ),
+    ("def f(«x»):\n    return x\n", ["parameter `x` has no type"]),
+    ("def f(x: f32, y: f32 = «1»):\n    return x\n", ["default values are not supported yet"]),
+    ("def f(x: f32):\n    return x\n\ndef «f»(x: f32):\n    return x\n", ["`f` is defined twice"]),
+    ("def f(x: f32):\n    return «f»(x)\n", ["`f` would call itself without end"]),
+    (
+        "def g(x: Tensor[(3,), f32]):\n    return x\n\ndef f(y: Tensor[(4,), f32]):\n    return g(«y»)\n",
+        ["g: `x` is a Tensor[(3,), f32], not a Tensor[(4,), f32]"],
+    ),
+    (
+        'def g(a: Tensor[("n",), f32], b: Tensor[("n",), f32]):\n    return a + b\n\n'
+        "def f(y: Tensor[(4,), f32], z: Tensor[(3,), f32]):\n    return g(y, «z»)\n",
+        ['g: the dimension "n" would be 4 and 3'],
+    ),
+    # types
+    ("def f(x: Tensor[«...», f32]):\n    return x\n", ["a tensor's rank must be known"]),
+    ("def f(x: Tensor[(2, «-1»), f32]):\n    return x\n", ["a dimension cannot be -1"]),
+    ('def f(x: Tensor[(«"2*n"»,), f32]):\n    return x\n', ["'2*n' is no name of a dimension"]),
+    ("def f(x: «float»):\n    return x\n", ["`float` is not a TinyNN type"]),
+    ("def f(x: «Tensor[(2, 3)]»):\n    return x\n", ["the tensor's dtype is missing"]),
+    ('def f(x: «"f32"»):\n    return x\n', ["a type in quotes is not supported"]),
+    # syntax, with characters of several bytes before the error
+    ("def f(ü: f32):\n    é = '🎉🎉'; return ü + «nothing»\n", ["unknown name `nothing`"]),
+    ("def f(ü: f32, x: f32, «x: f32»):\n    return x\n", ["duplicate argument 'x' in function definition"]),
+    ("def f(x: f32):\n    '''é'''; «break»\n    return x\n", ["`break` is not supported yet"]),
+    ("def f(x: f32):\r\n    y = x # é\r\n    return «q»\r\n", ["unknown name `q`"]),
+    ("def f(x: f32):\n\ty = x;\treturn «q»\n", ["unknown name `q`"]),
+    ("def f(x: f32):\n    # \x0c \u2028\n    return «q»\n", ["unknown name `q`"]),
+    ("def f(x: f32):\n    return x «x»\n", ["invalid syntax"]),
+    ("@«cached»\ndef f(x: f32):\n    return x\n", ["a function of a cell takes no decorator"]),
+    ("«x = 1»\ndef f(x: f32):\n    return x\n", ["a cell holds functions only, not assignments"]),
+    ("«if» True:\n    x = 1\n", ["a cell holds functions only, not `if`"]),
+    (body("«if» x:\n    return x\nreturn y"), ["`if` is not supported yet"]),
+    # several errors, and none that follows from another one
+    (
+        body("a = «rleu»(x)\nb = a + y\nc = «b2» @ a\nd, e = c\nreturn d + «y @ y»"),
+        ["unknown name `rleu`", "unknown name `b2`", "`@`: the inner dimensions of (2, 3) and (2, 3) differ (3 and 2)"],
+    ),
+    (
+        "def f(x: «int», y: f32) -> «str»:\n    return x + «q»\n\ndef g(z: f32):\n    return f(z, z) + «q»\n",
+        ["`int` is not a TinyNN type", "`str` is not a TinyNN type", "unknown name `q`", "unknown name `q`"],
+    ),
+    (body("«for» i in range(3):\n    x = x + i\n    q = x\nreturn x + q"), ["`for` is not supported yet"]),
+    (body("return (x + «a») * («b» - y)"), ["unknown name `a`", "unknown name `b`"]),
+    (body("return nn.relu(«a», «b»)"), ["unknown name `a`", "unknown name `b`"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("marked", "messages"), CASES, ids=[re.sub(r"\s+", " ", case[0][-60:]) for case in CASES]
+)
+def test_message_and_place(marked: str, messages: list[str]) -> None:
+    text, places = unmarked(marked)
+    errors = errors_of(text, NOTEBOOK)
+    found = []
+    for error in errors:
+        assert error.span is not None
+        found.append((error.span.line, error.span.column, error.span.end_line, error.span.end_column))
+    assert [error.message for error in errors] == messages
+    assert found == places
+
+
+#: (source, hint of its first error)
+HINTS = [
+    (body("return x + y.astype(i32)"), "convert one of them, as in x.astype(f32)"),
+    (body("q = y.astype(i32)\nreturn x + q"), "convert one of them, as in q.astype(f32)"),
+    (body("q = y.astype(i32)\nreturn q + 0.5"), "convert the tensor first: q.astype(f32)"),
+    (body("return rleu(x)"), "did you mean relu?"),
+    (body("return nn.reluu(x)"), "did you mean nn.relu?"),
+    (body("return sum(x, axs=1)"), "did you mean `axis`?"),
+    (body("return x.smu()"), "did you mean .sum?"),
+    (body("return x.view(3)"), "write reshape"),
+    (body("return widht * x"), "did you mean width?"),
+    (body("return math.pie * x"), "did you mean math.pi?"),
+    (body("return exp(x)"), "for the operator write relay.exp, or rename the notebook's `exp`"),
+    (body("return np.exp(x)"), "write exp: the operator of that name"),
+    (body("width = width + 1\nreturn x"), "the function assigns `width`, which hides the notebook's `width`: rename one of them"),
+    ("def f(x: f32):\n    y = x + 1\n    z = y\n", "add `return z` at its end"),
+    ("def f(x):\n    return x\n", "write its type, as in x: Tensor[(2, 3), f32]"),
+    ("def f(x: float):\n    return x\n", "write f32 or f64"),
+    (body("return 0.5"), "give it a dtype, as in f32(0.5)"),
+    ("", "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "hint"), HINTS)
+def test_hint(text: str, hint: str) -> None:
+    assert errors_of(text, NOTEBOOK)[0].hint == hint
+
+
+def test_a_shape_error_points_at_both_operands() -> None:
+    text, places = unmarked(body("return «x» + «y.T»"))
+    (error,) = errors_of(text)
+    assert [
+        (note.span.line, note.span.column, note.span.end_line, note.span.end_column) for note in error.notes
+    ] == places
+    assert [note.message for note in error.notes] == [
+        "this is a Tensor[(2, 3), f32]",
+        "this is a Tensor[(3, 2), f32]",
+    ]
+
+
+def test_an_error_is_drawn_under_its_line() -> None:
+    (error,) = errors_of(body("é = x  # ü\nreturn é + nothing"))
+    assert error.render() == (
+        "error: unknown name `nothing`\n"
+        " --> cell:4:16\n"
+        "  |\n"
+        "4 |     return é + nothing\n"
+        "  |                ^^^^^^^\n"
+        "help: assign it first, or define it in another cell"
+    )
+
+
+def test_columns_of_an_indented_source() -> None:
+    from nnmagic.diagnostics import Source, TinyNNError
+    from nnmagic.tinynn import compile_source
+
+    with pytest.raises(TinyNNError) as caught:
+        compile_source(Source("file.py", "def f(x: f32):\n    return q\n", first_line=10, indent=4), {})
+    (error,) = caught.value.diagnostics
+    assert str(error.span) == "file.py:11:16"
+    assert "11 |         return q\n   |                ^" in error.render()
