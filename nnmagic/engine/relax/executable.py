@@ -5,6 +5,7 @@ Knows TVM's virtual machine and NumPy.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from tvm import relax
 
 from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.constants import as_array, as_tensor
-from nnmagic.engine.relax.lowering import ENTRY
+from nnmagic.engine.relax.lowering import ENTRY, TOO_DEEP
 from nnmagic.engine.relax.signature import flat_names, flatten, leaves, rebuild
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
@@ -38,7 +39,8 @@ class Executable:
 
     Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
     argument or a constant. It may be called from several threads at once and in a forked child. Raises TypeError
-    for an array of a wrong dtype and ValueError for one of a wrong shape.
+    for an array of a wrong dtype, ValueError for one of a wrong shape, RecursionError for a program that calls
+    itself too deep.
     """
 
     def __init__(self, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> None:
@@ -53,6 +55,7 @@ class Executable:
         ]
         self._flat = all(isinstance(type_, TensorType) for type_ in types)
         self._result = function.ret_type
+        self._deep = "deep_calls" in (module.attrs or {})
         self._single = isinstance(self._result, TensorType)
         # The virtual machine is not thread-safe: a call takes one that is idle, or starts another.
         self._idle: list[Callable[..., Any]] = []
@@ -71,9 +74,10 @@ class Executable:
         except IndexError:
             run = self._start()
         try:
-            result = run(*tensors)
+            result = on_deep_stack(run, tensors) if self._deep else run(*tensors)
         except (RuntimeError, AssertionError) as error:  # a machine that raised is not used again
-            raise ValueError(_reason(error)) from error
+            reason = _reason(error)
+            raise (RecursionError if reason == TOO_DEEP else ValueError)(reason) from error
         self._idle.append(run)
         if self._single:
             return as_array(result)
@@ -95,6 +99,34 @@ class Executable:
                 return pipeline.kernels_text(self._lowered)
             libraries = (lib for lib in self._program.mod.imports if lib.kind == "llvm")
             return "".join(lib.inspect_source({"llvm": "ll", "asm": "asm"}[name]) for lib in libraries)
+
+
+#: The stack of a call that may recurse: virtual memory, of which only what is used becomes real.
+_DEEP_STACK = 1 << 30
+
+
+def on_deep_stack(run: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """``run(*args)`` on a thread whose C stack holds ``MAX_CALL_DEPTH`` calls of the virtual machine."""
+    outcome: list[tuple[Any, BaseException | None]] = []
+
+    def target() -> None:
+        try:
+            outcome.append((run(*args), None))
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+            outcome.append((None, error))
+
+    with pipeline.COMPILING:
+        before = threading.stack_size(_DEEP_STACK)
+        try:
+            thread = threading.Thread(target=target)
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    thread.join()
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
 
 
 def _leaf(name: str, type_: TensorType) -> _Leaf:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
-from tvm import relax, topi
+from tvm import relax, tirx, topi
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.engine import EngineError, engine_error
@@ -50,6 +50,9 @@ ENTRY = "main"
 #: Branches inside branches: TVM's passes recurse over them on the C stack.
 MAX_NESTED_BRANCHES = 100
 
+#: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each (``executable``).
+MAX_CALL_DEPTH = 100_000
+
 _NOT_YET = {
     Function: "functions as values",
     Match: "match",
@@ -60,10 +63,15 @@ _NOT_YET = {
 }
 
 
+#: What the program says when it calls itself more often.
+TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
+
+
 def lower_module(module: Module, entry: str) -> tvm.IRModule:
     """The Relax module that computes the function ``entry``, as its function ``main``.
 
-    Parameters and results are flattened into their tensors. Raises EngineError.
+    Parameters and results are flattened into their tensors; where functions are called that are not inlined, the
+    module has the attribute ``deep_calls``. Raises EngineError.
     """
     return _Lowering(module).run(entry)
 
@@ -73,8 +81,9 @@ class _Frame:
     """One function body being lowered: its regions, what each node has become, how deep it is nested."""
 
     regions: Regions
-    nesting: int
     labels: dict[str, Any]
+    depth: Any
+    nesting: int = 0
     values: dict[Expr, Value] = field(default_factory=dict)
 
 
@@ -94,18 +103,28 @@ class _Lowering:
         while self.waiting:
             name = self.waiting.pop()
             self._define(self.module.functions[name], self.declared[name])
-        return self.builder.get()
+        module = self.builder.get()
+        return module.with_attr("deep_calls", True) if self.declared else module
 
     def _define(self, function: Function, declared: Any) -> None:
-        """Makes a Relax function of a Relay function: the entry where nothing was declared."""
+        """Makes a Relax function of a Relay function: the entry where nothing was declared.
+
+        All but the entry take, before their parameters, how many calls they are inside of.
+        """
         dims = Dimensions()
         params = [_parameter(var, dims) for var in function.params]
         flat = [leaf for value in params for leaf in flatten(value)]
+        depth: Any = 0
+        if declared is not None:
+            depth = tirx.Var("depth", "int64")
+            flat.insert(0, relax.Var("calls", relax.ShapeType([depth])))
         blocks: list[Any] = []
         self.builder.begin_scope(flat)
         try:
             with self._block(blocks):
-                results = list(flatten(self._body(function, params, nesting=0)))
+                if declared is not None:
+                    self.builder.emit(relax.op.assert_op(depth < MAX_CALL_DEPTH, format=TOO_DEEP))
+                results = list(flatten(self._body(function, params, depth)))
                 if declared is None:
                     results = list(self._owned(results))
             body = self.builder.normalize(relax.SeqExpr(blocks, _packed(results)))
@@ -134,11 +153,10 @@ class _Lowering:
         finally:
             blocks.append(self.builder._end_block())
 
-    def _body(self, function: Function, args: Sequence[Value], nesting: int) -> Value:
+    def _body(self, function: Function, args: Sequence[Value], depth: Any) -> Value:
         """The value of a function's body, computed in the current block."""
         _refuse_unsupported(function)
-        labels = {} if not function.params else dict(_labels(function.params, args))
-        frame = _Frame(regions_of(function.body), nesting, labels)
+        frame = _Frame(regions_of(function.body), dict(_labels(function.params, args)), depth)
         frame.values.update(zip(function.params, args, strict=True))
         return self._region(frame, frame.regions.body)
 
@@ -168,7 +186,7 @@ class _Lowering:
             case Call(op=OpRef(name=name)):
                 return self._operator(frame, name, node)
             case Call(op=GlobalVar(name=name), args=args):
-                return self._call(name, node, [values[arg] for arg in args], frame.nesting)
+                return self._call(name, node, [values[arg] for arg in args], frame.depth)
             case OpRef() | GlobalVar():
                 return None  # means something only as a callee
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
@@ -204,14 +222,14 @@ class _Lowering:
         chosen = self.builder.emit(relax.If(frame.values[node.cond], then, other))
         return self._settled(_shaped_like(value, flatten(self._unpacked(chosen))), node)
 
-    def _call(self, name: str, call: Call, args: Sequence[Value], nesting: int) -> Value:
+    def _call(self, name: str, call: Call, args: Sequence[Value], depth: Any) -> Value:
         """A call of another function of the module, inlined where the plan says so."""
         function = self.module.functions[name]
         if name in self.plan.inlined:
-            return self._body(function, args, nesting)
+            return self._body(function, args, depth)
         if function.type_params:
             raise engine_error(f"the relax engine cannot run @{name}, generic and recursive, yet", call.span)
-        flat = [leaf for arg in args for leaf in flatten(arg)]
+        flat = [relax.ShapeExpr([depth + 1]), *(leaf for arg in args for leaf in flatten(arg))]
         result = self._unpacked(self.builder.emit(relax.Call(self._declared(name, function), flat)))
         assert call.checked_type is not None
         return self._settled(rebuild(call.checked_type, flatten(result)), call)
@@ -220,7 +238,8 @@ class _Lowering:
         """The Relax function of that name; its body is defined later, so that it may call itself."""
         if name not in self.declared:
             dims = Dimensions()
-            params = [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
+            params = [relax.Var("calls", relax.ShapeType(ndim=1))]
+            params += [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
             assert function.ret_type is not None
             results = [dims.result(leaf) for leaf in leaves(function.ret_type, function.span)]
             type_ = results[0] if len(results) == 1 else relax.TupleType(results)

@@ -110,6 +110,11 @@ def floating(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return computed
 
 
+def _arithmetic(function: Callable[[Any, Any], Any], named: Callable[[Any, Any], Any]) -> Rule:
+    floats, integers = broadcasting(function, named), broadcasting(scalar.wrapping(function))
+    return lambda site: (floats if is_float(dtype_of(site.args[0])) else integers)(site)
+
+
 def _power(site: Site) -> Value:
     if not is_float(dtype_of(site.args[0])):
         site.refuse(f"needs floating-point numbers, not {dtype_of(site.args[0])}")
@@ -123,9 +128,9 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 RULES.update(
     {
-        "add": broadcasting(lambda a, b: a + b, relax.op.add),
-        "subtract": broadcasting(lambda a, b: a - b, relax.op.subtract),
-        "multiply": broadcasting(lambda a, b: a * b, relax.op.multiply),
+        "add": _arithmetic(lambda a, b: a + b, relax.op.add),
+        "subtract": _arithmetic(lambda a, b: a - b, relax.op.subtract),
+        "multiply": _arithmetic(lambda a, b: a * b, relax.op.multiply),
         "divide": broadcasting(scalar.divide),
         "floor_divide": broadcasting(floating(scalar.floored_quotient)),
         "floor_mod": broadcasting(floating(scalar.floored_rest)),
@@ -136,7 +141,7 @@ RULES.update(
         "maximum": broadcasting(scalar.maximum),
         "minimum": broadcasting(scalar.minimum),
         "equal": broadcasting(lambda a, b: a == b, relax.op.equal),
-        "not_equal": broadcasting(lambda a, b: a != b, relax.op.not_equal),
+        "not_equal": broadcasting(scalar.not_equal),
         "less": broadcasting(lambda a, b: a < b, relax.op.less),
         "less_equal": broadcasting(lambda a, b: a <= b, relax.op.less_equal),
         "greater": broadcasting(lambda a, b: a > b, relax.op.greater),

@@ -96,8 +96,15 @@ def count(data: Any, axes: Sequence[int]) -> Any:
 
 def mean(data: Any, axes: Sequence[int], *, keepdims: bool = False) -> Any:
     """The mean along axes in the data's dtype; of integers it is truncated, as in Relay."""
-    sums, number = total(data, axes, keepdims=keepdims), count(data, axes).astype(data.dtype)
-    return te.compute(sums.shape, lambda *index: scalar.divide(sums(*index), number))
+    return _shared(total(data, axes, keepdims=keepdims), count(data, axes))
+
+
+def _shared(sums: Any, number: Any) -> Any:
+    """Sums divided by how many elements they are of; NaN where that is none (integers: 0)."""
+    dtype = scalar.dtype_of(sums)
+    if getattr(number, "value", 1) == 0:
+        return topi.full(sums.shape, dtype, float("nan") if is_float(dtype) else 0)
+    return te.compute(sums.shape, lambda *index: scalar.divide(sums(*index), number.astype(dtype)))
 
 
 def _summed(reducer: Any) -> Rule:
@@ -118,7 +125,7 @@ def _variance(attrs: Attrs, data: Any, center: Any) -> Any:
     squares = topi.multiply(topi.subtract(data, center), topi.subtract(data, center))
     number = count(data, axes) - (1 if attrs["unbiased"] else 0)
     sums = total(squares, axes, keepdims=bool(attrs["keepdims"]))
-    return te.compute(sums.shape, lambda *index: scalar.divide(sums(*index), number.astype(data.dtype)))
+    return _shared(sums, number)
 
 
 def _place(better: Callable[[Any, Any], Any], *, last: bool) -> Any:
@@ -127,12 +134,14 @@ def _place(better: Callable[[Any, Any], Any], *, last: bool) -> Any:
     def beats(left: Any, right: Any) -> Any:
         if not is_float(scalar.dtype_of(left)):
             return better(left, right)
-        return tirx.any(better(left, right), tirx.all(tirx.isnan(left), tirx.Not(tirx.isnan(right))))
+        return tirx.any(better(left, right), tirx.all(scalar.is_nan(left), tirx.Not(scalar.is_nan(right))))
 
     def combine(left: Any, right: Any) -> Any:
         (i, a), (j, b) = left, right
-        placed_first = i > j if last else i < j
-        wins = tirx.any(beats(a, b), tirx.all(placed_first, tirx.Not(beats(b, a))))
+        tied = a == b
+        if is_float(scalar.dtype_of(a)):
+            tied = tirx.any(tied, tirx.all(scalar.is_nan(a), scalar.is_nan(b)))
+        wins = tirx.any(beats(a, b), tirx.all(tied, i > j if last else i < j))
         keep = tirx.any(j < 0, tirx.all(i >= 0, wins))  # -1 is no index: nothing was seen yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
@@ -143,12 +152,13 @@ def _argument(better: Callable[[Any, Any], Any]) -> Rule:
     def compute(attrs: Attrs, data: Any) -> Any:
         axes = _axes(attrs, data)
         reducer = _place(better, last=bool(attrs["select_last_index"]))
+        wide = "float32" if data.dtype in _NARROW else data.dtype
 
         def element(where: Sequence[Any], spans: Sequence[Any]) -> Any:
             flat: Any = tirx.const(0, "int64")
             for axis, span in zip(axes, spans, strict=True):
                 flat = flat * data.shape[axis] + span.var
-            return reducer((flat.astype("int32"), data(*where)), axis=list(spans))
+            return reducer((flat.astype("int32"), data(*where).astype(wide)), axis=list(spans))
 
         if not axes:
             return topi.full(data.shape, "int32", 0)

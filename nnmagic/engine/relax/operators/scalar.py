@@ -1,7 +1,7 @@
 """Element functions that TVM lacks or defines otherwise than NumPy and Relay. Knows TIR expressions only.
 
-TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process, and its
-``max`` and ``min`` drop NaN on one side only.
+TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process; its
+``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its tanh and atanh lose all digits near 0.
 """
 
 from __future__ import annotations
@@ -25,18 +25,49 @@ def constant(value: float, like: Any) -> Any:
     return tirx.const(value, dtype_of(like))
 
 
+def is_nan(value: Any) -> Any:
+    """Whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
+    return tirx.isnan(value.astype("float32") if dtype_of(value) == "bfloat16" else value)
+
+
 def maximum(left: Any, right: Any) -> Any:
     """The larger; NaN where either is."""
     if not is_float(dtype_of(left)):
         return tirx.max(left, right)
-    return tirx.Select(tirx.any(left > right, left != left), left, right)  # noqa: PLR0124 - NaN is not itself
+    return tirx.Select(tirx.any(left > right, is_nan(left)), left, right)
 
 
 def minimum(left: Any, right: Any) -> Any:
     """The smaller; NaN where either is."""
     if not is_float(dtype_of(left)):
         return tirx.min(left, right)
-    return tirx.Select(tirx.any(left < right, left != left), left, right)  # noqa: PLR0124 - NaN is not itself
+    return tirx.Select(tirx.any(left < right, is_nan(left)), left, right)
+
+
+def not_equal(left: Any, right: Any) -> Any:
+    """Whether two numbers differ, as NaN does from everything."""
+    if not is_float(dtype_of(left)):
+        return left != right
+    return tirx.any(left < right, left > right, is_nan(left), is_nan(right))
+
+
+#: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.
+_WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
+
+
+def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An arithmetic function whose integer results wrap, as NumPy's do."""
+
+    def computed(*operands: Any) -> Any:
+        dtype = dtype_of(operands[0])
+        if dtype not in _WRAPPING:
+            return function(*operands)
+        return function(*(operand.astype(_WRAPPING[dtype]) for operand in operands)).astype(dtype)
+
+    return computed
+
+
+negative = wrapping(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
 
 
 def guarded(divide: Callable[[Any, Any], Any], by_minus_one: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
@@ -140,3 +171,36 @@ def clip(value: Any, low: float, high: float) -> Any:
         info = tirx.min_value(dtype).value, tirx.max_value(dtype).value
         low, high = (int(min(max(limit, info[0]), info[1])) for limit in (low, high))
     return minimum(maximum(value, constant(low, value)), constant(high, value))
+
+
+#: Cephes' minimax polynomials for tanh near 0 (S. Moshier, tanhf.c and tanh.c), highest power first.
+_TANH32 = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+_TANH64 = (-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3)
+_TANH64_BELOW = (1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3)
+
+
+def tanh(value: Any) -> Any:
+    """The hyperbolic tangent to within a few ulp everywhere."""
+    square = value * value
+    if dtype_of(value) == "float64":
+        ratio = _polynomial(_TANH64, square) / _polynomial(_TANH64_BELOW, square)
+    else:
+        ratio = _polynomial(_TANH32, square)
+    one, two = constant(1, value), constant(2, value)
+    size = tirx.abs(value)
+    far = one - two / (tirx.exp(two * size) + one)
+    signed = tirx.Select(value < constant(0, value), -far, far)
+    return tirx.Select(size < constant(0.625, value), value + value * square * ratio, signed)
+
+
+def atanh(value: Any) -> Any:
+    """The inverse hyperbolic tangent, by the C library."""
+    dtype = dtype_of(value)
+    return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)
+
+
+def _polynomial(coefficients: tuple[float, ...], at: Any) -> Any:
+    total: Any = constant(coefficients[0], at)
+    for coefficient in coefficients[1:]:
+        total = total * at + constant(coefficient, at)
+    return total

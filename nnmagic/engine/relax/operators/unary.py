@@ -16,6 +16,19 @@ from nnmagic.relay.types import is_float
 
 def mathematical(named: Callable[[Any], Any]) -> Rule:
     """A Relax operator of floating-point numbers, computed in float32 where they are narrower."""
+    return _in_float32(lambda _site, data: named(data))
+
+
+def computed(function: Callable[[Any], Any]) -> Rule:
+    """As ``mathematical``, by an element function."""
+    return _in_float32(lambda site, data: site.te(lambda x: _each(function, x), data))
+
+
+def _each(function: Callable[[Any], Any], data: Any) -> Any:
+    return te.compute(data.shape, lambda *index: function(data(*index)))
+
+
+def _in_float32(compute: Callable[[Site, Value], Value]) -> Rule:
 
     def rule(site: Site) -> Value:
         (data,) = site.args
@@ -23,20 +36,30 @@ def mathematical(named: Callable[[Any], Any]) -> Rule:
         if not is_float(dtype):
             site.refuse(f"needs floating-point numbers, not {dtype}")
         if dtype in {"float16", "bfloat16"}:
-            return relax.op.astype(site.emit(named(site.emit(relax.op.astype(data, "float32")))), dtype)
-        return named(data)
+            return relax.op.astype(site.emit(compute(site, site.emit(relax.op.astype(data, "float32")))), dtype)
+        return compute(site, data)
 
     return rule
 
 
 def elementwise(function: Callable[[Any], Any]) -> Rule:
     """A function of each element."""
-    return te_rule(lambda data: te.compute(data.shape, lambda *index: function(data(*index))))
+    return te_rule(lambda data: _each(function, data))
 
 
 def rounding(function: Callable[[Any], Any]) -> Rule:
     """A function of each element that leaves integers as they are."""
     return elementwise(lambda value: function(value) if is_float(scalar.dtype_of(value)) else value)
+
+
+def testing(function: Callable[[Any], Any], *, otherwise: bool) -> Rule:
+    """A test of each floating-point number; ``otherwise`` is what holds of all others."""
+    found = tirx.const(int(otherwise), "bool")
+    return elementwise(lambda value: function(value) if is_float(scalar.dtype_of(value)) else found)
+
+
+def _wide(value: Any) -> Any:
+    return value.astype("float32") if scalar.dtype_of(value) == "bfloat16" else value
 
 
 def _cast(site: Site, dtype: str) -> Value:
@@ -64,23 +87,25 @@ def _fixed_point_multiply(attrs: Attrs, data: Any) -> Any:
 RULES.update(
     {
         name: mathematical(getattr(relax.op, name))
-        for name in "acos acosh asin asinh atan atanh cos cosh erf exp log rsqrt sin sinh sqrt tan tanh sigmoid".split()
+        for name in "acos acosh asin asinh atan cos cosh erf exp log rsqrt sin sinh sqrt tan sigmoid".split()
     }
     | {
-        "log2": te_rule(topi.log2),
-        "log10": te_rule(topi.log10),
+        "tanh": computed(scalar.tanh),
+        "atanh": computed(scalar.atanh),
+        "log2": computed(tirx.log2),
+        "log10": computed(tirx.log10),
         "fast_exp": te_rule(topi.fast_exp),
         "fast_tanh": te_rule(topi.fast_tanh),
         "abs": elementwise(tirx.abs),
-        "negative": elementwise(lambda value: -value),
+        "negative": elementwise(scalar.negative),
         "sign": elementwise(scalar.sign),
         "floor": rounding(tirx.floor),
         "ceil": rounding(tirx.ceil),
         "trunc": rounding(tirx.trunc),
         "round": elementwise(scalar.round_half_away),
-        "isnan": te_rule(topi.isnan),
-        "isinf": te_rule(topi.isinf),
-        "isfinite": te_rule(topi.isfinite),
+        "isnan": testing(scalar.is_nan, otherwise=False),
+        "isinf": testing(lambda value: tirx.isinf(_wide(value)), otherwise=False),
+        "isfinite": testing(lambda value: tirx.isfinite(_wide(value)), otherwise=True),
         "logical_not": elementwise(tirx.Not),
         "bitwise_not": elementwise(tirx.bitwise_not),
         "clip": te_of(_clip),
