@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,13 @@ class DType:
 
     def __repr__(self) -> str:
         return self.short
+
+    def __call__(self, value: object) -> np.ndarray | np.generic:
+        """What ``f32(value)`` is outside a cell: a NumPy scalar, or an array converted."""
+        import numpy as np
+
+        converted: np.ndarray | np.generic = np.asarray(value).astype(self.dtype)[()]
+        return converted
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -88,6 +95,10 @@ class Tensor:
         if not isinstance(dtype, DType):
             raise TypeError(f"the second part of Tensor[...] must be a dtype such as f32, not {dtype!r}")
         return cls(checked_shape(shape), dtype)
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Python 3.10 takes only what can be called for a type hint."""
+        raise TypeError(f"{self!r} is a type; it does not make tensors")
 
     def __repr__(self) -> str:
         return f"Tensor[{self.shape!r}, {self.dtype!r}]"

@@ -83,3 +83,11 @@ def test_importing_them_imports_neither_numpy_nor_synr() -> None:
 def test_a_dtype_is_no_string() -> None:
     assert isinstance(f32, DType)
     assert f32 != "f32"
+
+
+def test_a_dtype_converts_as_it_does_in_a_cell() -> None:
+    assert f32(0.1) == np.float32(0.1)
+    assert isinstance(f32(1), np.float32)
+    assert i64(np.array([1.7, -1.7])).tolist() == [1, -1]
+    with pytest.raises(TypeError, match="is a type; it does not make tensors"):
+        Tensor[(2,), f32](np.zeros(2))

@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 
+from nnmagic.relay.types import NUMPY_DTYPES
 from tests.tinynn.cases import errors_of
 
 X = "x: Tensor[(2, 3), f32], y: Tensor[(2, 3), f32]"
