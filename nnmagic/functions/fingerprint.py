@@ -45,7 +45,7 @@ def fingerprint(value: object) -> str:
             return f"type {type.__repr__(value)}"
         case ModuleType():
             return f"module {id(value)}"
-    key = inspect.getattr_static(value, "__dict__", {}).get("__relay_key__")
+    key = inspect.getattr_static(value, "__relay_key__", None)
     return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"
 
 

@@ -45,13 +45,16 @@ class Options:
             raise TypeError(f"target must be None, a string or a dict, not {self.target!r}")
         if isinstance(self.target, str) and not self.target.strip():
             raise ValueError("target must not be empty; None stands for this machine's CPU")
+        if isinstance(self.target, Mapping):
+            try:  # a copy, so that the dict may change afterwards
+                object.__setattr__(self, "target", json.loads(json.dumps(dict(self.target))))
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"target must hold text, numbers, lists and dicts alone: {error}") from None
 
     @property
     def target_text(self) -> str:
-        """The target as text, equal for equal targets. Raises TypeError for values that JSON lacks."""
-        if isinstance(self.target, Mapping):
-            return json.dumps(dict(self.target), sort_keys=True)
-        return json.dumps(self.target)
+        """The target as text, equal for equal targets."""
+        return json.dumps(self.target, sort_keys=True)
 
     def build(self, module: Module, entry: str) -> Executable:
         """The machine code of a function of a typed module. Raises EngineError."""

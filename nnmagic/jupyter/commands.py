@@ -59,13 +59,9 @@ def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFun
         return found
     known = [other for other, value in namespace.items() if isinstance(value, CompiledFunction)]
     known = [other for other in known if not other.startswith("_")]
-    what = f"a {type(found).__name__}" if name in namespace else "not defined"
-    there = f"; the compiled functions are {', '.join(known)}" if known else "; run a %%tinynn cell first"
-    raise MagicError(
-        f"{name!r} is {what}, not a compiled function{there}"
-        if name in namespace
-        else f"{name!r} is {what}{there}"
-    )
+    there = f"the compiled functions are {', '.join(known)}" if known else "run a %%tinynn cell first"
+    what = f"of type {type(found).__name__}, not a compiled function" if name in namespace else "not defined"
+    raise MagicError(f"{name!r} is {what}; {there}")
 
 
 def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> str:

@@ -1,0 +1,161 @@
+"""Functions as files and pickles: exact, without pickled code, and refused when they are something else."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import pickletools
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic import CompiledFunction, relay
+
+SOURCE = '''
+def _part(x: Tensor[("n", 3), f32]):
+    return x * third
+
+def whole(x: Tensor[("n", 3), f32], y: Tensor[("n", 3), f32]):
+    """Uses all that a text would round or lose."""
+    h = nn.leaky_relu(_part(x) @ table, alpha=0.123456789)
+    return h + y, half
+'''
+NAMES = {
+    "third": 1 / 3,
+    "table": np.random.default_rng(0).standard_normal((3, 3)).astype("float32"),
+    "half": np.array([0.5, 1.5], ml_dtypes.bfloat16),
+}
+
+
+@pytest.fixture(scope="module")
+def whole() -> CompiledFunction:
+    return nnmagic.compile(SOURCE, namespace=NAMES, opt_level=2)
+
+
+def assert_same(loaded: CompiledFunction, whole: CompiledFunction) -> None:
+    rng = np.random.default_rng(1)
+    for n in (1, 4):
+        x, y = (rng.standard_normal((n, 3)).astype("float32") for _ in range(2))
+        for ours, theirs in zip(loaded(x, y), whole(x, y), strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ValueError, match=r"\(n\) is 1 elsewhere"):
+        loaded(np.ones((1, 3), "float32"), np.ones((2, 3), "float32"))
+    assert relay.structural_equal(loaded.relay, whole.relay)
+    for name in ("source", "tree", "relay", "relay-typed"):
+        assert loaded.stages[name] == whole.stages[name]
+    assert repr(loaded) == repr(whole)
+    for name in ("__name__", "__qualname__", "__doc__", "__module__", "__signature__"):
+        assert getattr(loaded, name) == getattr(whole, name)
+
+
+def test_a_saved_function_is_the_same(whole: CompiledFunction, tmp_path: Path) -> None:
+    path = tmp_path / "whole.nnm"
+    whole.save(path)
+    loaded = nnmagic.load(str(path))
+    assert_same(loaded, whole)
+    assert loaded.cache_info.hit is None
+    assert loaded.cache_info.why == f"loaded from {path}"
+    whole.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_a_pickled_function_is_the_same(whole: CompiledFunction) -> None:
+    assert_same(pickle.loads(pickle.dumps(whole)), whole)
+
+
+def test_another_process_loads_it(whole: CompiledFunction, tmp_path: Path) -> None:
+    whole.save(tmp_path / "f")
+    x = np.full((2, 3), 0.25, "float32")
+    code = (
+        "import nnmagic, numpy as np\nx = np.full((2, 3), 0.25, 'float32')\n"
+        f"print(nnmagic.load({str(tmp_path / 'f')!r})(x, x)[0].tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == whole(x, x)[0].tolist()
+
+
+def test_a_file_holds_no_pickle(whole: CompiledFunction, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    whole.save(path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert names[:2] == ["relay.txt", "function.json"]
+        json.loads(archive.read("function.json"))
+        for name in names[2:]:
+            np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+    globals_in_pickle = [
+        str(argument)
+        for opcode, argument, _ in pickletools.genops(pickle.dumps(whole))
+        if opcode.name == "GLOBAL"
+    ]
+    assert globals_in_pickle in ([], ["nnmagic.functions.saving from_bytes"])
+
+
+def test_a_loaded_function_is_captured_by_another(whole: CompiledFunction, tmp_path: Path) -> None:
+    whole.save(tmp_path / "f")
+    loaded = nnmagic.load(tmp_path / "f")
+    source = 'def caller(x: Tensor[("n", 3), f32]):\n    h, _ = whole(x, x)\n    return h\n'
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_array_equal(nnmagic.compile(source, namespace={"whole": loaded})(x), whole(x, x)[0])
+
+
+def changed(data: bytes, **changes: object) -> bytes:
+    """The file with other entries in its JSON."""
+    new = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(new, "w") as archive:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "function.json":
+                content = json.dumps({**json.loads(content), **changes}).encode()
+            archive.writestr(name, content)
+    return new.getvalue()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": 99},
+        {"name": "nothing"},
+        {"module": {}},
+        {"module": {"types": [["Nope"]], "nodes": [], "functions": {}, "data_types": {}}},
+        {"module": {"types": [], "nodes": [["Tuple", [5]]], "functions": {}, "data_types": {}}},
+        {"module": {"types": [], "nodes": [["GlobalVar", "f"]], "functions": {"f": 0}, "data_types": {}}},
+        {"dtypes": ["float32"] * 9},
+        {"options": {"engine": "none"}},
+        {"source": None},
+    ],
+)
+def test_a_changed_file_is_refused(
+    whole: CompiledFunction, tmp_path: Path, changes: dict[str, object]
+) -> None:
+    path = tmp_path / "f"
+    whole.save(path)
+    path.write_bytes(changed(path.read_bytes(), **changes))
+    with pytest.raises(ValueError, match="holds no function that nnmagic saved"):
+        nnmagic.load(path)
+
+
+def test_other_files_are_refused(whole: CompiledFunction, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    whole.save(path)
+    data = path.read_bytes()
+    for other in (b"", b"text", data[: len(data) // 2], pickle.dumps([1])):
+        path.write_bytes(other)
+        with pytest.raises(ValueError, match="holds no function that nnmagic saved"):
+            nnmagic.load(path)
+    damaged = bytearray(data)
+    damaged[data.index(b'"format"') + 3] ^= 1
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(ValueError, match="holds no function that nnmagic saved"):
+        nnmagic.load(path)
+    with pytest.raises(FileNotFoundError):
+        nnmagic.load(tmp_path / "missing")

@@ -1,0 +1,341 @@
+"""The magics in a shell: what a cell binds, shows and refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+import nnmagic
+from nnmagic.functions.compile import MEMORY
+
+FOO = (
+    "def foo(a: Tensor[(2, 3), f32], b: Tensor[(3, 4), f32], c: Tensor[(2, 4), f32]):\n"
+    "    d = a @ b\n    e = d + c\n    return e\n"
+)
+FOO_RELAY = (  # the text that the issue of this cell shows
+    "def @foo(%a: Tensor[(2, 3), float32], %b: Tensor[(3, 4), float32], %c: Tensor[(2, 4), float32])"
+    " -> Tensor[(2, 4), float32] {\n  %0 = nn.matmul(%a, %b, units=None);\n  add(%0, %c)\n}"
+)
+X = np.array([1, 2], "float32")
+
+
+def cell(body: str, options: str = "") -> str:
+    return f"%%tinynn {options}\n{body}"
+
+
+def function(name: str, result: str) -> str:
+    return f"def {name}(x: Tensor[(2,), f32]):\n    return {result}\n"
+
+
+@dataclass
+class Shell:
+    """A shell with the extension; ``run`` gives what a cell shows, or raises what the cell raised."""
+
+    ip: InteractiveShell
+
+    def run(self, text: str) -> str:
+        with capture_output() as captured:
+            result = self.ip.run_cell(text)
+        result.raise_error()
+        assert not captured.stderr
+        return "\n".join(output.data["text/plain"] for output in captured.outputs)
+
+    def __getitem__(self, name: str):
+        return self.ip.user_ns[name]
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[Shell]:
+    config = Config()
+    config.HistoryManager.enabled = False
+    ip = InteractiveShell.instance(config=config)
+    nnmagic.load_ipython_extension(ip)
+    yield Shell(ip)
+    nnmagic.unload_ipython_extension(ip)
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture(autouse=True)
+def clean(shell: Shell) -> None:
+    MEMORY.clear()
+    shell.ip.reset(new_session=False)
+
+
+def test_a_cell_shows_relay_and_binds_its_function(shell: Shell) -> None:
+    assert shell.run(cell(FOO)) == FOO_RELAY
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(shape).astype("float32") for shape in ((2, 3), (3, 4), (2, 4)))
+    np.testing.assert_allclose(shell["foo"](a, b, c), a @ b + c, rtol=1e-5)
+
+
+def test_a_second_run_shows_the_same_and_compiles_nothing(shell: Shell) -> None:
+    shell.run(cell(FOO))
+    assert shell["foo"].cache_info.hit is None
+    assert shell.run(cell(FOO)) == FOO_RELAY
+    assert shell["foo"].cache_info.hit == "memory"
+    shell.run(cell(FOO, "--force"))
+    assert (shell["foo"].cache_info.hit, shell["foo"].cache_info.why) == (None, "forced")
+    shell.run(cell(FOO, "--no-cache"))
+    assert (shell["foo"].cache_info.hit, shell["foo"].cache_info.why) == (None, "the cache is off")
+    shell.run(cell(FOO, "--opt-level 1"))
+    assert shell["foo"].cache_info.why == "option opt_level changed"
+
+
+def test_all_functions_are_bound_but_private_ones(shell: Shell) -> None:
+    shown = shell.run(cell(function("_a", "x + 1") + function("b", "_a(x) * 2") + function("c", "b(x) - 1")))
+    assert [line.split("(")[0] for line in shown.splitlines() if line.startswith("def")] == [
+        "def @_a",
+        "def @b",
+        "def @c",
+    ]
+    assert "_a" not in shell.ip.user_ns
+    np.testing.assert_array_equal(shell["b"](X), (X + 1) * 2)
+    np.testing.assert_array_equal(shell["c"](X), (X + 1) * 2 - 1)
+    shown = shell.run(cell(function("d", "c(x) + c(x)")))
+    assert shown.count("def @") == 1, "only what this cell defines is shown"
+    np.testing.assert_array_equal(shell["d"](X), 2 * ((X + 1) * 2 - 1))
+
+
+def test_o_assigns_the_last_function(shell: Shell) -> None:
+    shell.run(cell(function("a", "x + 1") + function("b", "x + 2"), "-o result"))
+    np.testing.assert_array_equal(shell["result"](X), X + 2)
+    assert shell["b"] is shell["result"]
+    shell.run("%%relay --output r\ndef @main(%x: float32) { %x }\ndef @other(%x: float32) { @main(%x) }")
+    assert shell["r"] is shell["main"]
+
+
+def test_captured_values_are_those_of_the_notebook(shell: Shell) -> None:
+    shell.run("import numpy as np\nw0 = np.array([3, 4], 'float32')\nk = 2")
+    shell.run(cell(function("f", "x * w0 + k"), "-q"))
+    np.testing.assert_array_equal(shell["f"](X), X * [3, 4] + 2)
+    shell.run("w0[0] = 10")
+    np.testing.assert_array_equal(shell["f"](X), X * [3, 4] + 2)
+    shell.run(cell(function("f", "x * w0 + k"), "-q"))
+    assert shell["f"].cache_info.why == "captured array `w0` changed"
+    np.testing.assert_array_equal(shell["f"](X), X * [10, 4] + 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        (cell("def foo(x: Tensor[(2,), f32]):\n    return y\n"), nnmagic.TinyNNError, r"<tinynn>:3:12"),
+        (cell("def foo(x: Tensor[(2,), f32]:\n"), nnmagic.TinyNNError, r"<tinynn>:2"),
+        (cell(function("fine", "x") + function("foo", "x @")), nnmagic.TinyNNError, r"<tinynn>:5"),
+        (cell(function("_foo", "x")), nnmagic.TinyNNError, "nothing here is bound"),
+        (cell("x = 1\n"), nnmagic.TinyNNError, r"<tinynn>:2:1"),
+        ("%%relay\ndef @foo(%x: float32) {\n  exp(%y) }", nnmagic.RelayError, r"<relay>:3:7"),
+        ("%%relay\n", Exception, "empty"),
+        (cell(FOO, "--show nope"), ValueError, "no stage 'nope'; the stages are source, tree, relay"),
+        (cell(FOO, "--show ,"), ValueError, "--show needs a stage"),
+        (cell(FOO, "--opt-level 4"), ValueError, "--opt-level must be one of 0, 1, 2, 3, not '4'"),
+        (cell(FOO, "--opt-level x"), ValueError, "--opt-level must be one of"),
+        (cell(FOO, "--engine x"), ValueError, "engine must be one of 'auto', 'relax', 'relay', not 'x'"),
+        (cell(FOO, "--engine relay"), nnmagic.EngineError, "needs a TVM that has Relay"),
+        (cell(FOO, "--target '{'"), ValueError, "--target is no JSON object"),
+        (cell(FOO, "--target riscv9"), nnmagic.EngineError, "riscv9"),
+        (cell(FOO, "-o 3x"), ValueError, "-o takes a variable's name, not '3x'"),
+        (cell(FOO, "-o class"), ValueError, "-o takes a variable's name, not 'class'"),
+        (cell(FOO, "-o"), ValueError, "expected one argument"),
+        (cell(FOO, "--bogus"), ValueError, "unrecognized arguments: --bogus; %%tinynn\\? lists the options"),
+        (cell(FOO, "'unclosed"), ValueError, "No closing quotation"),
+        (
+            "%%relay --show tree\ndef @foo(%x: float32) { %x }",
+            ValueError,
+            "from Relay text has no stage 'tree'",
+        ),
+    ],
+)
+def test_a_cell_that_fails_binds_nothing(shell: Shell, text: str, error: type, words: str) -> None:
+    shell.run("foo = fine = r = 'as before'")
+    before = dict(shell.ip.user_ns)
+    if "empty" in words:
+        with capture_output() as captured:
+            shell.ip.run_cell(text)
+        assert words in captured.stderr
+    else:
+        with pytest.raises(error, match=words):
+            shell.run(text)
+    for name in ("foo", "fine", "r", "_foo"):
+        assert shell.ip.user_ns.get(name) == before.get(name)
+
+
+def test_an_interrupt_binds_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.run("foo = 'as before'")
+    from nnmagic.functions.compiled import CompiledFunction
+
+    def interrupted(_self: CompiledFunction) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CompiledFunction, "build", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shell.run(cell(FOO))
+    assert shell["foo"] == "as before"
+    monkeypatch.undo()
+    shell.run(cell(FOO))
+    assert shell["foo"].cache_info.hit is None, "what was interrupted is not in the cache"
+
+
+def test_show_quiet_and_verbose(shell: Shell) -> None:
+    assert shell.run(cell(FOO, "-q")) == ""
+    assert "/* ty=" in shell.run(cell(FOO, "--show relay-typed"))
+    both = shell.run(cell(FOO, "--show relay,tir"))
+    assert both.startswith(f"# relay\n{FOO_RELAY}\n\n# foo: tir\n")
+    assert "T.prim_func" in both
+    several = shell.run(cell(function("a", "x") + function("b", "x"), "--show source"))
+    assert several == f"# a: source\n{function('a', 'x')}\n# b: source\n{function('b', 'x').rstrip()}"
+    assert "compiled (first time)" in shell.run(cell(function("c", "x"), "-v"))
+    assert "found in memory" in shell.run(cell(function("c", "x"), "--verbose"))
+
+
+def test_text_is_escaped_in_html(shell: Shell) -> None:
+    with capture_output() as captured:
+        shell.ip.run_cell(
+            cell('def f(x: Tensor[(2,), f32]):\n    """<b>&"""\n    return x\n', "--show source")
+        )
+    (output,) = captured.outputs
+    assert "&lt;b&gt;&amp;" in output.data["text/html"]
+    assert "<b>&" in output.data["text/plain"]
+
+
+def test_relay_cells(shell: Shell) -> None:
+    text = "def @main(%x: Tensor[(2), float32]) {\n  exp(%x)\n}"
+    shown = shell.run(f"%%relay\n{text}")
+    assert shown == "def @main(%x: Tensor[(2), float32]) -> Tensor[(2), float32] {\n  exp(%x)\n}"
+    np.testing.assert_allclose(shell["main"](X), np.exp(X), rtol=1e-6)
+    assert shell.run(f'%%relay\n#[version = "0.0.5"]\n{text}') == shown
+    assert shell.run(f"%%relay\n{shown}") == shown, "what is shown can be pasted"
+    shell.run(f"%%relay\n{text}")
+    assert shell["main"].cache_info.hit == "memory"
+
+
+def test_targets_are_json(shell: Shell) -> None:
+    shell.run(cell(FOO, """--target '{"kind": "llvm", "mcpu": "x86-64"}' -q"""))
+    assert "zmm" not in shell["foo"].stages["asm"]
+
+
+def test_settings(shell: Shell) -> None:
+    defaults = {
+        "show": "relay",
+        "quiet": False,
+        "cache": True,
+        "opt_level": 3,
+        "engine": "auto",
+        "target": None,
+    }
+    try:
+        shell.run("%config TinyNNMagics.show = 'source'")
+        assert shell.run(cell(FOO)) == FOO.rstrip()
+        assert shell.run(cell(FOO, "--show relay")) == FOO_RELAY
+        shell.run("%config TinyNNMagics.quiet = True")
+        assert shell.run(cell(FOO)) == ""
+        shell.run("%config TinyNNMagics.cache = False")
+        shell.run(cell(FOO))
+        assert shell["foo"].cache_info.why == "the cache is off"
+        for setting, words in (
+            ("show = 'nope'", "no stage 'nope'"),
+            ("opt_level = 7", "opt_level must be"),
+            ("engine = 'x'", "engine must be"),
+            ("target = '{'", "target is no JSON"),
+        ):
+            shell.run(f"%config TinyNNMagics.{setting}")
+            with pytest.raises(ValueError, match=words):
+                shell.run(cell(FOO))
+            shell.run(f"%config TinyNNMagics.{setting.split()[0]} = {defaults[setting.split()[0]]!r}")
+    finally:
+        for name, value in defaults.items():
+            shell.run(f"%config TinyNNMagics.{name} = {value!r}")
+    assert shell.run(cell(FOO)) == FOO_RELAY
+
+
+class TestLineMagic:
+    def test_show(self, shell: Shell) -> None:
+        shell.run(cell(FOO, "-q"))
+        assert shell.run("%tinynn show foo") == FOO_RELAY
+        assert shell.run("%tinynn show foo source") == FOO.rstrip()
+        with pytest.raises(ValueError, match="foo has no stage 'nope'; its stages are source, tree"):
+            shell.run("%tinynn show foo nope")
+        with pytest.raises(ValueError, match="'bar' is not defined; the compiled functions are foo"):
+            shell.run("%tinynn show bar")
+        shell.run("bar = 3")
+        with pytest.raises(ValueError, match="'bar' is of type int, not a compiled function; the"):
+            shell.run("%tinynn show bar")
+        with pytest.raises(ValueError, match=r"usage: %tinynn show NAME \[STAGE\]"):
+            shell.run("%tinynn show")
+
+    def test_ops(self, shell: Shell) -> None:
+        from nnmagic.relay import OPERATORS
+
+        every = shell.run("%tinynn ops").splitlines()
+        assert len(every) == len(OPERATORS) + 2
+        dense = shell.run("%tinynn ops nn.dense")
+        assert "nn.dense(data, weight, units=, out_dtype=)" in dense
+        assert len(shell.run("%tinynn ops nn.*pool2d").splitlines()) > 3
+        with pytest.raises(
+            ValueError, match=r"no operator's name matches 'nn\.dence'; did you mean nn\.dense"
+        ):
+            shell.run("%tinynn ops nn.dence")
+
+    def test_cache(self, shell: Shell) -> None:
+        shell.run(cell(FOO))
+        assert "foo" in shell.run("%tinynn cache")
+        assert shell.run("%tinynn cache --clear") == "the cache is empty now"
+        assert "cells in memory: 0" in shell.run("%tinynn cache")
+        with pytest.raises(ValueError, match=r"usage: %tinynn cache \[--clear\]"):
+            shell.run("%tinynn cache --nope")
+
+    def test_help_and_what_is_unknown(self, shell: Shell) -> None:
+        shown = shell.run("%tinynn help")
+        assert shell.run("%tinynn") == shown
+        for name in ("show", "ops", "cache", "profile", "help"):
+            assert f"%tinynn {name}" in shown
+        with pytest.raises(
+            ValueError, match=r"no command 'nope'; its commands are show, ops, cache, profile, help"
+        ):
+            shell.run("%tinynn nope")
+        with pytest.raises(ValueError, match="not there yet"):
+            shell.run("%tinynn profile foo(a)")
+
+
+@pytest.mark.parametrize("magic", ["tinynn", "relay"])
+def test_the_help_lists_the_options(shell: Shell, magic: str) -> None:
+    text = shell.ip.find_cell_magic(magic).__doc__
+    assert f"%%{magic} " in text
+    for option in (
+        "-o",
+        "--engine",
+        "--target",
+        "--opt-level",
+        "--show",
+        "--quiet",
+        "--force",
+        "--no-cache",
+        "-v",
+    ):
+        assert option in text
+    assert "@main" in text
+
+
+def test_unloading_and_loading(shell: Shell) -> None:
+    ip = shell.ip
+    try:
+        nnmagic.load_ipython_extension(ip)
+        nnmagic.load_ipython_extension(ip)
+        assert sum(type(found).__name__ == "TinyNNMagics" for found in ip.configurables) == 1
+        nnmagic.unload_ipython_extension(ip)
+        assert ip.find_cell_magic("tinynn") is None
+        assert ip.find_line_magic("tinynn") is None
+        assert ip.find_cell_magic("relay") is None
+        assert not any(type(found).__name__ == "TinyNNMagics" for found in ip.configurables)
+        nnmagic.unload_ipython_extension(ip)
+        ip.register_magic_function(lambda line, cell: "mine", "cell", "relay")
+        nnmagic.unload_ipython_extension(ip)
+        assert ip.find_cell_magic("relay") is not None, "another's magic of that name stays"
+    finally:
+        nnmagic.load_ipython_extension(ip)
+    assert shell.run(cell(FOO)) == FOO_RELAY
