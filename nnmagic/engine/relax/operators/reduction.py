@@ -152,13 +152,14 @@ def _argument(better: Callable[[Any, Any], Any]) -> Rule:
     def compute(attrs: Attrs, data: Any) -> Any:
         axes = _axes(attrs, data)
         reducer = _place(better, last=bool(attrs["select_last_index"]))
-        wide = "float32" if data.dtype in _NARROW else data.dtype
+        if data.dtype in _NARROW:
+            data = topi.cast(data, "float32")
 
         def element(where: Sequence[Any], spans: Sequence[Any]) -> Any:
             flat: Any = tirx.const(0, "int64")
             for axis, span in zip(axes, spans, strict=True):
                 flat = flat * data.shape[axis] + span.var
-            return reducer((flat.astype("int32"), data(*where).astype(wide)), axis=list(spans))
+            return reducer((flat.astype("int32"), data(*where)), axis=list(spans))
 
         if not axes:
             return topi.full(data.shape, "int32", 0)
