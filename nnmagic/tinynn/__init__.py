@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnmagic.tinynn.elaborate import compile_source
+    from nnmagic.tinynn.compilation import compile_source
     from nnmagic.tinynn.program import MISSING, FunctionInfo, Program, look_up
 
 __all__ = ["MISSING", "FunctionInfo", "Program", "compile_source", "look_up"]
@@ -16,5 +16,5 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "elaborate" if name == "compile_source" else "program"
+    module = "compilation" if name == "compile_source" else "program"
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from synr import Transformer, ast
 
-from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNError
+from nnmagic.diagnostics import Diagnostics, Source, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.infer import infer_type
-from nnmagic.relay.module import Module
 from nnmagic.relay.types import FuncType, Type
 from nnmagic.tinynn import tree
 from nnmagic.tinynn.annotations import DType
@@ -26,10 +24,10 @@ from nnmagic.tinynn.declarations import (
 )
 from nnmagic.tinynn.indexing import subscript
 from nnmagic.tinynn.members import attribute
-from nnmagic.tinynn.program import FunctionInfo, Program
+from nnmagic.tinynn.names import assigned_names, callees_first, names_bound
 from nnmagic.tinynn.scope import Scope
-from nnmagic.tinynn.syntax import SIGNS, parse
-from nnmagic.tinynn.unpacking import fail_all, names_of, unpack
+from nnmagic.tinynn.syntax import SIGNS
+from nnmagic.tinynn.unpacking import fail_all, unpack
 from nnmagic.tinynn.values import (
     FAILED,
     BuiltinName,
@@ -48,36 +46,6 @@ from nnmagic.tinynn.values import (
     described,
     is_failed,
 )
-
-
-def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
-    """The Relay module of a cell's text, and what the text took from the namespace.
-
-    Nothing of the namespace is run. Raises TinyNNError with every error of the cell.
-    """
-    found = Diagnostics()
-    module = parse(source, found)
-    if module is None or not module.funcs:
-        found.raise_if_any(TinyNNError)
-        raise AssertionError("a cell without functions is an error")
-    elaborator = Elaborator(source, namespace, found)
-    functions = elaborator.transform_module(module)
-    found.raise_if_any(TinyNNError)
-    assert len(functions) == len(module.funcs), "a function that failed without an error"
-    try:
-        typed = infer_type(
-            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.linker.types)
-        )
-    except RelayError as error:
-        raise TinyNNError(error.diagnostics) from None
-    infos = tuple(_info(definition, elaborator.place, source) for definition in module.funcs.values())
-    return Program(typed, infos, elaborator.scope.looked_up, module)
-
-
-def _info(definition: tree.Definition, place: Callable[[ast.Span], Span], source: Source) -> FunctionInfo:
-    span = place(definition.span)
-    lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
-    return FunctionInfo(definition.name, definition.docstring, span, "\n".join(lines))
 
 
 @dataclass(slots=True)
@@ -125,7 +93,7 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
             self.scope.functions[name] = GlobalFunction(name, name, names, None)
         self.unfinished = set(mod.funcs)
         done: dict[str, ir.Function | None] = {}
-        for name in _callees_first(mod.funcs):
+        for name in callees_first(mod.funcs):
             done[name] = self._function(mod.funcs[name], signatures[name])
             self.unfinished.discard(name)
         return {name: function for name in mod.funcs if (function := done[name]) is not None}
@@ -157,7 +125,7 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
         """The Relay function, or None where an error was reported; callers know its type from then on."""
         before = len(self.found.found)
         self.locals, params = {}, []
-        self.assigned = frozenset(_assigned_names(definition.body))
+        self.assigned = frozenset(assigned_names(definition.body))
         for parameter, type_ in signature.parameters:
             if type_ is None:
                 self.locals[parameter.name] = FAILED
@@ -188,7 +156,7 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
                     self.found.error("code after `return` is never reached", rest, hint=hint)
                 return self._result(statement, definition, signature)
             self.transform_stmt(statement)
-            names = _names_bound(statement)
+            names = names_bound(statement)
             last_assigned = names[-1] if names else last_assigned
         if not any(
             isinstance(statement, tree.InvalidStatement) and statement.returns for statement in statements
@@ -239,7 +207,7 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
                 self.report(problem)
             else:
                 self._report_depth(stmt.span)
-            self.locals.update(dict.fromkeys(_names_bound(stmt), FAILED))
+            self.locals.update(dict.fromkeys(names_bound(stmt), FAILED))
 
     def _report_depth(self, span: ast.Span) -> None:
         self.found.error(
@@ -444,45 +412,3 @@ def _is_binary(expr: ast.Expr) -> bool:
         and expr.func_name.name is not ast.BuiltinOp.Subscript
         and len(expr.params) == 2
     )
-
-
-def _names_bound(statement: ast.Stmt) -> list[str]:
-    match statement:
-        case ast.Assign():
-            return [target.id.name for target in statement.lhs]
-        case tree.Unpack():
-            return [name for target in statement.targets for name in names_of(target)]
-        case tree.InvalidStatement():
-            return list(statement.names)
-    return []
-
-
-def _assigned_names(body: ast.Block) -> Iterator[str]:
-    for statement in body.stmts:
-        yield from _names_bound(statement)
-
-
-def _callees_first(functions: Mapping[str, tree.Definition]) -> list[str]:
-    """The functions in an order in which each stands after those that it mentions, as far as there is one."""
-    from nnmagic.relay.callgraph import components
-
-    graph = {name: tuple(_mentioned(definition, functions)) for name, definition in functions.items()}
-    return [name for group in components(graph) for name in group]
-
-
-def _mentioned(definition: tree.Definition, functions: Mapping[str, tree.Definition]) -> dict[str, None]:
-    """The cell's functions whose names appear in a body."""
-    found: dict[str, None] = {}
-    work: list[object] = [definition.body]
-    while work:
-        node = work.pop()
-        if isinstance(node, ast.Var):
-            if node.id.name in functions:
-                found[node.id.name] = None
-        elif isinstance(node, ast.Node):
-            work += [part for name, part in vars(node).items() if name != "span"]
-        elif isinstance(node, list | tuple):
-            work += node
-        elif isinstance(node, dict):
-            work += [*node.keys(), *node.values()]
-    return found

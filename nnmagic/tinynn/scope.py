@@ -66,6 +66,10 @@ class Scope:
         return self.looked_up[name]
 
     def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
+        if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
+            path = ("nnmagic", *path[1:])  # whatever the notebook calls it
+            if (named := _language_name(path)) is not None:
+                return named
         taken = 1
         while isinstance(found, ModuleType) and taken < len(path):
             if (operator := _language_name(path)) is not None and _is_operator(operator[0]):
@@ -79,7 +83,7 @@ class Scope:
         try:
             return self._value(name, found), taken
         except NotCapturable as problem:
-            raise _unusable(path, name, problem, found, span) from None
+            raise _unusable(path, name, problem, span) from None
 
     def _value(self, name: str, found: object) -> Value:
         """One value a name, so that an array captured once is one constant."""
@@ -123,28 +127,36 @@ def _is_operator(value: Value) -> bool:
 
 def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
     """A dtype, a type constructor, a function of the language, or an operator by its whole written path."""
-    word = path[0]
-    if word in DTYPES:
-        return Known(DTYPES[word]), 1
-    if word in ("Tensor", "Tuple", "tuple"):
-        return TupleConstructor(word), 1
-    if len(path) == 1 and word in BUILTINS:
-        return BuiltinName(BUILTINS[word]), 1
     rest = path
     while len(rest) > 1 and rest[0] in _PREFIXES:
         rest = rest[1:]
+    word, taken = rest[0], len(path) - len(rest) + 1
+    if word in DTYPES:
+        return Known(DTYPES[word]), taken
+    if word in ("Tensor", "Tuple", "tuple"):
+        return TupleConstructor(word), taken
+    if len(path) == 1 and word in BUILTINS:
+        return BuiltinName(BUILTINS[word]), 1
     operator = resolve(".".join(rest))
     return None if operator is None else (OperatorName(operator), len(path))
 
 
-def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, found: object, span: Span) -> Refusal:
+def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, span: Span) -> Refusal:
     """A value of the notebook that a cell cannot use; the operator that it hides is named."""
-    hidden = _language_name(path) or _language_name(path[-1:])
-    if isinstance(found, ModuleType) or not (hidden and isinstance(hidden[0], OperatorName | BuiltinName)):
-        return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=problem.hint)
-    meant = hidden[0].operator.name if isinstance(hidden[0], OperatorName) else hidden[0].builtin.name
-    if len(path) > 1:
-        hint = f"write {meant}: the operator of that name"
-        return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
-    hint = f"for the operator write relay.{meant}, or rename the notebook's `{name}`"
-    return Refusal(f"`{name}` is {problem.what}, which hides the operator {meant}", span, hint=hint)
+    hidden = _operator_name(path)
+    if hidden is not None:
+        hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
+        return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
+    twin = _operator_name(path[-1:]) if "." in name else None
+    hint = problem.hint if twin is None else f"write {twin}: the operator of that name"
+    return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+
+
+def _operator_name(path: tuple[str, ...]) -> str | None:
+    """The operator or function of the language that a written name means."""
+    match _language_name(path):
+        case (OperatorName(operator=operator), _):
+            return operator.name
+        case (BuiltinName(builtin=builtin), _):
+            return builtin.name
+    return None

@@ -1,0 +1,45 @@
+"""A cell's text and the notebook's names -> typed Relay: the steps of the language, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from synr import ast
+
+from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNError
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.tinynn import tree
+from nnmagic.tinynn.elaborate import Elaborator
+from nnmagic.tinynn.program import FunctionInfo, Program
+from nnmagic.tinynn.syntax import parse
+
+
+def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
+    """The Relay module of a cell's text, and what the text took from the namespace.
+
+    Nothing of the namespace is run. Raises TinyNNError with every error of the cell.
+    """
+    found = Diagnostics()
+    module = parse(source, found)
+    if module is None or not module.funcs:
+        found.raise_if_any(TinyNNError)
+        raise AssertionError("a cell without functions is an error")
+    elaborator = Elaborator(source, namespace, found)
+    functions = elaborator.transform_module(module)
+    found.raise_if_any(TinyNNError)
+    assert len(functions) == len(module.funcs), "a function that failed without an error"
+    try:
+        typed = infer_type(
+            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.linker.types)
+        )
+    except RelayError as error:
+        raise TinyNNError(error.diagnostics) from None
+    infos = tuple(_info(definition, elaborator.place, source) for definition in module.funcs.values())
+    return Program(typed, infos, elaborator.scope.looked_up, module)
+
+
+def _info(definition: tree.Definition, place: Callable[[ast.Span], Span], source: Source) -> FunctionInfo:
+    span = place(definition.span)
+    lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
+    return FunctionInfo(definition.name, definition.docstring, span, "\n".join(lines))
