@@ -6,10 +6,11 @@ IPython.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nnmagic._version import __version__
 
+TYPE_CHECKING = (
+    False  # type checkers take it for typing's, whose import would be most of the cost of this one
+)
 if TYPE_CHECKING:
     from nnmagic import relay
     from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError

@@ -123,7 +123,7 @@ def _compiled(
         program = compile_source(source, namespace)
         module = program.module
         captured = {name: fingerprint(value) for name, value in program.captured.items()}
-        texts = {info.name: info.source for info in program.functions}
+        texts = {info.name: _without_indent(info.source, source.indent) for info in program.functions}
         docs = {info.name: info.docstring for info in program.functions}
     public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
     if not public:
@@ -160,6 +160,11 @@ def _seen(cell: Cell, info: CacheInfo) -> Cell:
     """The cell with functions that say how they were come by this time."""
     functions = tuple(CompiledFunction(function._definition, info) for function in cell.functions)
     return replace(cell, functions=functions)
+
+
+def _without_indent(text: str, indent: int) -> str:
+    """A function's text as it was compiled; its lines have the indentation that was taken off the source."""
+    return "\n".join(line[indent:] for line in text.split("\n"))
 
 
 def reachable(module: Module, entry: str) -> Module:

@@ -168,7 +168,7 @@ class CompiledFunction:
             _run=None,
         )
 
-    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Runs the function; see the class."""
         __tracebackhide__ = True  # IPython leaves this frame out
         try:

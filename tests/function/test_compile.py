@@ -40,6 +40,7 @@ def test_names_in_annotations_and_bodies_come_from_the_enclosing_scope() -> None
 
     np.testing.assert_array_equal(scaled(ONES), [33, 33])
     assert scaled.__qualname__.endswith("<locals>.scaled")
+    assert scaled.__dsl_code__ == "def scaled(x: Tensor[(width,), f32]):\n    return plus_offset(x) * scale"
     assert set(scaled.relay.functions) == {"scaled", "plus_offset"}
 
 
