@@ -122,8 +122,7 @@ def _power(site: Site) -> Value:
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    is_true = condition if scalar.dtype_of(condition) == "bool" else condition != scalar.constant(0, condition)
-    return tirx.Select(is_true, x, y)
+    return tirx.Select(scalar.is_true(condition), x, y)
 
 
 RULES.update(

@@ -30,6 +30,11 @@ def is_nan(value: Any) -> Any:
     return tirx.isnan(value.astype("float32") if dtype_of(value) == "bfloat16" else value)
 
 
+def is_true(value: Any) -> Any:
+    """Whether a value is true or not zero."""
+    return value if dtype_of(value) == "bool" else not_equal(value, constant(0, value))
+
+
 def maximum(left: Any, right: Any) -> Any:
     """The larger; NaN where either is."""
     if not is_float(dtype_of(left)):

@@ -62,12 +62,16 @@ def reshaped(shape: Sequence[Any], codes: Sequence[int], *, allowzero: bool) -> 
 
 def _to_shape(site: Site, data: Value, shape: Sequence[Any]) -> Value:
     """The data in another shape of as many elements."""
-    before, after = _product(shape_of(data)), _product(shape)
-    same = before == after if isinstance(before, int) and isinstance(after, int) else None
-    if same is None:
-        same = topi.utils.simplify(tirx.convert(before) == tirx.convert(after))
-    site.require(same, "the new shape has not as many elements")
+    site.require(same_number(shape_of(data), shape), "the new shape has not as many elements")
     return relax.op.reshape(data, list(shape))
+
+
+def same_number(left: Sequence[Any], right: Sequence[Any]) -> Any:
+    """Whether two shapes have as many elements: a bool, or a condition on what the call knows."""
+    before, after = _product(left), _product(right)
+    if isinstance(before, int) and isinstance(after, int):
+        return before == after
+    return topi.utils.simplify(tirx.convert(before) == tirx.convert(after))
 
 
 def _reshape(site: Site) -> Value:

@@ -1,0 +1,345 @@
+"""Operators whose result has a shape that depends on values: argwhere, unique and Relay's ``dyn.*``.
+
+A kernel computes the dimensions, they become symbolic variables, and a second kernel computes the elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+
+from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.operators.shaping import same_number
+
+
+def dims_of(site: Site, vector: Value, rank: int) -> list[Any]:
+    """The elements of an int64 vector as dimensions."""
+    shape = site.emit(relax.op.tensor_to_shape(vector))
+    variables = [tirx.Var(f"size{axis}", "int64") for axis in range(rank)]
+    site.builder.match_cast(shape, relax.ShapeType(variables))
+    for variable in variables:
+        site.require(variable >= 0, "a dimension is negative")
+    return variables
+
+
+def _vector(parts: Sequence[Any]) -> Any:
+    """A TE vector of int64 scalars."""
+
+    def element(at: Any) -> Any:
+        found: Any = tirx.const(0, "int64")
+        for place, part in enumerate(parts):
+            found = tirx.Select(at == place, tirx.convert(part).astype("int64"), found)
+        return found
+
+    return te.compute((len(parts),), element)
+
+
+def _sized(site: Site, function: Callable[..., Sequence[Any]], rank: int, *args: Value) -> list[Any]:
+    """Dimensions that an expression of the operands gives."""
+    return dims_of(site, site.emit(site.te(lambda *tensors: _vector(function(*tensors)), *args)), rank)
+
+
+def _from_tensor(site: Site, place: int) -> list[Any]:
+    """A shape that is an operand."""
+    shape = site.args[place]
+    rank = shape_of(shape)[0]
+    return _sized(site, lambda x: [x(axis) for axis in range(rank)], rank, shape)
+
+
+def _zeros(site: Site) -> Value:
+    dtype = str(site.attrs["dtype"])
+    return relax.op.full(_from_tensor(site, 0), relax.const(0, dtype), dtype)
+
+
+def _full(site: Site) -> Value:
+    dims = _from_tensor(site, 1)
+    dtype = str(site.attrs["dtype"]) or dtype_of(site.args[0])
+    function = lambda x, shape: te.compute(shape, lambda *_at: x().astype(dtype))  # noqa: E731
+    return site.te(function, site.args[0], relax.ShapeExpr(dims))
+
+
+def _broadcast_to(site: Site) -> Value:
+    data = site.args[0]
+    dims = _from_tensor(site, 1)
+    own = shape_of(data)
+    for dim, wanted in zip(reversed(own), reversed(dims), strict=False):
+        site.require(tirx.any(wanted == dim, tirx.convert(dim) == 1), "the data does not broadcast to this shape")
+
+    def compute(x: Any, shape: Any) -> Any:
+        def element(*at: Any) -> Any:
+            last = at[len(at) - len(x.shape) :]
+            return x(*(tirx.Select(dim == 1, 0, place) for dim, place in zip(x.shape, last, strict=True)))
+
+        return te.compute(shape, element)
+
+    return site.te(compute, data, relax.ShapeExpr(dims))
+
+
+def _reshape(site: Site) -> Value:
+    """To a shape that is an operand; 0 copies a dimension, -1 is inferred."""
+    data, wanted = site.args
+    rank = shape_of(wanted)[0]
+
+    def sizes(x: Any, codes: Any) -> list[Any]:
+        total: Any = tirx.const(1, "int64")
+        for dim in x.shape:
+            total = total * dim
+        given = []
+        for axis in range(rank):
+            code = codes(axis).astype("int64")
+            copied = x.shape[axis] if axis < len(x.shape) and not site.attrs["allowzero"] else tirx.const(0, "int64")
+            given.append(tirx.Select(code == 0, copied, code))
+        known: Any = tirx.const(1, "int64")
+        for size in given:
+            known = known * tirx.Select(size == -1, tirx.const(1, "int64"), size)
+        rest = tirx.floordiv(total, tirx.max(known, 1))
+        return [tirx.Select(size == -1, rest, size) for size in given]
+
+    dims = _sized(site, sizes, rank, data, wanted)
+    site.require(same_number(shape_of(data), dims), "the new shape has not as many elements")
+    return relax.op.reshape(data, dims)
+
+
+def _squeeze(site: Site) -> Value:
+    data, axes = site.args
+    rank, dropped = len(shape_of(data)), shape_of(axes)[0]
+
+    def sizes(x: Any, named: Any) -> list[Any]:
+        gone = []
+        for axis in range(rank):
+            hits = [tirx.any(named(k) == axis, named(k) == axis - rank) for k in range(dropped)]
+            gone.append(tirx.any(*hits) if len(hits) > 1 else hits[0])
+        result: list[Any] = [tirx.const(0, "int64")] * (rank - dropped)
+        place: Any = tirx.const(0, "int64")
+        for axis in range(rank):
+            for out in range(rank - dropped):
+                here = tirx.all(tirx.Not(gone[axis]), place == out)
+                result[out] = tirx.Select(here, x.shape[axis], result[out])
+            place = place + tirx.Select(gone[axis], tirx.const(0, "int64"), tirx.const(1, "int64"))
+        return result
+
+    dims = _sized(site, sizes, rank - dropped, data, axes)
+    site.require(same_number(shape_of(data), dims), "a squeezed dimension is not 1")
+    return relax.op.reshape(data, dims)
+
+
+def _tile(site: Site) -> Value:
+    data, repeats = site.args
+    own, rank = shape_of(data), shape_of(repeats)[0]
+    result = max(len(own), rank)
+
+    def sizes(x: Any, times: Any) -> list[Any]:
+        dims = [1] * (result - len(own)) + list(x.shape)
+        return [dims[a] * (times(a - result + rank).astype("int64") if a >= result - rank else 1) for a in range(result)]
+
+    dims = _sized(site, sizes, result, data, repeats)
+
+    def compute(x: Any, shape: Any) -> Any:
+        skipped = result - len(own)
+        return te.compute(shape, lambda *at: x(*(i % dim for i, dim in zip(at[skipped:], x.shape, strict=True))))
+
+    return site.te(compute, data, relax.ShapeExpr(dims))
+
+
+def _one_hot(site: Site) -> Value:
+    indices, on, off, depth = site.args
+    axis, dtype = int(str(site.attrs["axis"])), str(site.attrs["dtype"])
+    (size,) = _sized(site, lambda x: [x() if not x.shape else x(0)], 1, depth)
+    own = shape_of(indices)
+    place = axis % (len(own) + 1)
+
+    def compute(x: Any, hot: Any, cold: Any, shape: Any) -> Any:
+        def element(*at: Any) -> Any:
+            chosen = x(*at[:place], *at[place + 1 :]).astype("int64") == at[place]
+            return tirx.Select(chosen, hot().astype(dtype), cold().astype(dtype))
+
+        return te.compute(shape, element)
+
+    return site.te(compute, indices, on, off, relax.ShapeExpr([*own[:place], size, *own[place:]]))
+
+
+def _topk(site: Site) -> Value:
+    """The first k of everything sorted."""
+    data, k = site.args
+    attrs = site.attrs
+    own = shape_of(data)
+    axis = int(str(attrs["axis"])) % len(own)
+    ascending, dtype = bool(attrs["is_ascend"]), str(attrs["dtype"])
+    (size,) = _sized(site, lambda x: [x() if not x.shape else x(0)], 1, k)
+    dims = relax.ShapeExpr([*own[:axis], size, *own[axis + 1 :]])
+    site.require(size <= own[axis], "k is larger than the dimension")
+    order = site.emit(site.te(lambda x: topi.argsort(x, axis=axis, is_ascend=ascending, dtype=dtype), data))
+
+    def values(x: Any, places: Any, shape: Any) -> Any:
+        return te.compute(shape, lambda *at: x(*at[:axis], places(*at).astype("int64"), *at[axis + 1 :]))
+
+    def places(all_places: Any, shape: Any) -> Any:
+        return te.compute(shape, lambda *at: all_places(*at))
+
+    kind = attrs["ret_type"]
+    if kind == "indices":
+        return site.te(places, order, dims)
+    largest = site.te(values, data, order, dims)
+    return largest if kind == "values" else (site.emit(largest), site.emit(site.te(places, order, dims)))
+
+
+def _pad(site: Site) -> Value:
+    data, widths, fill = site.args
+    if site.attrs["pad_mode"] != "constant":
+        site.refuse("only pad_mode 'constant' can be run")
+    rank = len(shape_of(data))
+
+    def sizes(x: Any, w: Any) -> list[Any]:
+        return [x.shape[a] + w(a, 0).astype("int64") + w(a, 1).astype("int64") for a in range(rank)]
+
+    dims = _sized(site, sizes, rank, data, widths)
+
+    def compute(x: Any, w: Any, value: Any, shape: Any) -> Any:
+        def element(*at: Any) -> Any:
+            where = [place - w(a, 0).astype("int64") for a, place in enumerate(at)]
+            inside = [tirx.all(place >= 0, place < dim) for place, dim in zip(where, x.shape, strict=True)]
+            return tirx.if_then_else(tirx.all(*inside), x(*where), value().astype(x.dtype))
+
+        return te.compute(shape, element)
+
+    return site.te(compute, data, widths, fill, relax.ShapeExpr(dims))
+
+
+def _strided_slice(site: Site) -> Value:
+    """begin:end:stride of every axis, clamped to the data; in mode "size", ``end`` is how many (negative: all)."""
+    data, begin, end, strides = site.args
+    own = shape_of(data)
+    count = shape_of(begin)[0]
+    by_size = site.attrs["slice_mode"] == "size"
+
+    def bounds(x: Any, first: Any, last: Any, step: Any) -> list[tuple[Any, Any, Any]]:
+        found = []
+        for axis in range(len(own)):
+            dim: Any = tirx.convert(x.shape[axis]).astype("int64")
+            if axis >= count:
+                found.append((tirx.const(0, "int64"), dim, tirx.const(1, "int64")))
+                continue
+            by = tirx.const(1, "int64") if by_size else step(axis).astype("int64")
+            low = tirx.Select(by > 0, tirx.const(0, "int64"), tirx.const(-1, "int64"))
+            high = tirx.Select(by > 0, dim, dim - 1)
+            start = first(axis).astype("int64")
+            stop = last(axis).astype("int64")
+            if by_size:
+                stop = tirx.Select(stop < 0, dim, tirx.Select(start < 0, start + dim, start) + stop)
+            start, stop = (
+                tirx.max(low, tirx.min(high, tirx.Select(bound < 0, bound + dim, bound))) for bound in (start, stop)
+            )
+            span = tirx.Select(by > 0, stop - start, start - stop)
+            size = tirx.max(tirx.abs(by), tirx.const(1, "int64"))
+            found.append((start, tirx.max(tirx.floordiv(span + size - 1, size), tirx.const(0, "int64")), by))
+        return found
+
+    operands = (data, begin, end, strides)
+    dims = _sized(site, lambda *args: [length for _, length, _ in bounds(*args)], len(own), *operands)
+
+    def compute(x: Any, first: Any, last: Any, step: Any, shape: Any) -> Any:
+        spans = bounds(x, first, last, step)
+        return te.compute(
+            shape, lambda *at: x(*(start + i * by for i, (start, _, by) in zip(at, spans, strict=True)))
+        )
+
+    return site.te(compute, *operands, relax.ShapeExpr(dims))
+
+
+def _counted(x: Any) -> Any:
+    """How many elements of the flat data are true or not zero, up to and with each."""
+    one, none = tirx.const(1, "int64"), tirx.const(0, "int64")
+    ones = te.compute(x.shape, lambda i: tirx.Select(scalar.is_true(x(i)), one, none))
+    return topi.cumsum(ones, axis=0, dtype="int64")
+
+
+def _argwhere(site: Site) -> Value:
+    """The places of the elements that are not zero, in order."""
+    (condition,) = site.args
+    own = shape_of(condition)
+    total: Any = 1
+    for dim in own:
+        total = total * dim
+    flat = site.emit(relax.op.reshape(condition, [total]))
+    counts = site.emit(site.te(_counted, flat))
+
+    def length(x: Any) -> list[Any]:
+        last = tirx.max(x.shape[0] - 1, 0)
+        return [tirx.if_then_else(x.shape[0] > 0, x(last), tirx.const(0, "int64"))]
+
+    (size,) = _sized(site, length, 1, counts)
+
+    def compute(x: Any, dims: Any, rows: Any) -> Any:
+        wanted = te.compute(rows, lambda row: row.astype("int64") + 1)
+        flat_places = topi.searchsorted(x, wanted, right=False, out_dtype="int64")
+
+        def element(row: Any, axis: Any) -> Any:
+            place: Any = flat_places(row)
+            found: Any = tirx.const(0, "int64")
+            for one in reversed(range(len(own))):
+                found = tirx.Select(axis == one, tirx.floormod(place, dims[one]), found)
+                place = tirx.floordiv(place, dims[one])
+            return found.astype("int32")
+
+        return te.compute((*rows, len(own)), element)
+
+    return site.te(compute, counts, relax.ShapeExpr(own), relax.ShapeExpr([size]))
+
+
+def _unique(site: Site) -> Value:
+    """Sorted unique elements, where each first stands, which one each element is, how many there are, and counts.
+
+    As in Relay the results are as long as the data; behind the unique elements they are 0.
+    """
+    (data,) = site.args
+    if not site.attrs["sorted"]:
+        site.refuse("only sorted=True can be run")
+    counted = bool(site.attrs["return_counts"])
+    order = site.emit(site.te(lambda x: topi.argsort(x, axis=0, is_ascend=True, dtype="int32"), data))
+
+    def ranks(x: Any, places: Any) -> Any:
+        def step(i: Any) -> Any:
+            before = places(tirx.max(i - 1, 0))
+            return tirx.Select(tirx.all(i > 0, x(places(i)) != x(before)), tirx.const(1, "int32"), tirx.const(0, "int32"))
+
+        return topi.cumsum(te.compute(x.shape, step), axis=0, dtype="int32")
+
+    rank = site.emit(site.te(ranks, data, order))
+
+    def compute(x: Any, places: Any, group: Any) -> Any:
+        (size,) = x.shape
+        last = tirx.max(size - 1, 0)
+        every = te.compute((size,), lambda i: i.astype("int32"))
+        first = topi.searchsorted(group, every, right=False, out_dtype="int32")
+        end = topi.searchsorted(group, every, right=True, out_dtype="int32")
+        number = te.compute((1,), lambda _i: group(last) + 1)
+        within = lambda i, value: tirx.if_then_else(i <= group(last), value, scalar.constant(0, value))  # noqa: E731
+        bounded = lambda i: tirx.min(first(i), last.astype("int32"))  # noqa: E731
+        elements = te.compute((size,), lambda i: within(i, x(places(bounded(i)))))
+        starts = te.compute((size,), lambda i: within(i, places(bounded(i))))
+        inverse = topi.scatter_elements(every, places, group, 0, "update")
+        counts = te.compute((size,), lambda i: end(i) - first(i))
+        return [elements, starts, inverse, number, *([counts] if counted else [])]
+
+    return site.te(compute, data, order, rank)
+
+
+RULES.update(
+    {
+        "argwhere": _argwhere,
+        "unique": _unique,
+        "dyn.zeros": _zeros,
+        "dyn.full": _full,
+        "dyn.broadcast_to": _broadcast_to,
+        "dyn.reshape": _reshape,
+        "dyn.squeeze": _squeeze,
+        "dyn.tile": _tile,
+        "dyn.one_hot": _one_hot,
+        "dyn.topk": _topk,
+        "dyn.nn.pad": _pad,
+        "dyn.strided_slice": _strided_slice,
+    }
+)

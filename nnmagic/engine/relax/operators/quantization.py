@@ -1,0 +1,45 @@
+"""Quantisation: between floating-point numbers and integers with a scale and a zero point, per tensor or channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.rule import RULES, te_of
+from nnmagic.relay.expr import Attrs
+
+
+def _at(parameter: Any, index: Any, axis: int) -> Any:
+    """The scale or zero point of an element."""
+    return parameter(index[axis]) if len(parameter.shape) else parameter()
+
+
+def _quantize(attrs: Attrs, data: Any, scale: Any, zero_point: Any) -> Any:
+    """round(data / scale) + zero_point, halves away from zero, limited to the dtype's range."""
+    axis = int(str(attrs["axis"])) % max(len(data.shape), 1)
+    dtype = str(attrs["out_dtype"])
+    limits = float(tirx.min_value(dtype).value), float(tirx.max_value(dtype).value)
+
+    def element(*index: Any) -> Any:
+        steps = scalar.round_half_away(data(*index) / _at(scale, index, axis))
+        moved = steps + _at(zero_point, index, axis).astype(data.dtype)
+        return scalar.clip(moved, *limits).astype(dtype)
+
+    return te.compute(data.shape, element)
+
+
+def _dequantize(attrs: Attrs, data: Any, scale: Any, zero_point: Any) -> Any:
+    """(data - zero_point) * scale."""
+    axis = int(str(attrs["axis"])) % max(len(data.shape), 1)
+    dtype = str(attrs["out_dtype"])
+
+    def element(*index: Any) -> Any:
+        distance = data(*index).astype("int32") - _at(zero_point, index, axis).astype("int32")
+        return distance.astype(dtype) * _at(scale, index, axis).astype(dtype)
+
+    return te.compute(data.shape, element)
+
+
+RULES.update({"qnn.quantize": te_of(_quantize), "qnn.dequantize": te_of(_dequantize)})
