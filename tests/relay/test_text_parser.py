@@ -412,3 +412,18 @@ def test_nesting_that_is_deep_but_not_senseless():
 def test_broken_metadata_is_refused(section):
     text = f"{VERSION}def @f() {{ meta[relay.Constant][0] }}\n#[metadata]\n{section}"
     assert errors(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("match (%x) { _ => " * 101 + "%x" + " }" * 101, "scopes are nested more than 100 deep"),
+        ("if (%b) { " * 101, "scopes are nested more than 100 deep"),
+        ("exp(%x; " * 401 + "%x" + ")" * 401, "bindings are nested more than 400 deep"),
+        ("exp(" * 10_001, "expressions are nested more than 10000 deep"),
+    ],
+)
+def test_nesting_has_limits(text, message):
+    (found,) = errors(f"{VERSION}def @main(%x: float32, %b: bool) {{ {text} }}")
+    assert found.message == message
+    assert found.hint == "give inner parts names, `%0 = ...;`, or functions of their own"

@@ -168,10 +168,22 @@ class Growth:
         return RefWrite(self.pick(), self.pick()) if kind is RefWrite else kind(self.pick())
 
     def call(self, _depth):
-        callee = self.draw(st.sampled_from([GlobalVar("main"), GlobalVar("other"), CONS, NIL, None]))
+        # A callee shares no inner node with the arguments: it is visited before them and bound after them, so
+        # that the text, Relay's too, would use a number before binding it.
+        param = self.draw(VARIABLES)
+        callees = [
+            GlobalVar("main"),
+            GlobalVar("other"),
+            CONS,
+            NIL,
+            param,
+            Function((param,), Tuple((param,))),
+        ]
+        callee = self.draw(st.sampled_from(callees))
         if callee is NIL:
             return Call(NIL, ())
-        return Call(callee or self.pick(), (self.pick(), self.pick()))
+        call = Call(callee, (self.pick(), self.pick()))
+        return Function((param,), call) if callee is param else call
 
     def branches(self, depth):
         return If(self.pick(), self.body(depth), self.body(depth))

@@ -45,10 +45,9 @@ from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.stackless import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
 
-#: How deeply expressions may be nested, and how deeply the scopes of functions, branches and arms: what comes
-#: after the parser walks through scopes by recursion.
-MAX_EXPRESSION_NESTING = 10_000
-MAX_SCOPE_NESTING = 100
+#: How deeply expressions may be nested; those that hold bindings, which are printed with indentation; and the
+#: scopes of functions, branches and arms, through which other parts of the compiler walk by recursion.
+MAX_NESTING_OF = {"expressions": 10_000, "bindings": 400, "scopes": 100}
 
 #: After so many errors the rest is not looked at.
 MAX_ERRORS = 100
@@ -110,6 +109,7 @@ class ExpressionParser:
                 var, value = Var(""), (yield self._infix(0))
                 if not self.cursor.at(";"):
                     break
+            self._check_depth("bindings", self._expression_depth, first)
             lets.append((var, value, self.cursor.span_from(first)))
             self.cursor.expect(";")
         for var, bound, span in reversed(lets):
@@ -121,12 +121,7 @@ class ExpressionParser:
         """``{ body }``."""
         opening = self.cursor.expect("{")
         self._scope_depth += 1
-        if self._scope_depth > MAX_SCOPE_NESTING:
-            self.cursor.fail(
-                f"scopes are nested more than {MAX_SCOPE_NESTING} deep",
-                opening,
-                hint="move inner parts to functions of their own",
-            )
+        self._check_depth("scopes", self._scope_depth, opening)
         value = yield self.body()
         self.cursor.expect("}")
         self._scope_depth -= 1
@@ -185,8 +180,7 @@ class ExpressionParser:
         """An atom with calls and projections behind it."""
         first = self.cursor.current
         self._expression_depth += 1
-        if self._expression_depth > MAX_EXPRESSION_NESTING:
-            self.cursor.fail(f"expressions are nested more than {MAX_EXPRESSION_NESTING} deep", first)
+        self._check_depth("expressions", self._expression_depth, first)
         expr = yield self._atom()
         while True:
             if self.cursor.at("("):
@@ -367,6 +361,8 @@ class ExpressionParser:
         data = yield self.body()
         self.cursor.expect(")")
         self.cursor.expect("{")
+        self._scope_depth += 1
+        self._check_depth("scopes", self._scope_depth, first)
         clauses: list[Clause] = []
         while not self.cursor.at("}"):
             mark = self.scope.enter()
@@ -377,6 +373,7 @@ class ExpressionParser:
             if not self.cursor.accept(","):
                 break
         self.cursor.expect("}")
+        self._scope_depth -= 1
         return Match(data, tuple(clauses), complete_match, span=self.cursor.span_from(first))
 
     def _ref(self) -> Steps[Expr]:
@@ -384,13 +381,13 @@ class ExpressionParser:
         first = self.cursor.advance()
         self.cursor.expect("(")
         target = yield self.body()
-        value = target
+        value: Expr | None = None
         if first.text == "ref_write":
             self.cursor.expect(",")
             value = yield self.body()
         self.cursor.expect(")")
         span = self.cursor.span_from(first)
-        if first.text == "ref_write":
+        if value is not None:
             return RefWrite(target, value, span=span)
         return RefCreate(target, span=span) if first.text == "ref" else RefRead(target, span=span)
 
@@ -435,7 +432,12 @@ class ExpressionParser:
             self.scope.bind(name, var)
         return tuple(ordered), attrs
 
-    # Errors after which parsing goes on
+    # Errors
+
+    def _check_depth(self, what: str, depth: int, at: Token) -> None:
+        if depth > MAX_NESTING_OF[what]:
+            hint = "give inner parts names, `%0 = ...;`, or functions of their own"
+            self.cursor.fail(f"{what} are nested more than {MAX_NESTING_OF[what]} deep", at, hint=hint)
 
     def _error(self, message: str, span: Span, *, hint: str | None = None) -> None:
         self._report(ParseFailure(Diagnostic(message, span, hint)))

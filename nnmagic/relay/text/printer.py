@@ -88,8 +88,8 @@ class _Printer:
         self.metadata = MetadataWriter()
         self.exact = exact
         self.attrs_in_metadata = attrs_in_metadata
-        self.texts: dict[Expr, str] = {}  # an expression's own text; a variable's name
-        self.numbers: dict[Expr, str] = {}  # `%0` of what has been bound
+        self.texts: dict[Expr, str] = {}  # an expression's own text until it is bound, then its `%0`
+        self.bound: set[Expr] = set()
         self.names: Counter[str] = Counter()  # taken names, and how many were derived from each
         self.uses: Counter[Expr] = Counter()  # how often the function at hand uses an expression
         self.scopes: list[list[str]] = []  # lines of the open scopes
@@ -133,20 +133,21 @@ class _Printer:
     def reference(self, expr: Expr, *, may_inline: bool = False) -> Steps[str]:
         """The text by which ``expr`` is used; binds it to a number first where that is needed."""
         yield self.visit(expr)
-        if may_inline and self.uses[expr] <= 1 and expr not in self.numbers:
+        if may_inline and self.uses[expr] <= 1 and expr not in self.bound:
             return self.texts[expr] + self.type_comment(expr)
         return self.use(expr)
 
     def use(self, expr: Expr) -> str:
         """What ``reference`` gives for an expression whose text is there."""
-        if expr in self.numbers:
-            return self.numbers[expr]
+        if expr in self.bound:
+            return self.texts[expr]
         text = self.texts[expr] + self.type_comment(expr)
         if isinstance(expr, _NEVER_NUMBERED):
             return text
         if isinstance(expr, Let):
             text = f"(\n  {_indented(text)}\n)"
-        number = self.numbers[expr] = f"%{len(self.numbers)}"
+        number = self.texts[expr] = f"%{len(self.bound)}"
+        self.bound.add(expr)
         self.scopes[-1].append(f"{number} = {text};")
         return number
 
