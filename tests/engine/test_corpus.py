@@ -17,21 +17,8 @@ NOT_YET = {
     "adt_tree": "data types",
     "match_nested_pattern": "data types",
     "match_tuple": "match",
-    "argwhere": "argwhere",
-    "unique_counts": "unique",
-    "segment_sum": "dyn.zeros",
-    "dyn_strided_slice": "dyn.strided_slice",
-    "dyn_squeeze": "dyn.squeeze",
-    "dyn_pad": "dyn.nn.pad",
-    "get_valid_counts": "vision.get_valid_counts",
-    "nms_indices": "vision.non_max_suppression",
-    "roi_align": "vision.roi_align",
-    "roi_pool": "vision.roi_pool",
-    "yolo_reorg": "vision.yolo_reorg",
     "random_uniform": "random.uniform",
     "random_threefry_split": "random.threefry_split",
-    "qnn_dequantize": "qnn.dequantize",
-    "dft": "dft",
 }
 #: Programs that real Relay was not run on, or whose recorded numbers are not those of the program.
 NO_NUMBERS = {
@@ -70,4 +57,10 @@ def test_a_program_computes_what_real_relay_computed(record):
         return
     found = executable([drawn(one) for one in record["inputs"]])
     outputs = record["outputs"]
+    if record.get("compare") == "valid_prefix":  # of unique: the tail of all but the number is uninitialised
+        valid = outputs["tuple"][3]["data"][0]
+        found = tuple(part[:valid] for part in (*found[:2], found[4])) + found[2:4]
+        parts = [outputs["tuple"][place] for place in (0, 1, 4)]
+        cut = [{**part, "shape": [valid], "data": part["data"][:valid]} for part in parts]
+        outputs = {"tuple": [*cut, *outputs["tuple"][2:4]]}
     check(found, {"tuple": outputs} if isinstance(outputs, list) else outputs, *tolerance(record))
