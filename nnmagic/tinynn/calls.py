@@ -8,6 +8,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
+from nnmagic.tinynn.annotations import DType, dtype_named
 from nnmagic.tinynn.binding import bind, known_argument
 from nnmagic.tinynn.emit import call_operator, cast, computed_part, is_tensor, tensor_type
 from nnmagic.tinynn.strict import dims_differ
@@ -159,8 +160,9 @@ def _dtype_beside(
     if parameter in _INDEX_ARGUMENTS:
         return "int32"
     wanted = attrs.get(_DTYPE_ATTRIBUTE.get(operator.name, ""))
-    if wanted:
-        return str(getattr(wanted, "name", wanted))
+    if isinstance(wanted, str | DType):
+        found = wanted if isinstance(wanted, DType) else dtype_named(wanted)
+        return None if found is None else found.name
     passed_over = {parameter, "condition", *_INDEX_ARGUMENTS}
     for name in operator.args:
         operand = given.get(name)

@@ -264,8 +264,10 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
                 return SliceOf(*(self.transform_expr(part) for part in (expr.start, expr.end, expr.step)))
             case tree.EllipsisLiteral():
                 return Known(Ellipsis)
-            case tree.Invalid() | tree.Starred():  # Python's own compiler reports a misplaced star
+            case tree.Invalid():
                 return FAILED
+            case tree.Starred():  # in the words of Python's own compiler, which finds most of them
+                raise Refusal("can't use starred expression here", self.place(expr.span))
         raise Refusal("this expression is not part of TinyNN", self.place(expr.span))
 
     def _operands(self, exprs: list[ast.Expr]) -> list[Operand]:
@@ -365,14 +367,14 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
         return subscript(owner, items, span)
 
     def _type_subscript(self, owner: TupleConstructor, index: list[ast.Expr], span: Span) -> Value:
-        items = [self.operand(part) for part in index]
+        items = self._operands(index)
         if any(is_failed(item.value) for item in items):
             return FAILED
         if owner.name != "Tensor":
             return tuple_annotation(items)
         shape = index[0]
         parts: list[Operand] = []
-        if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and isinstance(items[0].value, TupleOf):
+        if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and items and isinstance(items[0].value, TupleOf):
             places = [self.place(part.span) for part in shape.values]
             if len(places) == len(items[0].value.items):
                 parts = list(map(Operand, items[0].value.items, places))

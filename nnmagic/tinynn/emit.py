@@ -13,7 +13,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
-from nnmagic.tinynn.strict import check
+from nnmagic.tinynn.strict import check, check_result
 from nnmagic.tinynn.values import Computed, Operand, Refusal, Value, computed, described
 
 
@@ -33,6 +33,7 @@ def call_operator(
         types = [computed_part(operand).type for operand in operands]
         check(operator, types, complete)
         result = operator.result_type(types, complete)
+        check_result(operator, result)
     except RelationError as error:
         raise located(error, operands, span, places or {}) from None
     args = tuple(computed_part(operand).expr for operand in operands)

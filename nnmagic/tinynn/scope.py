@@ -137,7 +137,8 @@ def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
         return TupleConstructor(word), taken
     if len(path) == 1 and word in BUILTINS:
         return BuiltinName(BUILTINS[word]), 1
-    operator = resolve(".".join(rest))
+    name = ".".join(rest)
+    operator = resolve(name) or resolve(f"nn.{name}")
     return None if operator is None else (OperatorName(operator), len(path))
 
 

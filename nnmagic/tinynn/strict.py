@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Operator, RelationError
-from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, is_float, is_integer
+from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, is_float, is_integer
 from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.values import dim_shown, shape_shown, type_shown
 
@@ -74,6 +74,21 @@ def check(operator: Operator, types: Sequence[Type], attrs: Attrs) -> None:
         rule(operator.name, types, attrs)
     if operator.name in BROADCASTING:
         check_broadcast(operator.name, _tensor(types, 0), _tensor(types, 1))
+
+
+def check_result(operator: Operator, result: Type) -> None:
+    """Relay computes shapes and dtypes that no tensor can have: ``zeros((-1,))``, ``zeros((2,), "")``."""
+    tensors = result.fields if isinstance(result, TupleType) else (result,)
+    for tensor in tensors:
+        if not isinstance(tensor, TensorType):
+            continue
+        if any(isinstance(dim, int) and not 0 <= dim < 2**63 for dim in tensor.shape):
+            raise RelationError(
+                f"{operator.name}: the result would have the shape {shape_shown(tensor.shape)}"
+            )
+        if tensor.dtype not in NUMPY_DTYPES:
+            hint = "give its dtype, as in dtype=f32" if operator.attr("dtype") else None
+            raise RelationError(f"{operator.name}: the result would have no dtype", hint=hint)
 
 
 def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
@@ -263,6 +278,22 @@ def _axis_in_range(name: str, types: Sequence[Type], attrs: Attrs) -> None:
             raise RelationError(f"{name}: axis {axis} is out of range for a tensor of rank {rank}", 0)
 
 
+#: Tensors of more dimensions, and tuples of more parts, are mistakes.
+_MOST_DIMENSIONS, _MOST_PARTS = 64, 10_000
+
+
+def _expand_dims(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
+    count = attrs["num_newaxis"]
+    if isinstance(count, int) and count > _MOST_DIMENSIONS:
+        raise RelationError(f"{name}: num_newaxis is at most {_MOST_DIMENSIONS}, not {count}")
+
+
+def _split(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
+    count = attrs["indices_or_sections"]
+    if isinstance(count, int) and count > _MOST_PARTS:
+        raise RelationError(f"{name}: indices_or_sections is at most {_MOST_PARTS}, not {count}")
+
+
 _RULES: dict[str, Callable[[str, Sequence[Type], Attrs], None]] = {
     "nn.matmul": _matmul,
     "nn.batch_matmul": _batch_matmul,
@@ -270,6 +301,8 @@ _RULES: dict[str, Callable[[str, Sequence[Type], Attrs], None]] = {
     "broadcast_to": _broadcast_to,
     "concatenate": _concatenate,
     "stack": _concatenate,
+    "expand_dims": _expand_dims,
+    "split": _split,
     "where": _where,
     "divide": _divide,
     "nn.l2_normalize": _axis_in_range,

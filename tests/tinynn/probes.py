@@ -218,6 +218,12 @@ concatenate(x)
 concatenate([])
 concatenate([x, 1, "a"])
 concatenate([x, [x]])
+zeros((2, -1), f32)
+expand_dims(x, 0, 1 << 62)
+split(x, 1 << 62)
+full(1, (2, 3), dtype=1)
+random.normal(x, (2, 3), out_dtype=7)
+pad(x, 5)
 f32(1)
 f32("a")
 f32
@@ -335,6 +341,9 @@ x: Tensor[(2, 1 / 0), f32]
 x: Tensor[(2, 10 ** 30), f32]
 x: Tensor[(lambda: 1, 2), f32]
 x: Tensor((2, 3), f32)
+x: Tensor[(2, 3), *f32]
+x: Tensor[*()]
+x: Tensor[*((2, 3), f32)]
 x: Tensor[2:3, f32]
 x: tuple[f32, f32]
 x: tuple[f32, ...]
