@@ -95,6 +95,7 @@ def test_sequence_is_a_let_of_an_unnamed_variable():
         ("3", 3, "int32"),
         ("-3", -3, "int32"),
         ("3i16", 3, "int16"),
+        ("3000000000", 3000000000, "int64"),
         ("9223372036854775807i64", 2**63 - 1, "int64"),
         ("-9223372036854775808i64", -(2**63), "int64"),
         ("0.5f", 0.5, "float32"),
@@ -131,7 +132,7 @@ def test_types():
     assert a == TensorType((2, ANY, 3), "float16")
     assert isinstance(a.shape[2], Int64)
     assert (b, c, d) == (TensorType((3,), "int8"), scalar_type("bool"), TupleType(()))
-    assert (e, f, g) == (TupleType((f32,)), f32, FuncType((t, f32), t))
+    assert (e, f, g) == (TupleType((f32,)), TupleType((f32,)), FuncType((t, f32), t))
     assert h == TypeCall(h.func, (TupleType((t, TypeCall(h.func, (t,)))),))
     assert h.func.name == "L"
     assert i == j
@@ -320,7 +321,7 @@ def test_all_errors_are_reported_at_once():
         ("def @f(%x) { cast(%x) }", "cast needs the attribute 'dtype' (dtype)", None),
         ("def @f(%x) { sum(%x, axis=[0], axis=[1]) }", "the attribute `axis` is given twice", None),
         ("def @f(%x) { 1e39f }", "the number 1e+39 does not fit float32", None),
-        ("def @f(%x) { 3000000000 }", "the integer 3000000000 does not fit int32", None),
+        ("def @f(%x) { 3000000000i32 }", "the integer 3000000000 does not fit int32", None),
         ("def @f(%x) { 3i8 }", "invalid number `3i8`: its suffix must be one of f, f16, f64, i16, i64", None),
         ("extern type T", "expected a definition (`def @f` or `type T`), found `extern`", None),
         ("def @f(%x) { %x } $", "unexpected character '$'", None),

@@ -1,5 +1,6 @@
 """The printer's rules, each case read by hand off the description of Relay's format."""
 
+import json
 import time
 
 import numpy as np
@@ -365,17 +366,43 @@ def test_a_default_that_is_another_kind_of_integer_is_printed(x):
 
 def test_an_expression_alone(x, y):
     assert expr_text(op("add", op("exp", x), y)) == (
-        "free_var %x: float32;\nfree_var %y: float32;\n%0 = exp(%x);\nadd(%0, %y)"
+        "free_var %x: float32;\n%0 = exp(%x);\nfree_var %y: float32;\nadd(%0, %y)"
     )
     assert expr_text(Function((x,), op("exp", x))) == "fn (%x: float32) {\n  exp(%x)\n}"
     assert expr_text(Call(GlobalVar("f"), ())) == "@f()"
 
 
-def test_metadata_keys_stand_as_tvm_writes_them():
-    """The kind that the text refers to last comes first (seen in the corpus's segment_sum)."""
-    x = Var("x", TensorType((VarDim("n"),), "uint8"))
-    text = Module({"main": Function((x,), op("add", x, constant(1, "uint8")))}).astext()
-    assert '"keys": [\n        "relay.Constant", \n        "tir.Var"\n      ]' in text
+def test_metadata_of_a_symbolic_dimension():
+    """Printed by real Relay for the same module; the kind that the text refers to last comes first."""
+    x = Var("x", TensorType((VarDim("n"), 3)))
+    text = Module({"main": Function((x,), op("add", x, constant(np.float32([1, 2, 3]))))}).astext()
+    section = json.loads(text.partition("#[metadata]")[2])
+    assert section["nodes"] == [
+        {"type_key": ""},
+        {"type_key": "Map", "keys": ["relay.Constant", "tir.Var"], "data": [2, 6]},
+        {"type_key": "Array", "data": [3]},
+        {
+            "type_key": "relay.Constant",
+            "attrs": {"_checked_type_": "0", "data": "0", "span": "0", "virtual_device_": "4"},
+        },
+        {
+            "type_key": "VirtualDevice",
+            "attrs": {
+                "device_type_int": "-1",
+                "memory_scope": "5",
+                "target": "0",
+                "virtual_device_id": "-1",
+            },
+        },
+        {"type_key": "runtime.String"},
+        {"type_key": "Array", "data": [7]},
+        {
+            "type_key": "tir.Var",
+            "attrs": {"dtype": "int32", "name": "8", "span": "0", "type_annotation": "9"},
+        },
+        {"type_key": "runtime.String", "repr_str": "n"},
+        {"type_key": "PrimType", "attrs": {"dtype": "int32"}},
+    ]
 
 
 def chain(length):

@@ -213,8 +213,8 @@ QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(Hea
 def uses_before_binding(text):
     """Whether a number stands before its binding.
 
-    Relay's numbering does that, rarely: for what an expression with scopes holds, where another one uses it in a
-    condition and the first one in a branch.
+    Relay's numbering does that, rarely: for what an expression with scopes holds, where another one uses it
+    in a condition and the first one in a branch.
     """
     first_uses = {}
     for found in re.finditer(r"(%\d+)( = )?", text):

@@ -24,6 +24,7 @@ _SUFFIXES = {
 _DTYPE_OF_SUFFIX = {suffix: dtype for dtype, suffix in _SUFFIXES.items()} | {"i32": "int32", "f32": "float32"}
 
 _NUMBER = re.compile(r"(-*)(inf|[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)((?:[if][0-9]*)?)")
+_INT32_RANGE = range(-(2**31), 2**31)
 _INT64_RANGE = range(-(2**63), 2**63)
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -141,7 +142,7 @@ def read_number(text: str) -> Number:
     value = sign * int(digits) if len(digits) <= 40 else None
     if value is None or value not in _INT64_RANGE:
         raise ValueError(f"invalid integer number `{_short(text)}`: it does not fit 64 bits")
-    return Number(value, dtype)
+    return Number(value, "int64" if not suffix and value not in _INT32_RANGE else dtype)
 
 
 def read_string(text: str) -> str:

@@ -77,7 +77,7 @@ def module_body(module: Module) -> str:
 
 
 def expr_text(expr: Expr) -> str:
-    """An expression: its free variables, the bindings, then the expression itself."""
+    """An expression and the bindings it needs; a free variable is declared before its first use."""
     return _Printer(attrs_in_metadata=False).expression(expr)
 
 
@@ -93,7 +93,7 @@ class _Printer:
         self.names: Counter[str] = Counter()  # taken names, and how many were derived from each
         self.uses: Counter[Expr] = Counter()  # how often the function at hand uses an expression
         self.scopes: list[list[str]] = []  # lines of the open scopes
-        self.free_variables: list[str] | None = None  # lines at the top, for an expression without a module
+        self.undeclared: dict[Expr, str] = {}  # declarations of free variables, until these are used
 
     def module(self, module: Module) -> str:
         types = [self.type_data(module.types[name]) for name in sorted(module.types)]
@@ -114,9 +114,7 @@ class _Printer:
 
     def expression(self, expr: Expr) -> str:
         self.uses = _count_uses(expr)
-        self.free_variables = []
-        text = run(self.scope(expr))
-        return "\n".join([*self.free_variables, text])
+        return run(self.scope(expr))
 
     # Scopes and references
 
@@ -133,16 +131,16 @@ class _Printer:
     def reference(self, expr: Expr, *, may_inline: bool = False) -> Steps[str]:
         """The text by which ``expr`` is used; binds it to a number first where that is needed."""
         yield self.visit(expr)
-        if may_inline and self.uses[expr] <= 1 and expr not in self.bound:
-            return self.texts[expr] + self.type_comment(expr)
-        return self.use(expr)
+        return self.use(expr, may_inline=may_inline)
 
-    def use(self, expr: Expr) -> str:
+    def use(self, expr: Expr, *, may_inline: bool = False) -> str:
         """What ``reference`` gives for an expression whose text is there."""
         if expr in self.bound:
             return self.texts[expr]
+        if expr in self.undeclared:
+            self.scopes[-1].append(self.undeclared.pop(expr))
         text = self.texts[expr] + self.type_comment(expr)
-        if isinstance(expr, _NEVER_NUMBERED):
+        if isinstance(expr, _NEVER_NUMBERED) or (may_inline and self.uses[expr] <= 1):
             return text
         if isinstance(expr, Let):
             text = f"(\n  {_indented(text)}\n)"
@@ -179,8 +177,7 @@ class _Printer:
         """The text of an expression without scopes, whose children have theirs; None for the others."""
         match expr:
             case Var():
-                lines = self.scopes[-1] if self.free_variables is None else self.free_variables
-                lines.append(f"free_var {self.binder(expr)};")
+                self.undeclared[expr] = f"free_var {self.binder(expr)};"
                 return self.texts[expr]
             case Constant():
                 return scalar_text(expr, exact=self.exact) or self.metadata.reference(expr)

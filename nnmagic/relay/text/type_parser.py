@@ -107,12 +107,9 @@ class TypeParser:
         self._depth -= 1
         return found
 
-    def _tuple(self) -> Type:
-        fields = self.cursor.listed("(", ")", self.type)
-        comma = self.cursor.tokens[self.cursor.index - 2].text == ","
-        if len(fields) == 1 and not comma:
-            return fields[0]
-        return TupleType(tuple(fields))
+    def _tuple(self) -> TupleType:
+        """``(A, B)``; ``(A)`` is a tuple, too."""
+        return TupleType(tuple(self.cursor.listed("(", ")", self.type)))
 
     def _named(self) -> Type:
         token = self.cursor.current
