@@ -144,6 +144,10 @@ def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
 
 def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, span: Span) -> Refusal:
     """A value of the notebook that a cell cannot use; the operator that it hides is named."""
+    own = _language_name(path)
+    if own is not None and isinstance(own[0], Known | TupleConstructor):
+        hint = f"for the language's own write nnmagic.{path[0]}, or rename the notebook's"
+        return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
     hidden = _operator_name(path)
     if hidden is not None:
         hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"

@@ -255,6 +255,7 @@ HINTS = [
     (body("return x.view(3)"), "write reshape"),
     (body("return widht * x"), "did you mean width?"),
     (body("return math.pie * x"), "did you mean math.pi?"),
+    ("def f(x: Tensor[(2,), f32]):\n    return x\n", "for the language's own write nnmagic.Tensor, or rename the notebook's"),
     (body("return exp(x)"), "for the operator write relay.exp, or rename the notebook's `exp`"),
     (body("return np.exp(x)"), "write exp: the operator of that name"),
     (body("width = width + 1\nreturn x"), "the function assigns `width`, which hides the notebook's `width`: rename one of them"),
@@ -268,7 +269,8 @@ HINTS = [
 
 @pytest.mark.parametrize(("text", "hint"), HINTS)
 def test_hint(text: str, hint: str) -> None:
-    assert errors_of(text, NOTEBOOK)[0].hint == hint
+    namespace = {**NOTEBOOK, "Tensor": Layer} if "nnmagic.Tensor" in hint else NOTEBOOK
+    assert errors_of(text, namespace)[0].hint == hint
 
 
 def test_a_shape_error_points_at_both_operands() -> None:

@@ -199,6 +199,16 @@ def test_local_names_come_first() -> None:
     assert set(program.captured) == {"f32"}
 
 
+def test_the_language_by_the_name_of_its_module() -> None:
+    import nnmagic
+
+    source = "def f(x: nm.Tensor[(2,), nm.f32]):\n    return nm.relay.nn.relu(x)\n"
+    program = program_of(source, {"nm": nnmagic})
+    assert program.module.functions["f"].ret_type == TensorType((2,), "float32")
+    other = program_of(source.replace("nm.", "nnmagic."), {"Tensor": int, "f32": int, "relu": int})
+    assert other.module.functions["f"].ret_type == TensorType((2,), "float32")
+
+
 def test_an_operator_by_its_whole_name_when_a_module_has_its_first_part() -> None:
     import types
 
