@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.compiled import Executable
     from nnmagic.relay.module import Module
 
-#: The engines; "auto" takes the best that is there.
+#: The engines; "auto" takes the one that the installed TVM has: one with Relay is too old for "relax".
 ENGINES = ("auto", "relax", "relay")
 OPT_LEVELS = (0, 1, 2, 3)
 
@@ -58,11 +58,10 @@ class Options:
 
     def build(self, module: Module, entry: str) -> Executable:
         """The machine code of a function of a typed module. Raises EngineError."""
-        if self.engine == "relay":
-            from nnmagic.engine import native
+        from nnmagic.engine import native, relax
 
-            native.build(module, entry, target=self.target, opt_level=self.opt_level)
-        from nnmagic.engine import relax
+        if self.engine == "relay" or (self.engine == "auto" and native.available()):
+            return native.build(module, entry, target=self.target, opt_level=self.opt_level)
 
         return relax.build(module, entry, target=self.target, opt_level=self.opt_level)
 

@@ -1,0 +1,72 @@
+"""The CPU that a TVM with Relay compiles for. Knows TVM's targets, of any version that has Relay."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.target import codegen
+
+from nnmagic.engine import engine_error
+
+_HINT = 'None is this machine; another CPU is such as "llvm -mcpu=skylake-avx512"'
+
+_ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "i386": "i686"}
+_SYSTEMS = {"linux": "unknown-linux-gnu", "darwin": "apple-darwin", "win32": "pc-windows-msvc"}
+
+
+def host_triple() -> str:
+    """LLVM's name for this machine. A TVM built for others has another default."""
+    return f"{_architecture(platform.machine())}-{_SYSTEMS.get(sys.platform, 'unknown-unknown')}"
+
+
+def resolve_target(target: str | Mapping[str, object] | None) -> Any:
+    """A TVM target whose code runs here. Raises EngineError for another."""
+    try:
+        given = tvm.target.Target("llvm" if target is None else _plain(target))
+    except (ValueError, TypeError, tvm.TVMError) as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_HINT) from error
+    if given.kind.name != "llvm":
+        raise engine_error(f"the target must be a CPU, 'llvm', not {given.kind.name!r}", hint=_HINT)
+    triple = given.attrs.get("mtriple")
+    if triple is None:
+        settings = {key: value for key, value in given.export().items() if key not in ("tag", "keys")}
+        given = tvm.target.Target({**settings, "mtriple": host_triple()})
+    elif _architecture(str(triple).partition("-")[0]) != _architecture(platform.machine()):
+        raise engine_error(f"this machine, a {platform.machine()}, cannot run code for {triple}", hint=_HINT)
+    _check_runs_here(given)
+    return given
+
+
+def _check_runs_here(target: Any) -> None:
+    """Refuses machine code that this CPU would die of, as far as LLVM and Linux tell."""
+    features_of = getattr(codegen, "llvm_get_cpu_features", None)
+    listed = Path("/proc/cpuinfo")
+    found = re.search(r"^flags\s*:(.*)$", listed.read_text(), re.MULTILINE) if listed.exists() else None
+    cpu = target.attrs.get("mcpu")
+    if features_of is None or found is None or not cpu:
+        return
+    flags = {_plain_feature(flag) for flag in found[1].split()}
+    sets = [str(name) for name in features_of(target) if str(name).startswith(("avx", "amx", "fma", "sse4"))]
+    lacking = sorted(name for name in sets if _plain_feature(name) not in flags)
+    if lacking:
+        raise engine_error(f"this machine cannot run code for {str(cpu)!r}: it lacks {', '.join(lacking)}")
+
+
+def _plain_feature(name: str) -> str:
+    """A name that LLVM and Linux share: ``avx512vnni`` of ``avx512_vnni``."""
+    return re.sub(r"[._-]", "", name)
+
+
+def _plain(target: str | Mapping[str, object]) -> str | dict[str, object]:
+    return target if isinstance(target, str) else dict(target)
+
+
+def _architecture(name: str) -> str:
+    return _ARCHITECTURES.get(name.lower(), name.lower())

@@ -1,0 +1,160 @@
+"""NumPy arrays, tuples and AdtValue as values of Relay's runtime, and back. Knows TVM's runtime and types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tvm
+from tvm.runtime.container import ADT
+
+from nnmagic.relay.expr import Constructor
+from nnmagic.relay.module import Module
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import (
+    NUMPY_DTYPES,
+    FuncType,
+    GlobalTypeVar,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
+from nnmagic.relay.values import AdtValue
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def crosses(type_: Type) -> bool:
+    """Whether a value of the type can be given to Python: a tensor, a data type, or a tuple of such."""
+    if isinstance(type_, TupleType):
+        return all(map(crosses, type_.fields))
+    return isinstance(type_, TensorType | TypeCall)
+
+
+def as_tensor(value: object, type_: TensorType) -> Any:
+    """A copy of an array in TVM's memory. Raises TypeError or ValueError where it does not fit."""
+    array = np.asarray(value)
+    if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
+        raise TypeError(f"an argument must be {type_text(type_)}, not an array of {array.dtype}")
+    fits = len(array.shape) == len(type_.shape) and all(
+        not isinstance(dim, int) or dim == length
+        for dim, length in zip(type_.shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise ValueError(f"an argument must be {type_text(type_)}, not of shape {array.shape}")
+    tensor = tvm.nd.empty(array.shape, type_.dtype)
+    if array.size:
+        plain = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+        tensor.copyfrom(plain.view(np.uint16) if plain.dtype == _BFLOAT16 else plain)
+    return tensor
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """A copy of a tensor."""
+    array: np.ndarray = tensor.numpy()
+    return array.view(_BFLOAT16) if str(tensor.dtype) == "bfloat16" else array
+
+
+@dataclass(frozen=True, slots=True)
+class Constructors:
+    """The data types of a module and the number by which the runtime knows each constructor."""
+
+    module: Module
+    tags: Mapping[str, int]
+
+    @classmethod
+    def of(cls, module: Module, program: Any) -> Constructors:
+        """Those of a module; ``program`` is the same module in TVM."""
+        found = [each for name in module.types for each in program.get_type(name) if hasattr(each, "tag")]
+        return cls(module, {each.name_hint: each.tag for each in found})
+
+    # A list has as many levels as elements, so values are walked with a stack: a value is taken apart, and
+    # put together when its parts are made.
+
+    def to_runtime(self, value: Any, type_: Type) -> Any:
+        """An argument as the runtime takes it. Raises TypeError or ValueError where it does not fit."""
+        made: list[Any] = []
+        work: list[tuple[Any, Type, int | None]] = [(value, type_, None)]
+        while work:
+            item, kind, tag = work.pop()
+            match kind:
+                case TupleType() | TypeCall() if tag is not None:
+                    made.append(ADT(tag, [made.pop() for _ in range(item)]))
+                case TensorType():
+                    made.append(as_tensor(item, kind))
+                case TupleType(fields=fields):
+                    work.append((len(fields), kind, 0))
+                    work += [(part, each, None) for part, each in zip(item, fields, strict=True)]
+                case TypeCall(func=func, args=args):
+                    constructor = self._constructor(item, func)
+                    work.append((len(item.fields), kind, self.tags[constructor.name]))
+                    types = self._field_types(constructor, args)
+                    work += [(part, each, None) for part, each in zip(item.fields, types, strict=True)]
+                case _:
+                    raise TypeError(f"a value of type {type_text(kind)} cannot be passed from Python")
+        return made[0]
+
+    def from_runtime(self, value: Any, type_: Type) -> Any:
+        """A result as Python sees it."""
+        by_tag = {
+            self.tags[each.name]: each for data in self.module.types.values() for each in data.constructors
+        }
+        made: list[Any] = []
+        work: list[tuple[Any, Type, Callable[[tuple[Any, ...]], Any] | None]] = [(value, type_, None)]
+        while work:
+            item, kind, rebuild = work.pop()
+            match kind:
+                case TupleType() | TypeCall() if rebuild is not None:
+                    made.append(rebuild(tuple(made.pop() for _ in range(item))))
+                case TensorType():
+                    made.append(as_array(item))
+                case TupleType(fields=fields):
+                    work.append((len(fields), kind, tuple))
+                    work += [(item[index], each, None) for index, each in enumerate(fields)]
+                case TypeCall(args=args):
+                    constructor = by_tag[item.tag]
+                    types = self._field_types(constructor, args)
+                    work.append((len(types), kind, partial(AdtValue, constructor.name)))
+                    work += [(item[index], each, None) for index, each in enumerate(types)]
+                case _:
+                    raise TypeError(f"a value of type {type_text(kind)} cannot be given to Python")
+        return made[0]
+
+    def _constructor(self, value: object, data_type: GlobalTypeVar) -> Constructor:
+        if not isinstance(value, AdtValue):
+            raise TypeError(
+                f"an argument must be an AdtValue of {data_type.name}, not a {type(value).__name__}"
+            )
+        for each in self.module.types[data_type.name].constructors:
+            if each.name == value.constructor:
+                if len(value.fields) != len(each.inputs):
+                    raise TypeError(f"{each.name} has {len(each.inputs)} fields, not {len(value.fields)}")
+                return each
+        raise TypeError(f"{data_type.name} has no constructor {value.constructor}")
+
+    def _field_types(self, constructor: Constructor, args: Sequence[Type]) -> list[Type]:
+        data = self.module.types[constructor.belong_to.name]
+        bound = dict(zip(data.type_vars, args, strict=True))
+        return [_substituted(part, bound) for part in constructor.inputs]
+
+
+def _substituted(type_: Type, bound: Mapping[TypeVar, Type]) -> Type:
+    match type_:
+        case TypeVar():
+            return bound.get(type_, type_)
+        case TupleType(fields=fields):
+            return TupleType(tuple(_substituted(part, bound) for part in fields))
+        case TypeCall(func=func, args=args):
+            return TypeCall(func, tuple(_substituted(part, bound) for part in args))
+        case RefType(value=value):
+            return RefType(_substituted(value, bound))
+        case FuncType(arg_types=args, ret_type=result, type_params=params):
+            return FuncType(tuple(_substituted(a, bound) for a in args), _substituted(result, bound), params)
+    return type_
