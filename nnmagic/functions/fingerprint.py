@@ -1,8 +1,9 @@
 """Fingerprints of what a cell captures: text that is equal only where the captured value is the same.
 
 A fingerprint is a word for the kind of value, a blank, and what tells the value apart; arrays by content.
-Values of kinds that a cell cannot capture get a fingerprint that equals no other, not even their own. No code
-of the notebook runs.
+Values that mean the same in a cell, such as a list and a tuple of the same items, have the same. Values of
+kinds that a cell cannot capture get a fingerprint that equals no other, not even their own. No code of the
+notebook runs.
 """
 
 from __future__ import annotations
@@ -24,12 +25,20 @@ def fingerprint(value: object) -> str:
     """The fingerprint of a captured value; MISSING stands for a name that was not there."""
     if value is MISSING:
         return "name absent"
+    try:
+        return _fingerprint(value)
+    except RecursionError:  # a list that holds itself; no cell captures it
+        return f"value {next(_unique)}"
+
+
+def _fingerprint(value: object) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     match value:
-        case np.ndarray():
-            return f"array {_array_digest(value)}"
-        case np.generic():
-            return f"number {_array_digest(np.asarray(value))}"
+        case np.ma.MaskedArray():  # its mask is no part of its content
+            return f"value {kind} {next(_unique)}"
+        case np.ndarray() | np.generic():
+            array = np.asarray(value)
+            return f"{'array' if array.shape else 'number'} {_array_digest(array)}"
         case float():
             return f"number {kind} {float.hex(value)}"
         case int():  # bool too: the kind tells True and 1 apart
@@ -37,23 +46,27 @@ def fingerprint(value: object) -> str:
         case str():
             return f"string {kind} {str.__str__(value)}"
         case tuple() | list():
-            items = "\0".join(map(fingerprint, value)).encode("utf-8", "surrogatepass")
-            return f"tuple {kind} {len(value)} {hashlib.sha1(items, usedforsecurity=False).hexdigest()}"
+            items = "\0".join(map(_fingerprint, value)).encode("utf-8", "surrogatepass")
+            return f"tuple {len(value)} {hashlib.sha1(items, usedforsecurity=False).hexdigest()}"
         case None | EllipsisType() | DType() | Tensor() | np.dtype():
             return f"value {kind} {value!r}"
         case type():
             return f"type {type.__repr__(value)}"
         case ModuleType():
-            return f"module {id(value)}"
+            return f"module {vars(value).get('__name__')}"
     key = inspect.getattr_static(value, "__relay_key__", None)
     return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"
 
 
 def _array_digest(array: np.ndarray) -> str:
-    """Hash of dtype, shape and elements in C order; arrays of objects, of unknown content, equal nothing."""
+    """Hash of dtype, shape and elements, whatever their order in memory and their byte order.
+
+    Arrays of objects, of unknown content, equal nothing.
+    """
     if array.dtype.hasobject:
         return f"of objects {next(_unique)}"
+    dtype = array.dtype.newbyteorder("=")
     state = hashlib.sha1(usedforsecurity=False)
-    state.update(f"{array.dtype.str} {array.dtype.name} {array.shape}".encode())
-    state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    state.update(f"{dtype.str} {dtype.name} {array.shape}".encode())
+    state.update(np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8).data)
     return state.hexdigest()

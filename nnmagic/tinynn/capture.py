@@ -42,13 +42,30 @@ def compiled_function(value: object) -> tuple[str, Module] | None:
     return None
 
 
-def captured(value: object, depth: int = 0) -> Value:
-    """The value inside a cell; arrays are copied as they are now. Raises NotCapturable."""
+def settled(value: object, depth: int = 0) -> object:
+    """The value as it is now: arrays and lists, which may change while the cell is compiled, are copied.
+
+    What the cell computes with and what the cache remembers are then the same. Raises NotCapturable.
+    """
+    match value:
+        case np.ma.MaskedArray():
+            raise NotCapturable("a masked array", "fill it first, as in x = x.filled(0)")
+        case np.ndarray():
+            return _constant(value).data
+        case tuple() | list():
+            return _settled_items(value, depth)
+    return value
+
+
+def captured(value: object) -> Value:
+    """A settled value inside a cell. Raises NotCapturable."""
     match value:
         case None | DType() | Tensor():
             return Known(value)
-        case np.generic() | np.ndarray():
-            return _tensor(value)
+        case np.ndarray():  # settled: it is a constant's own
+            return _tensor(ir.Constant(value))
+        case np.generic():
+            return _tensor(_constant(value))
         case bool():
             return Known(value)
         case int():
@@ -57,8 +74,8 @@ def captured(value: object, depth: int = 0) -> Value:
             return Known(float.__float__(value))
         case str():
             return Known(str.__str__(value))
-        case tuple() | list():
-            return _sequence(value, depth)
+        case tuple():
+            return TupleOf(tuple(map(captured, value)))
         case np.dtype():
             return _dtype(value)
     if value is Ellipsis:
@@ -72,19 +89,21 @@ def captured(value: object, depth: int = 0) -> Value:
     raise not_capturable(value)
 
 
-def _tensor(value: np.generic | np.ndarray) -> Computed:
-    if isinstance(value, np.ma.MaskedArray):
-        raise NotCapturable("a masked array", "fill it first, as in x = x.filled(0)")
+def _tensor(constant: ir.Constant) -> Computed:
+    return Computed(constant, constant.tensor_type)
+
+
+def _constant(value: np.generic | np.ndarray) -> ir.Constant:
+    """A constant with a copy of the array."""
     if dtype_of_array(np.asarray(value)) is None:
         what = (
             f"a NumPy array of {value.dtype}" if isinstance(value, np.ndarray) else f"a NumPy {value.dtype}"
         )
         raise NotCapturable(what, "convert it first, as in x = x.astype('float32')")
-    constant = ir.constant(np.asarray(value))
-    return Computed(constant, constant.tensor_type)
+    return ir.constant(np.asarray(value))
 
 
-def _sequence(value: tuple[object, ...] | list[object], depth: int) -> TupleOf:
+def _settled_items(value: tuple[object, ...] | list[object], depth: int) -> tuple[object, ...]:
     kind = type(value).__name__
     if len(value) > _MAX_ITEMS or depth > _MAX_DEPTH:
         what = f"a {kind} of {len(value)}" if depth <= _MAX_DEPTH else f"a {kind} nested too deeply"
@@ -94,7 +113,7 @@ def _sequence(value: tuple[object, ...] | list[object], depth: int) -> TupleOf:
             raise NotCapturable(
                 f"a {kind} that holds arrays", "give each array a name, or stack them into one array"
             )
-    return TupleOf(tuple(captured(item, depth + 1) for item in value))
+    return tuple(settled(item, depth + 1) for item in value)
 
 
 def _dtype(value: np.dtype[np.generic]) -> Known:

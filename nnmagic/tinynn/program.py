@@ -41,7 +41,8 @@ class Program:
 
     module: typed Relay, with everything that the functions call. functions: in source order. captured: every
     free name that was looked up in the namespace (dotted for a module's member, as in ``np.pi``) and what was
-    found there, MISSING where nothing was; ``look_up`` looks a name up in the same way. tree: synr's module.
+    found there, MISSING where nothing was, with arrays and lists as they were copied into the program;
+    ``look_up`` looks a name up in the same way. tree: synr's module.
     """
 
     module: Module

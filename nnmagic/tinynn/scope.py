@@ -14,7 +14,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.tinynn.annotations import DTYPES
 from nnmagic.tinynn.builtins import BUILTINS, PYTHON_ONLY
-from nnmagic.tinynn.capture import NotCapturable, captured, compiled_function, not_capturable
+from nnmagic.tinynn.capture import NotCapturable, captured, compiled_function, not_capturable, settled
 from nnmagic.tinynn.linking import Linker
 from nnmagic.tinynn.program import MISSING, look_up
 from nnmagic.tinynn.values import (
@@ -67,9 +67,9 @@ class Scope:
 
     def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
         if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
-            path = ("nnmagic", *path[1:])  # whatever the notebook calls it
-            if (named := _language_name(path)) is not None:
-                return named
+            own = _language_name(("nnmagic", *path[1:]))  # whatever the notebook calls it
+            if own is not None:
+                return own
         taken = 1
         while isinstance(found, ModuleType) and taken < len(path):
             if (operator := _language_name(path)) is not None and _is_operator(operator[0]):
@@ -94,7 +94,8 @@ class Scope:
             elif isinstance(found, ModuleType):
                 raise not_capturable(found)
             else:
-                self._values[name] = captured(found)
+                self.looked_up[name] = settled(found)
+                self._values[name] = captured(self.looked_up[name])
         return self._values[name]
 
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:

@@ -93,6 +93,41 @@ def test_a_compiled_function_is_captured_by_its_definition() -> None:
     assert nnmagic.compile(caller, namespace={"callee": same}).cache_info.hit == "memory"
 
 
+def test_what_the_cache_remembers_is_what_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that another thread changes while the cell is compiled; a later hit must not mix the two."""
+    names: dict[str, object] = {"w0": np.array([1, 2], "float32"), "bias": [[1, 2]]}
+    source = "def f(x: Tensor[(2,), f32]):\n    return (x * w0).reshape(bias[0])\n"
+
+    def compiled_while_it_changes(*args: object) -> object:
+        program = compile_source(*args)
+        names["w0"][0] = 7
+        names["bias"][0].reverse()
+        return program
+
+    compile_source = compiling.compile_source
+    monkeypatch.setattr(compiling, "compile_source", compiled_while_it_changes)
+    np.testing.assert_array_equal(nnmagic.compile(source, namespace=names)(ONES), [[1, 2]])
+    monkeypatch.undo()
+    again = nnmagic.compile(source, namespace=names)
+    assert again.cache_info.hit is None
+    np.testing.assert_array_equal(again(ONES), [[7], [2]])
+    before = {"w0": np.array([1, 2], "float32"), "bias": [[1, 2]]}
+    first = nnmagic.compile(source, namespace=before)
+    assert first.cache_info.hit == "memory"
+    np.testing.assert_array_equal(first(ONES), [[1, 2]])
+
+
+def test_a_value_that_no_cell_takes_is_no_hit() -> None:
+    nnmagic.compile(SOURCE, namespace=namespace())
+    masked = np.ma.masked_array([1, 2], [False, True], dtype="float32")
+    with pytest.raises(nnmagic.TinyNNError, match="a masked array"):
+        nnmagic.compile(SOURCE, namespace=namespace(w0=masked))
+    endless: list[object] = []
+    endless += [endless] * 10
+    with pytest.raises(nnmagic.TinyNNError, match="a list nested too deeply"):
+        nnmagic.compile(SOURCE, namespace=namespace(w0=endless))
+
+
 def test_options_and_edits_are_told() -> None:
     nnmagic.compile(SOURCE, namespace=namespace())
     level = nnmagic.compile(SOURCE, namespace=namespace(), opt_level=0)
@@ -136,8 +171,9 @@ class Unknown:
 
 
 DIFFERENT = [
-    MISSING, None, True, False, 1, 0, 1.0, -0.0, 0.0, "1", "", (), (1,), (1.0,), ((1,),), [1], (1, 2), (12,),
-    np.float32(1), np.float64(1), np.int32(1), np.array(1), np.array([1]), np.array([1], ">i8"),
+    MISSING, None, True, False, 1, 0, 1.0, -0.0, 0.0, "1", "", (), (1,), (1.0,), ((1,),), (1, 2), (12,),
+    np.float32(1), np.float64(1), np.int32(1), np.array(1), np.array([1]), np.array([1 << 56]),
+    np.ma.masked_array([1, 2], [0, 0]), np.ma.masked_array([1, 2], [0, 1]), np.array([1, 2]),
     np.array([1.0]), np.array([[1]]), np.array([], "f4"),
     np.zeros((0, 2), "f4"), np.array([True]), np.dtype("f4"),
     nnmagic.f32, nnmagic.f64, nnmagic.Tensor, nnmagic.Tensor[(1,), nnmagic.f32], np, sys, ..., int,
@@ -155,7 +191,9 @@ def test_fingerprints_of_equal_values_are_equal() -> None:
     whole = np.arange(12, dtype="float32").reshape(3, 4)
     assert fingerprint(whole.T) == fingerprint(np.ascontiguousarray(whole.T))
     assert fingerprint(whole[::2]) == fingerprint(whole[::2].copy())
+    assert fingerprint(whole.astype(">f4")) == fingerprint(whole), "a constant has the machine's byte order"
     assert fingerprint((1, ("a", whole))) == fingerprint((1, ("a", whole.copy())))
+    assert fingerprint([1, [2]]) == fingerprint((1, (2,))), "a cell makes no difference between them"
     thing = Unknown()
     assert fingerprint(thing) != fingerprint(thing), "an unknown value never counts as unchanged"
 
