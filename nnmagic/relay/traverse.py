@@ -96,7 +96,7 @@ def rewrite(root: Expr, transform: Transform, memo: dict[Expr, Expr] | None = No
 
     for node in post_order(root, skip=memo):
         if node not in memo:
-            memo[node] = transform(node, _with_parts(node, new))
+            memo[node] = transform(node, with_parts(node, new))
     return memo[root]
 
 
@@ -112,7 +112,7 @@ def rewrite_module(module: Module, transform: Transform) -> Module:
     return replace(module, functions=functions)
 
 
-def _with_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
+def with_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
     """``expr`` made of the new parts; itself where all of them are the old ones."""
     old = (*binders(expr), *children(expr))
     if all(new(part) is part for part in old):

@@ -1,1 +1,44 @@
-"""Passes: a Relay module in, a Relay module out; each file one pass. They know the IR and no TVM."""
+"""Passes: plain functions from a module to a module. Know the IR, type inference and the operators; no TVM.
+
+A typed module comes out typed, as type inference finds it anew; an untyped one comes out untyped. Spans and
+sharing are kept, and so is the order of effects. Functions marked ``Primitive`` or ``Compiler`` are left
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
+from nnmagic.relay.passes.constants import fold_constants
+from nnmagic.relay.passes.control_flow import partial_unroll, simplify_control_flow
+from nnmagic.relay.passes.dead_code import dead_code_elimination, remove_unused_functions
+from nnmagic.relay.passes.evaluation import Evaluator
+from nnmagic.relay.passes.inlining import inline
+from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
+from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
+
+Pass = Callable[[Module], Module]
+
+__all__ = [
+    "Evaluator",
+    "Pass",
+    "compose",
+    "dead_code_elimination",
+    "eliminate_common_subexpr",
+    "evaluate_with_numpy",
+    "fold_constants",
+    "inline",
+    "partial_unroll",
+    "remove_unused_functions",
+    "simplify_control_flow",
+    "to_a_normal_form",
+    "to_graph_normal_form",
+]
+
+
+def compose(*passes: Pass) -> Pass:
+    """One pass that runs several, the first one first."""
+    return lambda module: reduce(lambda current, run: run(current), passes, module)

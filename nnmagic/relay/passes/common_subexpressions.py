@@ -1,0 +1,168 @@
+"""One computation for equal ones. Knows the IR only."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from nnmagic.relay.expr import (
+    Attrs,
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    Let,
+    OpRef,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.effects import Effects
+from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute
+from nnmagic.relay.passes.scopes import Scope, is_atom, scopes_of
+
+
+@keeps_types
+def eliminate_common_subexpr(module: Module) -> Module:
+    """Makes one of equal calls, tuples, projections and constants where one is computed before the other.
+
+    Calls of operators, of constructors and of functions without effects count. What two branches of an ``if``
+    or two functions compute stays apart: the one computation would come to stand before the branch.
+    """
+    effects = Effects(module)
+    return map_functions(module, lambda function: _Numbering(function, effects).function())
+
+
+@dataclass(slots=True)
+class _Visit:
+    """A scope to be visited, and the let that opens it if one does; then, what to forget when it is left."""
+
+    scope: Scope
+    let: Let | None = None
+    is_left: bool = False
+    keys: list[Hashable] = field(default_factory=list)
+    named: Expr | None = None
+
+
+class _Numbering:
+    """Global value numbering: scope by scope, outer ones first, so that what is found is computed anyway.
+
+    numbers: for a node the first one equal to it, for a variable the number of its value. first: by key, the
+    nodes of the scopes around. names: by number, the variable that a let around binds to it.
+    """
+
+    def __init__(self, function: Function, effects: Effects) -> None:
+        self.old = function
+        self.effects = effects
+        self.scopes = scopes_of(function, lets=True)
+        self.numbers: dict[Expr, Expr] = {}
+        self.first: dict[Hashable, Expr] = {}
+        self.names: dict[Expr, Var] = {}
+        self.replaced: dict[Expr, Expr] = {}
+
+    def function(self) -> Function:
+        nodes: dict[Scope, dict[Expr, None]] = {}
+        for node in self.scopes.order:
+            nodes.setdefault(self.scopes.place[node], {})[node] = None
+        work = [_Visit(self.scopes.outermost)]
+        while work:
+            visit = work.pop()
+            if visit.is_left:
+                for key in visit.keys:
+                    del self.first[key]
+                if visit.named is not None:
+                    del self.names[visit.named]
+                continue
+            visit.is_left = True
+            work.append(visit)
+            visit.named = None if visit.let is None else self.name(visit.let)
+            for node in nodes.get(visit.scope, ()):
+                key = self.visit(node)
+                if key is not None:
+                    visit.keys.append(key)
+            for node in nodes.get(visit.scope, ()):
+                let = node if isinstance(node, Let) else None
+                work.extend(_Visit(inner, let) for inner in self.scopes.inner.get(node, ()))
+        new = substitute(self.old, self.replaced)
+        assert isinstance(new, Function)
+        return new
+
+    def number(self, expr: Expr) -> Expr:
+        return self.numbers.get(expr, expr)
+
+    def name(self, let: Let) -> Expr | None:
+        """In a let's body its variable names the value; gives the number, unless that has a name."""
+        number = self.number(let.value)
+        if let.var in self.scopes.early or number in self.names:
+            return None
+        self.names[number] = let.var
+        return number
+
+    def visit(self, node: Expr) -> Hashable:
+        """Numbers a node; gives its key where it is the first of its kind."""
+        if isinstance(node, Let):
+            self.visit_let(node)
+        elif not is_atom(node) and not self.effects.own(node) and (key := self.key(node)) is not None:
+            number = self.first.setdefault(key, node)
+            if number is node:
+                return key
+            self.numbers[node] = number
+            self.replaced[node] = number if isinstance(node, Constant) else self.names.get(number, number)
+        return None
+
+    def visit_let(self, let: Let) -> None:
+        """A let of a value that has a name in scope is not needed."""
+        number = self.number(let.value)
+        if let.var not in self.scopes.early:
+            self.numbers[let.var] = number
+        if not is_atom(let.value) and number in self.names:
+            self.replaced |= {let: let.body, let.var: self.names[number]}
+
+    def key(self, node: Expr) -> Hashable:
+        """What equal nodes have in common; None for nodes that are never joined."""
+        match node:
+            case Constant(data=data):
+                return "constant", data.dtype.name, data.shape, data.tobytes()
+            case Call(op=op, args=args, attrs=attrs, type_args=type_args):
+                types = () if isinstance(op, OpRef) else type_args
+                return "call", self.part(op), tuple(map(self.part, args)), attrs_key(attrs), types
+            case Tuple(fields=fields):
+                return "tuple", tuple(map(self.part, fields))
+            case TupleGetItem(tuple_value=value, index=index):
+                return "projection", self.part(value), index
+            case _:
+                return None
+
+    def part(self, expr: Expr) -> Hashable:
+        """A part of a key: equal for equal parts."""
+        match self.number(expr):
+            case GlobalVar(name=name):
+                return "global", name
+            case OpRef(name=name):
+                return "operator", name
+            case Constructor(name=name, belong_to=data_type):
+                return "constructor", data_type.name, name
+            case node:
+                return node
+
+
+def attrs_key(attrs: Attrs) -> Hashable:
+    """Equal for equal attributes: 1, True, 1.0 and 64-bit 1 differ, 0.0 and -0.0 too; NaN equals itself."""
+    return tuple((name, _value_key(value)) for name, value in sorted(attrs.items()))
+
+
+def _value_key(value: object) -> Hashable:
+    match value:
+        case tuple() | list():
+            return tuple(map(_value_key, value))
+        case Constant(data=data):
+            return "constant", data.dtype.name, data.shape, data.tobytes()
+        case float():
+            return "float", value.hex()
+        case Hashable():
+            return type(value), value
+        case _:
+            raise TypeError(f"not an attribute's value: {value!r}")

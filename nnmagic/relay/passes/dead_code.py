@@ -1,0 +1,73 @@
+"""Leaving out what nothing needs: bindings of values, functions of a module. Knows the IR only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnmagic.relay.callgraph import call_graph
+from nnmagic.relay.expr import Expr, Function, Let, Var, children
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.effects import Effects
+from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute
+
+
+@keeps_types
+def dead_code_elimination(module: Module) -> Module:
+    """Drops every let whose variable the result does not depend on and whose value has no effect.
+
+    Values that create, read or write references stay, and calls that may do so. As Relay's
+    DeadCodeElimination, which drops unused references, too.
+    """
+    effects = Effects(module)
+    return map_functions(module, lambda function: _without_dead_lets(function, effects))
+
+
+def _without_dead_lets(function: Function, effects: Effects) -> Function:
+    """Marks from the result what is needed; a let's value only once its variable is."""
+    needed: set[Expr] = set()
+    values: dict[Expr, Expr] = {}
+    lets: list[Let] = []
+    work: list[Expr] = [function.body]
+    while work:
+        node = work.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        match node:
+            case Let(var=var, value=value, body=body):
+                lets.append(node)
+                work.append(body)
+                if var in needed or effects.within(value):
+                    work.append(value)
+                else:
+                    values[var] = value
+            case Var() if node in values:
+                work.append(values[node])
+            case _:
+                work.extend(children(node))
+    dead: dict[Expr, Expr] = {
+        let: let.body for let in lets if let.var not in needed and not effects.within(let.value)
+    }
+    new = substitute(function, dead)
+    assert isinstance(new, Function)
+    return new
+
+
+@keeps_types
+def remove_unused_functions(module: Module, entries: tuple[str, ...] = ("main",)) -> Module:
+    """Keeps the functions that ``entries`` need, as Relay's RemoveUnusedFunctions.
+
+    Raises KeyError where the module has no function of such a name.
+    """
+    missing = [name for name in entries if name not in module.functions]
+    if missing:
+        raise KeyError(f"the module has no function @{missing[0]}")
+    graph = call_graph(module)
+    used: set[str] = set()
+    work = list(entries)
+    while work:
+        name = work.pop()
+        if name not in used:
+            used.add(name)
+            work.extend(graph[name])
+    return replace(module, functions={name: f for name, f in module.functions.items() if name in used})

@@ -1,0 +1,58 @@
+"""Which expressions may read, write or create references, Relay's only effects. Knows the IR only."""
+
+from __future__ import annotations
+
+from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.expr import (
+    Call,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    OpRef,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    children,
+)
+from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import post_order
+
+
+class Effects:
+    """What may have effects in one module, and what passes make of it.
+
+    A call of a function value (a variable, a closure) may have any effect that the module has at all. That a
+    computation may not end is no effect, as in Relay.
+    """
+
+    def __init__(self, module: Module) -> None:
+        nodes = {name: list(post_order(function)) for name, function in module.functions.items()}
+        self._none = not any(isinstance(node, _REFERENCES) for each in nodes.values() for node in each)
+        self._pure: set[str] = set()
+        self._known: dict[Expr, bool] = {}
+        for group in components(call_graph(module)):  # callees first
+            # Functions that call one another are pure together or not at all.
+            self._pure.update(group)
+            if any(self.own(node) for name in group for node in nodes[name]):
+                self._pure.difference_update(group)
+
+    def own(self, node: Expr) -> bool:
+        """Whether computing this very node, its parts aside, may have an effect."""
+        if self._none:
+            return False
+        if isinstance(node, Call) and not isinstance(node.op, OpRef | Constructor):
+            return not isinstance(node.op, GlobalVar) or node.op.name not in self._pure
+        return isinstance(node, _REFERENCES)
+
+    def within(self, root: Expr) -> bool:
+        """Whether computing an expression may have an effect; making a function has none."""
+        if self._none:
+            return False
+        for node in post_order(root, skip=self._known):
+            inner = not isinstance(node, Function) and any(map(self._known.__getitem__, children(node)))
+            self._known[node] = inner or self.own(node)
+        return self._known[root]
+
+
+_REFERENCES = (RefCreate, RefRead, RefWrite)

@@ -1,0 +1,136 @@
+"""Putting the bodies of global functions in the place of their calls. Knows the IR only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from nnmagic.relay.callgraph import call_graph, components, recursive_functions
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Let, OpRef, Var, children
+from nnmagic.relay.infer.unify import mentions
+from nnmagic.relay.infer.unify import substitute as substitute_types
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.effects import Effects
+from nnmagic.relay.passes.normal_forms import without_lets
+from nnmagic.relay.passes.rewriting import copied, keeps_types
+from nnmagic.relay.passes.scopes import is_opaque
+from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.types import Type
+
+
+@keeps_types
+def inline(
+    module: Module, which: Literal["marked", "once", "all"] = "marked", *, max_nodes: int = 100_000
+) -> Module:
+    """Inlines calls of global functions that are not recursive.
+
+    which: those with the attribute ``Inline=1``, as Relay's Inline, which are then dropped if nothing uses
+    them any more; those that are used by one call only; or all. max_nodes: a function does not grow beyond
+    that. An argument is put in the place of its parameter unless it may have an effect or only a function
+    inside uses it; then a let binds it.
+    """
+    graph = call_graph(module)
+    chosen = _chosen(module, which) - recursive_functions(graph)
+    effects = Effects(module)
+    new: dict[str, Function] = {}
+    sizes: dict[str, int] = {}
+    for name in (name for group in components(graph) for name in group):  # callees first
+        inlined = {each: new[each] for each in graph[name] if each in chosen}
+        new[name], sizes[name] = _with_calls_inlined(
+            module.functions[name], inlined, sizes, max_nodes, effects
+        )
+    functions = {name: new[name] for name in module.functions}
+    if which == "marked":
+        used = {each for callees in call_graph(Module(functions)).values() for each in callees}
+        gone = {each for callees in graph.values() for each in callees if each in chosen} - used
+        functions = {name: function for name, function in functions.items() if name not in gone}
+    return replace(module, functions=functions)
+
+
+def _chosen(module: Module, which: str) -> set[str]:
+    """The functions to inline, recursive ones among them."""
+    functions = {name: function for name, function in module.functions.items() if not is_opaque(function)}
+    match which:
+        case "marked":
+            return {name for name, function in functions.items() if function.attrs.get("Inline")}
+        case "once":
+            nodes = {node for function in module.functions.values() for node in post_order(function)}
+            uses = Counter(
+                part.name for node in nodes for part in children(node) if isinstance(part, GlobalVar)
+            )
+            calls = Counter(
+                node.op.name for node in nodes if isinstance(node, Call) and isinstance(node.op, GlobalVar)
+            )
+            return {name for name in functions if uses[name] == calls[name] == 1}
+        case "all":
+            return set(functions)
+        case _:
+            raise ValueError(f"which functions to inline must be 'marked', 'once' or 'all', not {which!r}")
+
+
+def _with_calls_inlined(
+    function: Function,
+    inlined: Mapping[str, Function],
+    sizes: Mapping[str, int],
+    max_nodes: int,
+    effects: Effects,
+) -> tuple[Function, int]:
+    """A function with the bodies of others in it, as far as there is room, and the number of its nodes."""
+    size = sum(1 for _ in post_order(function))
+    lets: set[Let] = set()
+
+    def inline_call(_old: Expr, new: Expr) -> Expr:
+        nonlocal size
+        if not isinstance(new, Call) or not isinstance(new.op, GlobalVar) or new.op.name not in inlined:
+            return new
+        callee = inlined[new.op.name]
+        if len(callee.params) != len(new.args) or size + sizes[new.op.name] > max_nodes:
+            return new
+        size += sizes[new.op.name]
+        callee = _without_type_params(copied(callee), new.type_args)
+        body = callee.body
+        for param, arg in reversed(list(zip(callee.params, new.args, strict=True))):
+            body = Let(param, arg, body, span=new.span)
+            lets.add(body)
+        return body
+
+    if not inlined or is_opaque(function):
+        return function, size
+    new = rewrite(function, inline_call)
+    assert isinstance(new, Function)
+    return without_lets(new, effects, lets), size
+
+
+def _without_type_params(function: Function, type_args: Sequence[Type]) -> Function:
+    """A generic function for the type arguments of one call.
+
+    Where the call has none, the annotations that mention type parameters are left out, for inference to find.
+    """
+    known = len(type_args) == len(function.type_params)
+    types = dict(zip(function.type_params, type_args, strict=True)) if known else {}
+
+    def special(type_: Type | None) -> Type | None:
+        if type_ is None or not any(mentions(type_, var) for var in function.type_params):
+            return type_
+        return substitute_types(type_, types) if known else None
+
+    def specialise(_old: Expr, new: Expr) -> Expr:
+        match new:
+            case Var(type_annotation=annotation) if (found := special(annotation)) is not annotation:
+                return replace(new, type_annotation=found)
+            case Function(ret_type=annotation) if (found := special(annotation)) is not annotation:
+                return replace(new, ret_type=found)
+            case Call(type_args=args) if args and not isinstance(new.op, OpRef):
+                new_args = tuple(special(arg) for arg in args)
+                complete = tuple(arg for arg in new_args if arg is not None)
+                return replace(new, type_args=complete if len(complete) == len(args) else ())
+            case _:
+                return new
+
+    if not function.type_params:
+        return function
+    new = rewrite(replace(function, type_params=()), specialise)
+    assert isinstance(new, Function)
+    return new

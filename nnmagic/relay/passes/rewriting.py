@@ -1,0 +1,147 @@
+"""What passes share: the rule for types, replacing nodes of a graph, copies with variables of their own.
+
+Knows the IR and type inference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, cast
+
+from nnmagic.relay.expr import Constant, Expr, Function, Let, Var, children
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.scopes import is_atom, is_opaque
+from nnmagic.relay.traverse import binders, post_order, rewrite, with_parts
+
+P = ParamSpec("P")
+
+
+def keeps_types(
+    rewriting: Callable[Concatenate[Module, P], Module],
+) -> Callable[Concatenate[Module, P], Module]:
+    """The rule of all passes: a typed module comes out typed anew, an untyped one untyped.
+
+    A module in which nothing changed comes out as it is.
+    """
+
+    @wraps(rewriting)
+    def run(module: Module, *args: P.args, **kwargs: P.kwargs) -> Module:
+        new = rewriting(module, *args, **kwargs)
+        if new.functions == module.functions:
+            return module
+        is_typed = all(function.checked_type is not None for function in module.functions.values())
+        return infer_type(new) if is_typed else new
+
+    return cast("Callable[Concatenate[Module, P], Module]", run)
+
+
+def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
+    """The graph with some nodes, and so what they were made of, replaced by others.
+
+    A replacement is rewritten in turn. Sharing is kept. A binder may be replaced where what binds it is, too.
+    """
+    targets: dict[Expr, Expr] = {}
+    memo: dict[Expr, Expr] = {}
+
+    def target(expr: Expr) -> Expr:
+        path = []
+        while expr in replaced:
+            path.append(expr)
+            expr = targets.get(expr) or replaced[expr]
+        targets.update(dict.fromkeys(path, expr))
+        return expr
+
+    def new(expr: Expr) -> Expr:
+        found = target(expr)
+        return memo.get(found, found)  # a binder that is used nowhere is not in the memo
+
+    stack = [root]
+    entered: set[Expr] = set()
+    while stack:
+        node = target(stack[-1])
+        if node in memo:
+            stack.pop()
+        elif node in entered:
+            stack.pop()
+            memo[node] = with_parts(node, new)
+        else:
+            entered.add(node)
+            stack.extend(part for part in reversed(children(node)) if target(part) not in memo)
+    return new(root)
+
+
+def with_flat_lets(function: Function) -> Function:
+    """The function with ``let %a = (let %b = x; y); z`` written ``let %b = x; let %a = y; z``.
+
+    That is what text can say. A chain of lets that several nodes use stays where it is.
+    """
+    order = list(post_order(function))
+    lets = [node for node in order if isinstance(node, Let)]
+    if not any(isinstance(let.value, Let) for let in lets):
+        return function
+    uses = Counter(part for node in order for part in children(node))
+    replaced: dict[Expr, Expr] = {}
+    seen: set[Let] = set()
+    for let in reversed(lets):  # outer ones first
+        if let not in seen:
+            _flatten(let, uses, seen, replaced)
+    new = substitute(function, replaced)
+    assert isinstance(new, Function)
+    return new
+
+
+def _flatten(root: Let, uses: Counter[Expr], seen: set[Let], replaced: dict[Expr, Expr]) -> None:
+    """Enters the flat chain that replaces a let and the lets that it alone uses."""
+    chain: list[tuple[Let, Expr]] = []
+    result: Expr = root
+    # What comes next: a node whose value is wanted, or a let whose value was found.
+    work: list[tuple[Expr, bool]] = [(root, False)]
+    while work:
+        node, has_value = work.pop()
+        if not isinstance(node, Let) or (node is not root and uses[node] > 1):
+            result = node
+        elif not has_value:
+            seen.add(node)
+            work += [(node, True), (node.value, False)]
+        else:
+            if isinstance(node.value, Let) and is_atom(result):
+                replaced[node.var] = result
+            else:
+                chain.append((node, result))
+            work.append((node.body, False))
+    for let, value in reversed(chain):
+        result = replace(let, value=value, body=result)
+    replaced[root] = result
+
+
+def copied(function: Function, *, only: Callable[[Expr], bool] = lambda _node: True) -> Function:
+    """A copy with variables and nodes of its own.
+
+    ``only`` says which nodes to copy; those that depend on a variable that the function binds are copied
+    anyway.
+    """
+    bound = {var for node in post_order(function) for var in binders(node)}
+
+    def fresh(old: Expr, new: Expr) -> Expr:
+        if isinstance(old, Var):
+            return replace(old) if old in bound else old
+        if new is not old or is_atom(old) or isinstance(old, Constant):
+            return new
+        return replace(old) if only(old) else old
+
+    new = rewrite(function, fresh)
+    assert isinstance(new, Function)
+    return new
+
+
+def map_functions(module: Module, change: Callable[[Function], Function]) -> Module:
+    """The module with every function changed but those that no pass looks into."""
+    functions = {
+        name: function if is_opaque(function) else change(function)
+        for name, function in module.functions.items()
+    }
+    return replace(module, functions=functions)

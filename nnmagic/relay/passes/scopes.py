@@ -1,0 +1,163 @@
+"""Where and in what order a function computes the nodes of its graph. Knows the IR only.
+
+Relay's graphs leave both open; Relay's ToANormalForm decides, and this is its rule. A node is computed once,
+in the innermost scope that holds all its uses; a scope is the body of a function, a branch of an ``if`` or an
+arm of a ``match``. Inside a scope arguments come from left to right, then the callee, then the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nnmagic.relay.expr import (
+    Call,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    Var,
+    children,
+)
+
+
+class Scope:
+    """One scope. ``function`` is the innermost function around it; ``jump`` an ancestor, to climb fast.
+
+    The outermost scope is its own parent.
+    """
+
+    __slots__ = ("depth", "function", "jump", "parent")
+
+    def __init__(self, function: Function, parent: Scope | None = None) -> None:
+        self.function = function
+        self.parent = parent or self
+        self.depth: int = parent.depth + 1 if parent else 0
+        self.jump = self.parent
+        if parent and parent.depth - parent.jump.depth == parent.jump.depth - parent.jump.jump.depth:
+            # Myers (1983): ancestors at skew-binary distances, so that climbing takes logarithmic time.
+            self.jump = parent.jump.jump
+
+    def inner(self, function: Function | None = None) -> Scope:
+        """A new scope inside this one; ``function`` where it is that function's body."""
+        return Scope(function or self.function, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The scopes of one function.
+
+    order: the nodes, each after what it needs; a let stands twice, where it binds (between its value and its
+    body) and where it ends. place: the scope that computes a node; of a variable, the innermost one that
+    holds all its uses. inner: the scopes that a node opens, in the order of its parts. early: the variables
+    that are used before their let binds them, as those of recursive functions are.
+    """
+
+    outermost: Scope
+    order: list[Expr]
+    place: dict[Expr, Scope]
+    inner: dict[Expr, tuple[Scope, ...]]
+    early: frozenset[Var]
+
+
+def is_opaque(function: Function) -> bool:
+    """Whether a function was marked as one kernel, or as another compiler's: no pass looks into it."""
+    return "Primitive" in function.attrs or "Compiler" in function.attrs
+
+
+def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
+    """Places every node of a function's body. With ``lets`` the body of a let is a scope, too."""
+    outermost = Scope(function)
+    order, early = computing_order(function.body)
+    place: dict[Expr, Scope] = {function.body: outermost}
+    inner: dict[Expr, tuple[Scope, ...]] = {}
+    ended: set[Expr] = set()
+    for node in reversed(order):  # users before what they use, so a node's place is final when it is reached
+        if node in ended:
+            continue  # where a let binds
+        if isinstance(node, Let):
+            ended.add(node)
+        uses = list(_uses(node, place[node], lets))
+        if opened := tuple(scope for _, scope in uses if scope is not place[node]):
+            inner[node] = opened
+        for part, user in uses:
+            known = place.get(part)
+            place[part] = user if known is None else common_scope(known, user)
+    return Scopes(outermost, order, place, inner, early)
+
+
+def common_scope(left: Scope, right: Scope) -> Scope:
+    """The innermost scope that holds both."""
+    if left.depth < right.depth:
+        left, right = right, left
+    while left.depth > right.depth:
+        left = left.jump if left.jump.depth >= right.depth else left.parent
+    while left is not right:
+        if left.jump is right.jump:
+            left, right = left.parent, right.parent
+        else:
+            left, right = left.jump, right.jump
+    return left
+
+
+def computing_order(root: Expr) -> tuple[list[Expr], frozenset[Var]]:
+    """The nodes in the order of computation, and the variables that are used before they are bound."""
+    order: list[Expr] = []
+    entered: set[Expr] = set()
+    early: set[Var] = set()
+    # What to do next: (0) enter a node, (1) note where a let binds, (2) note the node.
+    work: list[tuple[int, Expr]] = [(0, root)]
+    while work:
+        stage, node = work.pop()
+        if stage == 0:
+            if node not in entered:
+                entered.add(node)
+                work.extend(_steps(node))
+            continue
+        order.append(node)
+        if stage == 1 and isinstance(node, Let) and node.var in entered:
+            early.add(node.var)
+    return order, frozenset(early)
+
+
+def _steps(node: Expr) -> list[tuple[int, Expr]]:
+    """What computing a node takes, the last first."""
+    match node:
+        case Call(op=op, args=args):
+            return [(2, node), (0, op), *((0, arg) for arg in reversed(args))]
+        case Let(value=value, body=body):
+            return [(2, node), (0, body), (1, node), (0, value)]
+        case Function() if is_opaque(node):
+            return [(2, node)]
+        case _:
+            return [(2, node), *((0, part) for part in reversed(children(node)))]
+
+
+def _uses(node: Expr, scope: Scope, lets: bool) -> Iterator[tuple[Expr, Scope]]:
+    """The parts of a node, each with the scope that uses it."""
+    match node:
+        case If(cond=cond, true_branch=then, false_branch=other):
+            yield cond, scope
+            yield then, scope.inner()
+            yield other, scope.inner()
+        case Match(data=data, clauses=clauses):
+            yield data, scope
+            yield from ((clause.rhs, scope.inner()) for clause in clauses)
+        case Function(body=body) if not is_opaque(node):
+            yield body, scope.inner(node)
+        case Let(value=value, body=body):
+            yield value, scope
+            yield body, scope.inner() if lets else scope
+        case Function():
+            pass
+        case _:
+            yield from ((part, scope) for part in children(node))
+
+
+def is_atom(expr: Expr) -> bool:
+    """Whether an expression is a name: it has no value to compute."""
+    return isinstance(expr, Var | GlobalVar | OpRef | Constructor)

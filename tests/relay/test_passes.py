@@ -1,0 +1,385 @@
+"""What every pass keeps: types, meaning, sharing, spans, depth; and what each one promises."""
+
+import numpy as np
+import pytest
+
+from nnmagic.diagnostics import RelayError
+from nnmagic.engine import EngineError
+from nnmagic.engine.relax import build
+from nnmagic.relay import Module, call, constant, erase_types, infer_type, parse, structural_equal
+from nnmagic.relay.expr import Call, Constant, Function, GlobalVar, If, Let, Tuple, Var, children
+from nnmagic.relay.passes import (
+    compose,
+    dead_code_elimination,
+    eliminate_common_subexpr,
+    fold_constants,
+    inline,
+    partial_unroll,
+    remove_unused_functions,
+    simplify_control_flow,
+    to_a_normal_form,
+    to_graph_normal_form,
+)
+from nnmagic.relay.passes.scopes import is_atom, scopes_of
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import TensorType
+from tests.oracle.generate import generate, inputs
+from tests.relay.corpus import load_programs, models
+
+ALL = [
+    dead_code_elimination,
+    eliminate_common_subexpr,
+    fold_constants,
+    inline,
+    partial_unroll,
+    remove_unused_functions,
+    simplify_control_flow,
+    to_a_normal_form,
+    to_graph_normal_form,
+]
+EVERYTHING = compose(
+    lambda module: inline(module, "all"),
+    simplify_control_flow,
+    fold_constants,
+    eliminate_common_subexpr,
+    dead_code_elimination,
+    to_graph_normal_form,
+    remove_unused_functions,
+)
+SEEDS = range(40)
+VERSION = '#[version = "0.0.5"]\n'
+
+
+def name(run):
+    return getattr(run, "__name__", "everything")
+
+
+each_pass = pytest.mark.parametrize("run", ALL, ids=name)
+
+
+def nodes(module):
+    return {node for function in module.functions.values() for node in post_order(function)}
+
+
+def functions_of(module):
+    return {node for node in nodes(module) if isinstance(node, Function)}
+
+
+# --- every pass ---------------------------------------------------------------------------------------------
+
+
+@each_pass
+def test_a_typed_module_comes_out_typed_as_before(run):
+    for seed in SEEDS:
+        module = infer_type(generate(seed))
+        new = run(module)
+        assert all(node.checked_type is not None for node in nodes(new) if not is_atom(node))
+        assert new.functions["main"].checked_type == module.functions["main"].checked_type, seed
+
+
+@each_pass
+def test_an_untyped_module_comes_out_untyped_and_means_the_same(run):
+    for seed in SEEDS:
+        module = generate(seed)
+        new = run(module)
+        assert all(node.checked_type is None for node in nodes(new))
+        if run is not fold_constants:  # shape_of is folded where the type is known
+            assert structural_equal(infer_type(new), run(infer_type(module))), seed
+
+
+@pytest.mark.parametrize(
+    "run",
+    [dead_code_elimination, eliminate_common_subexpr, fold_constants, to_a_normal_form, to_graph_normal_form],
+    ids=name,
+)
+def test_a_second_run_changes_nothing(run):
+    for seed in SEEDS:
+        once = run(infer_type(generate(seed)))
+        assert structural_equal(run(once), once), seed
+
+
+@each_pass
+def test_programs_of_the_corpus_keep_their_types(run):
+    for record in load_programs():
+        module = parse(record["text"])
+        if run is remove_unused_functions and "main" not in module.functions:
+            continue
+        new = run(module)
+        assert new.functions["main"].checked_type == module.functions["main"].checked_type, record["id"]
+        assert structural_equal(parse(new.astext()), new) or "const" in record["id"], record["id"]
+
+
+@each_pass
+def test_new_nodes_stand_where_the_old_ones_stood(run):
+    for seed in SEEDS[:20]:
+        module = parse(infer_type(generate(seed)).astext())
+        spans = {node.span for node in nodes(module)}
+        new = run(module)
+        assert {node.span for node in nodes(new) if isinstance(node, Call | If | Let)} <= spans - {None}
+
+
+@each_pass
+def test_nothing_is_computed_more_often(run):
+    for seed in SEEDS:
+        module = generate(seed)
+        calls = sum(isinstance(node, Call) for node in nodes(module))
+        if run is inline or run is partial_unroll:
+            continue
+        assert sum(isinstance(node, Call) for node in nodes(run(module))) <= calls, seed
+
+
+@each_pass
+def test_depth_is_no_limit(run):
+    x = Var("x", TensorType((3,)))
+    chain = lets = x
+    for _ in range(100_000):
+        chain = call("exp", [chain])
+    variables = [Var("v") for _ in range(5_000)]
+    lets = variables[-1]
+    for position in range(len(variables) - 1, -1, -1):
+        value = call("add", [variables[position - 1] if position else x, chain])
+        lets = Let(variables[position], value, lets)
+    new = run(Module({"main": Function((x,), lets)}))
+    assert sum(isinstance(node, Call) for node in nodes(new)) == 105_000
+
+
+@each_pass
+def test_what_another_compiler_owns_is_left_alone(run):
+    body = "{ let %dead = exp(%x); add(add(1f, 1f), exp(%x)) }"
+    module = parse(
+        f"{VERSION}def @main(%x: float32) {{ (@kernel(%x), @extern(%x)) }}"
+        f"def @kernel(%x: float32, Primitive=1, Inline=1) -> float32 {body}"
+        f'def @extern(%x: float32, Compiler="other", Inline=1) -> float32 {body}'
+    )
+    new = run(module)
+    assert structural_equal(new.functions["kernel"], module.functions["kernel"])
+    assert structural_equal(new.functions["extern"], module.functions["extern"])
+
+
+def test_a_module_in_which_nothing_changes_comes_out_as_it_is():
+    module = parse(f"{VERSION}def @main(%x: float32) {{ exp(%x) }}")
+    assert dead_code_elimination(module) is module
+    assert eliminate_common_subexpr(module) is module
+    assert to_graph_normal_form(module) is module
+
+
+def test_compose_runs_the_first_pass_first():
+    module = Module({"main": Function((), constant(0.0))})
+
+    def append(letter):
+        def run(module):
+            return Module({name + letter: function for name, function in module.functions.items()})
+
+        return run
+
+    assert list(compose(append("a"), append("b"))(module).functions) == ["mainab"]
+    assert compose()(module) is module
+
+
+# --- let normal form and graph normal form ------------------------------------------------------------------
+
+
+def test_every_part_of_a_let_normal_form_is_a_name():
+    programs = [generate(seed) for seed in SEEDS] + [parse(each["text"]) for each in load_programs()]
+    for module in programs:
+        new = to_a_normal_form(module)
+        for node in nodes(new):
+            match node:
+                case Let(value=value):
+                    assert not isinstance(value, Let)
+                case If(cond=cond):
+                    assert is_atom(cond)
+                case Function():
+                    assert not isinstance(node.body, Call | Constant)
+                case _:
+                    assert all(is_atom(part) for part in children(node)) or type(node).__name__ == "Match"
+
+
+def test_graph_normal_form_leads_back_from_let_normal_form():
+    for seed in SEEDS:
+        module = infer_type(generate(seed))
+        graph = to_graph_normal_form(module)
+        assert structural_equal(to_graph_normal_form(to_a_normal_form(module)), graph), seed
+
+
+def test_graph_normal_form_keeps_no_let_of_a_pure_program():
+    for seed in SEEDS:
+        new = to_graph_normal_form(generate(seed))
+        lets = [node for node in nodes(new) if isinstance(node, Let)]
+        # What only an inner function uses stays outside of it.
+        assert all(not isinstance(let.value, Var) for let in lets)
+        assert len(lets) <= len(functions_of(new)) - len(new.functions)
+
+
+def test_sharing_becomes_one_let_and_one_let_becomes_sharing():
+    x = Var("x", TensorType((3,)))
+    shared = call("exp", [x])
+    module = Module({"main": Function((x,), call("add", [shared, shared]))})
+    let = to_a_normal_form(module).functions["main"].body
+    assert isinstance(let, Let)
+    assert let.body.value.args == (let.var, let.var)
+    back = to_graph_normal_form(to_a_normal_form(module)).functions["main"].body
+    assert back.args[0] is back.args[1]
+
+
+# --- single passes ------------------------------------------------------------------------------------------
+
+
+def test_constants_are_joined_by_bits():
+    values = [0.0, -0.0, np.nan, np.nan, 0, 0.0]
+    parts = [call("negative", [constant(value)]) for value in values]
+    new = eliminate_common_subexpr(Module({"main": Function((), _tuple(parts))}))
+    fields = new.functions["main"].body.fields
+    assert fields[0] is fields[5]
+    assert fields[2] is fields[3]
+    assert len(set(fields)) == 4
+
+
+def _tuple(parts):
+    return Tuple(tuple(parts))
+
+
+def test_attributes_of_another_kind_keep_calls_apart():
+    x = Var("x", TensorType((1, 3)))
+    one, true = (
+        Call(call("sum", [x]).op, (x,), {"axis": None, "keepdims": value, "exclude": False})
+        for value in (1, True)
+    )
+    new = eliminate_common_subexpr(Module({"main": Function((x,), _tuple([one, true, one]))}))
+    fields = new.functions["main"].body.fields
+    assert fields[0] is fields[2]
+    assert fields[0] is not fields[1]
+
+
+def test_folding_asks_the_evaluator_for_calls_on_constants_only():
+    asked = []
+
+    def evaluate(asked_call):
+        asked.append(asked_call.op.name)
+        return constant(7.0) if asked_call.op.name == "exp" else None
+
+    module = parse(
+        f"{VERSION}def @main(%x: float32) {{"
+        '(add(exp(1f), tanh(2f)), add(%x, 1f), ones(shape=[2], dtype="float32")) }'
+    )
+    new = fold_constants(module, evaluate)
+    assert sorted(asked) == ["exp", "tanh"]
+    first = new.functions["main"].body.fields[0]
+    assert first.args[0].data == 7.0
+    assert first.args[1].op.name == "tanh"
+
+
+def test_a_removed_entry_must_exist():
+    with pytest.raises(KeyError, match="no function @nowhere"):
+        remove_unused_functions(parse(f"{VERSION}def @main() {{ 1f }}"), ("nowhere",))
+
+
+def test_what_to_inline_must_be_known():
+    with pytest.raises(ValueError, match="'marked', 'once' or 'all', not 'some'"):
+        inline(parse(f"{VERSION}def @main() {{ 1f }}"), "some")
+
+
+def test_inlining_stops_before_a_function_grows_too_large():
+    """Each function calls the one before twice: the last would have 2**30 calls."""
+    text = "".join(
+        f"def @f{i}(%x: float32) -> float32 {{ @f{i - 1}(@f{i - 1}(%x)) }}\n" for i in range(1, 30)
+    )
+    module = parse(f"{VERSION}{text}def @f0(%x: float32) -> float32 {{ exp(%x) }}")
+    new = inline(module, "all", max_nodes=1000)
+    sizes = [sum(1 for _ in post_order(function)) for function in new.functions.values()]
+    assert max(sizes) <= 1000
+    assert max(sizes) > 100
+
+
+def test_an_endless_loop_is_unrolled_no_further_than_the_limit():
+    module = parse(
+        f"{VERSION}def @main() {{ @f(0) }}"
+        "def @f(%i: int32) -> int32 { if (less(%i, 0)) { %i } else { @f(add(%i, 1)) } }"
+    )
+    last = partial_unroll(module, limit=50).functions["main"].body
+    assert last.op.name == "f"
+    assert last.args[0].data == 50
+
+
+def test_a_long_loop_unrolls_to_its_end():
+    module = parse(
+        f"{VERSION}def @main(%x: float32) {{ @f(0, %x) }}"
+        "def @f(%i: int32, %x: float32) -> float32 {"
+        "if (less(%i, 5000)) { @f(add(%i, 1), exp(%x)) } else { %x } }"
+    )
+    new = partial_unroll(module, limit=10_000)
+    body = new.functions["main"].body
+    assert sum(isinstance(node, Call) for node in post_order(body)) == 5000
+
+
+def test_a_guarded_division_is_not_computed_before_its_guard():
+    """The division by zero that the copies share would stop the machine outside of the branch."""
+    module = parse(
+        f"{VERSION}def @main(%n: int32, %d: int32) {{"
+        "let %f = fn (%i: int32, %a: int32) -> int32 { if (less(%i, 2)) {"
+        "%f(add(%i, 1), if (equal(%d, 0)) { %a } else { add(%a, divide(%n, %d)) }) } else { %a } };"
+        "%f(0, %n) }"
+    )
+    main = dead_code_elimination(partial_unroll(module)).functions["main"]
+    divisions = {node for node in post_order(main) if isinstance(node, Call) and node.op.name == "divide"}
+    scopes = scopes_of(main)
+    assert len(divisions) == 2
+    assert all(scopes.place[division] is not scopes.outermost for division in divisions)
+
+
+@each_pass
+def test_a_let_of_itself_holds_nobody_up(run):
+    a, b, x = Var("a"), Var("b"), Var("x", TensorType((), "int32"))
+    looped = Let(a, a, Let(b, Tuple((b, a)), If(call("less", [a, constant(1)]), a, call("add", [b, x]))))
+    module = Module({"main": Function((x,), Call(GlobalVar("f"), (constant(1),)))})
+    recursive = Function((x,), Let(Var("_"), Call(GlobalVar("f"), (x,)), looped))
+    run(Module({**module.functions, "f": recursive}))
+
+
+def test_a_bad_program_is_still_refused_where_it_is_bad():
+    module = parse_untyped("def @main(%x: float32) { add(add(1f, 1i64), %x) }")
+    for run in ALL:
+        with pytest.raises(RelayError):
+            infer_type(run(module))
+
+
+def parse_untyped(text):
+    from nnmagic.relay.text.parser import parse_module
+
+    return parse_module(VERSION + text, "from_string")
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_passes_do_not_change_what_programs_compute():
+    compared = 0
+    for seed in range(45):
+        module = infer_type(generate(seed))
+        arrays = inputs(module, seed)
+        try:
+            expected = build(module, "main")(arrays)
+        except EngineError:
+            continue  # function values
+        for run in (to_a_normal_form, EVERYTHING):
+            _assert_same(build(run(module), "main")(arrays), expected, seed)
+        compared += 1
+    assert compared >= 30
+
+
+def _assert_same(found, expected, seed):
+    if isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            _assert_same(one, other, seed)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6, err_msg=f"seed {seed}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", models().values(), ids=models())
+def test_models_keep_their_types_and_their_number_of_calls(text):
+    module = parse(text)
+    new = EVERYTHING(erase_types(module))
+    assert infer_type(new).functions["main"].checked_type == module.functions["main"].checked_type
+    assert structural_equal(to_graph_normal_form(to_a_normal_form(module)), to_graph_normal_form(module))
