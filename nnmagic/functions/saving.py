@@ -20,18 +20,24 @@ from nnmagic._version import __version__
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition
 from nnmagic.functions.options import Options
-from nnmagic.relay.infer import erase_types, infer_type
+from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serial import module_from_data, module_to_data
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 
 #: The version of the form of the file; a file of another version is refused.
 FORMAT = 1
 
+#: What reading data raises that ``to_bytes`` did not make: zipfile's errors, then those of its parts.
+_OF_OTHER_DATA = (
+    *(zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError),  # the last: an encrypted part
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError),
+)
+
 
 def to_bytes(function: CompiledFunction) -> bytes:
     """The function as bytes, the same for the same function."""
     definition = function._definition
-    module, arrays = module_to_data(erase_types(definition.module))
+    module, arrays = module_to_data(definition.module)
     source, options = definition.source, definition.options
     head = {
         "format": FORMAT,
@@ -68,15 +74,7 @@ def from_bytes(data: bytes, origin: str = "a pickle") -> CompiledFunction:
             arrays = [_array(archive, place, dtype) for place, dtype in enumerate(head["dtypes"])]
         definition = _definition(head, arrays, hashlib.sha1(data, usedforsecurity=False).hexdigest())
         names = {"qualname": str(head["qualname"]), "module": str(head["python_module"])}
-    except (
-        zipfile.BadZipFile,
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        CompileError,
-    ) as error:
+    except (*_OF_OTHER_DATA, CompileError) as error:
         raise ValueError(f"{origin} holds no function that nnmagic saved: {error}") from error
     info = CacheInfo(None, definition.key, time.perf_counter() - begin, f"loaded from {origin}")
     return CompiledFunction(definition, info, **names)

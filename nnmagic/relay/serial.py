@@ -24,7 +24,10 @@ Kind = TypeVar("Kind")
 
 
 def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
-    """The module as data for JSON, and the arrays that it refers to by place."""
+    """The module as data for JSON, and the arrays that it refers to by place.
+
+    Types that were inferred, in annotations too, are left out: ``infer_type`` finds them again.
+    """
     encoder = _Encoder()
     functions = {name: encoder.graph(function) for name, function in module.functions.items()}
     data_types = {
@@ -39,7 +42,7 @@ def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
 
 
 def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
-    """The module again, without inferred types.
+    """The module again, as it was before type inference.
 
     Raises ValueError, TypeError, KeyError or IndexError for data that ``module_to_data`` did not make.
     """
@@ -89,8 +92,8 @@ class _Encoder:
 
     def _record(self, node: ir.Expr) -> Json:
         match node:
-            case ir.Var(name_hint=name, type_annotation=annotation):
-                return ["Var", name, self._optional_type(annotation)]
+            case ir.Var(name_hint=name, type_annotation=annotation, inferred=inferred):
+                return ["Var", name, None if inferred else self._optional_type(annotation)]
             case ir.GlobalVar(name=name):
                 return ["GlobalVar", name]
             case ir.OpRef(name=name):
@@ -113,7 +116,7 @@ class _Encoder:
                 return ["If", self.node(cond), self.node(then), self.node(other)]
             case ir.Function(params=params, body=body, ret_type=ret, type_params=type_params, attrs=attrs):
                 types = [self.type(var) for var in type_params]
-                ret_place = self._optional_type(ret)
+                ret_place = None if node.inferred else self._optional_type(ret)
                 return ["Function", self._all(params), self.node(body), ret_place, types, self._attrs(attrs)]
             case ir.Match(data=data, clauses=clauses, complete=complete):
                 arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]

@@ -23,6 +23,7 @@ from nnmagic.relay import (
 from nnmagic.relay.expr import Call, Tuple
 from nnmagic.relay.infer import erase_types, infer_type
 from nnmagic.relay.serial import module_from_data, module_to_data
+from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.types import Int64, VarDim
 
 CORPUS = Path(__file__).parent.parent / "relay_corpus" / "programs.jsonl"
@@ -40,6 +41,15 @@ def test_every_measured_program_comes_back(program: dict[str, str]) -> None:
     again = infer_type(through_json(erase_types(typed)))
     assert structural_equal(typed, again)
     assert again.astext() == typed.astext()
+
+
+@pytest.mark.parametrize("program", PROGRAMS[::10], ids=lambda program: program["id"])
+def test_what_was_inferred_is_inferred_again(program: dict[str, str]) -> None:
+    """A typed module comes back as it was written: what inference put in is not taken for an annotation."""
+    written = parse_module(program["text"])
+    again = through_json(infer_type(written))
+    assert again.astext() == written.astext()
+    assert erase_types(infer_type(again)).astext() == erase_types(infer_type(written)).astext()
 
 
 def test_what_text_loses_is_kept() -> None:
