@@ -131,13 +131,18 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
+        self._seen: set[Diagnostic] = set()
 
     def error(
         self, message: str, span: Span | None, *, hint: str | None = None, notes: Sequence[Note] = ()
     ) -> None:
         """Records an error; the same message at the same place is kept once."""
-        diagnostic = Diagnostic(message, span, hint, tuple(notes))
-        if diagnostic not in self.found:
+        self.add(Diagnostic(message, span, hint, tuple(notes)))
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Records an error that is a diagnostic already; an equal one is kept once."""
+        if diagnostic not in self._seen:
+            self._seen.add(diagnostic)
             self.found.append(diagnostic)
 
     def raise_if_any(self, kind: type[CompileError]) -> None:

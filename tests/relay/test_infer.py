@@ -1,6 +1,7 @@
 """Type inference of modules built through the IR: what each kind of expression gets, and what is refused."""
 
 import re
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -571,6 +572,15 @@ def test_10_000_functions_that_call_one_another_in_a_row():
         callee = OpRef("exp") if i == 0 else GlobalVar(f"f{i - 1}")
         functions[f"f{i}"] = Function((p,), Call(callee, (p,)))
     assert result_of(**functions) == "Tensor[(2, 3), float32]"
+
+
+def test_20_000_errors_of_recursive_functions_are_reported_in_linear_time():
+    functions = {f"f{i}": Function((), Call(GlobalVar(f"f{i}"), ())) for i in range(20_000)}
+    start = time.monotonic()
+    with pytest.raises(RelayError) as caught:
+        infer_type(Module(functions))
+    assert len(caught.value.diagnostics) == 20_000
+    assert time.monotonic() - start < 20  # seconds on a busy machine; comparing all with all takes minutes
 
 
 def test_a_projection_of_each_of_10_000_fields():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnmagic.diagnostics import RelayError
@@ -28,8 +28,9 @@ def infer_type(module: Module) -> Module:
     context = Context(module)
     _check_data_types(context)
     graph = call_graph(module)
+    callers = _callers(graph)
     for group in components(graph):
-        _infer_group(context, group, graph)
+        _infer_group(context, group, graph, callers)
     context.diagnostics.raise_if_any(RelayError)
     return _typed_module(context)
 
@@ -44,14 +45,27 @@ def _check_data_types(context: Context) -> None:
     _check_type_vars(context, ())
 
 
-def _infer_group(context: Context, group: Sequence[str], graph: CallGraph) -> None:
+def _callers(graph: CallGraph) -> dict[str, str]:
+    """For each function that another one mentions, the first of those."""
+    first: dict[str, str] = {}
+    for name, mentioned in graph.items():
+        for other in mentioned:
+            if other != name:
+                first.setdefault(other, name)
+    return first
+
+
+def _infer_group(
+    context: Context, group: Sequence[str], graph: CallGraph, callers: Mapping[str, str]
+) -> None:
     """Infers functions that call one another; those that they call besides are known already."""
     functions = {name: context.module.functions[name] for name in group}
     walk = Walk(context)
     for name, function in functions.items():
         context.function = name
         context.signatures[name] = context.signature(function)
-        _check_recursion(context, name, function, graph, group)
+        if len(group) > 1 or name in graph[name]:
+            _check_recursion(context, function, name, callers.get(name))
     for name, function in functions.items():
         context.function = name
         walk.run(function)
@@ -63,16 +77,11 @@ def _infer_group(context: Context, group: Sequence[str], graph: CallGraph) -> No
         context.signatures[name] = replace(signature, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
 
 
-def _check_recursion(
-    context: Context, name: str, function: Function, graph: CallGraph, group: Sequence[str]
-) -> None:
+def _check_recursion(context: Context, function: Function, name: str, caller: str | None) -> None:
     """Relay finds the result of a recursive global only where nobody else asks for it."""
     result = context.return_type(function)
-    if not isinstance(result, Hole) or (len(group) == 1 and name not in graph[name]):
-        return
-    callers = [f"@{other}" for other, callees in graph.items() if name in callees and other != name]
-    if callers:
-        message = f"cannot infer the result type of @{name}: it is recursive, and {callers[0]} calls it"
+    if isinstance(result, Hole) and caller is not None:
+        message = f"cannot infer the result type of @{name}: it is recursive, and @{caller} calls it"
         context.error(function, message, hint="write it after the parameters: `-> Tensor[(...), float32]`")
         context.solver.fill(result, UNKNOWN)
 

@@ -217,7 +217,7 @@ class Solver:
     def fill(self, hole: Hole, type_: Type) -> Type:
         """Fills a hole. Raises MismatchError where the type contains the hole itself."""
         type_ = self.resolve(type_)
-        if mentions(type_, hole):
+        if not self._is_whole(type_) and mentions(type_, hole):
             raise MismatchError("a type would contain itself")
         self._filled[hole] = type_
         self.ready.extend(self._waiting.pop(hole, ()))

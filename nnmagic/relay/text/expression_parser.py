@@ -445,8 +445,7 @@ class ExpressionParser:
     def _report(self, failure: ParseFailure) -> None:
         if len(self.diagnostics.found) >= MAX_ERRORS:
             raise failure
-        if failure.diagnostic not in self.diagnostics.found:
-            self.diagnostics.found.append(failure.diagnostic)
+        self.diagnostics.add(failure.diagnostic)
 
 
 #: The words that begin an expression, and how the rest is parsed.

@@ -84,7 +84,7 @@ class _ModuleParser:
             if self.cursor.current.kind not in ("end", "metadata"):
                 self.cursor.unexpected("the end of the text")
         except ParseFailure as failure:
-            self.diagnostics.found.append(failure.diagnostic)
+            self.diagnostics.add(failure.diagnostic)
         self.diagnostics.raise_if_any(RelayError)
         return expr
 
@@ -217,7 +217,7 @@ class _ModuleParser:
         try:
             parse()
         except ParseFailure as failure:
-            self.diagnostics.found.append(failure.diagnostic)
+            self.diagnostics.add(failure.diagnostic)
             return False
         return True
 
