@@ -129,6 +129,7 @@ def test_nothing_is_computed_more_often(run):
 
 
 @each_pass
+@pytest.mark.slow
 def test_depth_is_no_limit(run):
     x = Var("x", TensorType((3,)))
     chain = lets = x
