@@ -100,6 +100,14 @@ def test_unknown_dimensions(name, arg_types, attrs, shape):
     assert infer(name, *arg_types, **attrs).shape == shape
 
 
+def test_layout_transform_fills_up_an_axis_that_the_inner_part_does_not_divide():
+    """Typed, and run with zeros in the rest, by real Relay."""
+    found = infer("layout_transform", tensor(1, 3, 8, 8), src_layout="NCHW", dst_layout="NCHW2c")
+    assert found.shape == (1, 2, 8, 8, 2)
+    found = infer("layout_transform", tensor(1, 2, 8, 8, 2), src_layout="NCHW2c", dst_layout="NCHW3c")
+    assert found.shape == (1, 2, 8, 8, 3)
+
+
 def test_concatenate_is_unknown_where_one_operand_is_as_in_relay():
     found = infer("concatenate", fields(tensor(2, N), tensor(3, 4)), axis=0)
     assert found.shape == (5, N)  # printed as ?

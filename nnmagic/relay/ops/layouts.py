@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from nnmagic.relay.ops.declaration import RelationError
-from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, same_dim
+from nnmagic.relay.ops.dims import Shape, ceil_divide, multiply, same_dim
 from nnmagic.relay.ops.relations import shape_text
 from nnmagic.relay.types import Dim
 
@@ -62,7 +62,10 @@ def convertible_layout(name: object, to: str, what: str) -> Layout:
 
 
 def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0) -> Shape:
-    """A shape in another layout. Raises RelationError where the shape does not fit the source layout."""
+    """A shape in another layout; an axis that its inner part does not divide is filled up.
+
+    Raises RelationError where the shape does not fit the source layout.
+    """
     if len(shape) != len(source.axes):
         wanted = f"layout {source.name} wants rank {len(source.axes)}"
         raise RelationError(f"{wanted}, found shape {shape_text(shape)}", operand)
@@ -75,5 +78,5 @@ def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0
         elif same_dim(dim, factor) is False:
             raise RelationError(f"layout {source.name} does not fit shape {shape_text(shape)}", operand)
     return tuple(
-        factor or floor_divide(whole[letter], target.factor(letter)) for letter, factor in target.axes
+        factor or ceil_divide(whole[letter], target.factor(letter)) for letter, factor in target.axes
     )

@@ -5,7 +5,7 @@ Knows the operators' names and the names that the module declares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, Span
 from nnmagic.relay.expr import (
@@ -44,6 +44,7 @@ from nnmagic.relay.text.pattern_parser import parse_pattern
 from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.stackless import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
+from nnmagic.relay.traverse import pattern_vars
 
 #: How deeply expressions may be nested; those that hold bindings, which are printed with indentation; and the
 #: scopes of functions, branches and arms, through which other parts of the compiler walk by recursion.
@@ -366,7 +367,8 @@ class ExpressionParser:
         clauses: list[Clause] = []
         while not self.cursor.at("}"):
             mark = self.scope.enter()
-            pattern = parse_pattern(self.cursor, self.types, self.scope)
+            pattern = parse_pattern(self.cursor, self.types, self.scope.constructors)
+            self._bind_all(list(pattern_vars(pattern)))
             self.cursor.expect("=>")
             clauses.append(Clause(pattern, (yield self.body())))
             self.scope.leave(mark)
@@ -415,22 +417,23 @@ class ExpressionParser:
 
     def _parameters(self) -> tuple[tuple[Var, ...], Attrs]:
         self.cursor.expect("(")
-        params: dict[str, Var] = {}
-        ordered: list[Var] = []
+        params: list[Var] = []
         attrs: Attrs = {}
         while not self.cursor.at(")"):
             if at_attribute(self.cursor):
                 attrs = parse_attributes(self.cursor, self.metadata).values
                 break
-            var = self.types.binder()
-            ordered.append(var)
-            params.setdefault(var.name_hint, var)  # of two parameters of one name, Relay takes the first
+            params.append(self.types.binder())
             if not self.cursor.accept(","):
                 break
         self.cursor.expect(")")
-        for name, var in params.items():
-            self.scope.bind(name, var)
-        return tuple(ordered), attrs
+        self._bind_all(params)
+        return tuple(params), attrs
+
+    def _bind_all(self, variables: Sequence[Var]) -> None:
+        """Binds what a pattern or a list of parameters binds; of two of one name, Relay takes the first."""
+        for var in reversed(variables):
+            self.scope.bind(var.name_hint, var)
 
     # Errors
 

@@ -137,12 +137,15 @@ def read_number(text: str) -> Number:
         raise ValueError(f"invalid number `{_short(text)}`: a floating-point literal ends in f (`{digits}f`)")
     sign = -1 if len(minus) % 2 else 1
     if dtype.startswith("float"):
-        return Number(sign * float(digits), dtype)
+        value = float(digits)
+        if math.isinf(value) and digits != "inf":
+            raise ValueError(f"invalid number `{_short(text)}`: it does not fit {dtype}")
+        return Number(sign * value, dtype)
     # Longer ones are never valid, and Python refuses to convert very long ones.
-    value = sign * int(digits) if len(digits) <= 40 else None
-    if value is None or value not in _INT64_RANGE:
+    integer = sign * int(digits) if len(digits) <= 40 else None
+    if integer is None or integer not in _INT64_RANGE:
         raise ValueError(f"invalid integer number `{_short(text)}`: it does not fit 64 bits")
-    return Number(value, "int64" if not suffix and value not in _INT32_RANGE else dtype)
+    return Number(integer, "int64" if not suffix and integer not in _INT32_RANGE else dtype)
 
 
 def read_string(text: str) -> str:

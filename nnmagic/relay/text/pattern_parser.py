@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from nnmagic.relay.expr import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from collections.abc import Mapping
+
+from nnmagic.relay.expr import (
+    Constructor,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+)
 from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
-from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.type_parser import TypeParser
 
 
-def parse_pattern(cursor: Cursor, types: TypeParser, scope: Scope, depth: int = 0) -> Pattern:
-    """``_``, ``%v``, ``(p, q)`` or ``Cons(p, q)``; the variables are bound in ``scope``."""
+def parse_pattern(
+    cursor: Cursor, types: TypeParser, constructors: Mapping[str, Constructor], depth: int = 0
+) -> Pattern:
+    """``_``, ``%v``, ``(p, q)`` or ``Cons(p, q)``."""
     token = cursor.current
     if depth > MAX_NESTING:
         cursor.fail(f"patterns are nested more than {MAX_NESTING} deep", token)
 
     def patterns() -> tuple[Pattern, ...]:
-        return tuple(cursor.listed("(", ")", lambda: parse_pattern(cursor, types, scope, depth + 1)))
+        return tuple(cursor.listed("(", ")", lambda: parse_pattern(cursor, types, constructors, depth + 1)))
 
     if cursor.at_word("_"):
         cursor.advance()
         return PatternWildcard()
     if token.kind == "local":
-        var = types.binder()
-        scope.bind(var.name_hint, var)
-        return PatternVar(var)
+        return PatternVar(types.binder())
     if cursor.at("("):
         return PatternTuple(patterns())
     if token.kind != "name":
         cursor.unexpected("a pattern")
-    constructor = scope.constructors.get(token.text)
+    constructor = constructors.get(token.text)
     if constructor is None:
-        hint = did_you_mean(token.text, scope.constructors) or f"a variable is written `%{shown(token.text)}`"
+        hint = did_you_mean(token.text, constructors) or f"a variable is written `%{shown(token.text)}`"
         cursor.fail(f"constructor `{shown(token.text)}` is not known", token, hint=hint)
     cursor.advance()
     fields = patterns() if cursor.at("(") else ()
     if len(fields) != len(constructor.inputs):
-        cursor.fail(
-            f"`{token.text}` has {len(constructor.inputs)} fields, the pattern {len(fields)}",
-            cursor.span_from(token),
-        )
+        wanted = f"{len(constructor.inputs)} field{'s' * (len(constructor.inputs) != 1)}"
+        cursor.fail(f"`{token.text}` has {wanted}, the pattern {len(fields)}", cursor.span_from(token))
     return PatternConstructor(constructor, fields)
