@@ -76,7 +76,9 @@ def _convert(name: str, type_: Type, value: object, dims: MutableMapping[str, in
             if not isinstance(value, tuple | list):
                 raise TypeError(f"{name} must be a tuple, {type_text(type_)}, not {_kind(value)}")
             if len(value) != len(fields):
-                raise TypeError(f"{name} must be a tuple of {len(fields)}, {type_text(type_)}, not of {len(value)}")
+                raise TypeError(
+                    f"{name} must be a tuple of {len(fields)}, {type_text(type_)}, not of {len(value)}"
+                )
             pairs = enumerate(zip(fields, value, strict=True))
             return tuple(_convert(f"{name}[{i}]", part, item, dims) for i, (part, item) in pairs)
     raise TypeError(f"{name} is of type {type_text(type_)}, which cannot be passed from Python yet")
@@ -95,14 +97,16 @@ def _as_array(name: str, type_: TensorType, value: object) -> np.ndarray:
         raise TypeError(f"{name} must be {type_text(type_)}, not {_kind(value)}{hint}")
     try:
         return imported()
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise TypeError(f"{name} must be {type_text(type_)}; {_kind(value)} gave no array: {error}") from error
+    except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
+        raise TypeError(
+            f"{name} must be {type_text(type_)}; {_kind(value)} gave no array: {error}"
+        ) from error
 
 
 def _importer(value: object) -> Callable[[], np.ndarray] | None:
     """How the array is got out of a foreign object (torch, jax, pandas, ...), if there is a way."""
     if hasattr(value, "__dlpack__"):
-        return lambda: np.from_dlpack(value)  # type: ignore[arg-type]  # the protocol is checked when it is used
+        return lambda: np.from_dlpack(value)
     if hasattr(value, "__array__"):
         return lambda: np.asarray(value)
     return None
@@ -111,7 +115,9 @@ def _importer(value: object) -> Callable[[], np.ndarray] | None:
 def _from_number(name: str, type_: TensorType, value: bool | float) -> np.ndarray:
     """A Python number takes the parameter's dtype, where the dtype can hold it."""
     if type_.shape:
-        raise TypeError(f"{name} must be {type_text(type_)}, an array of rank {len(type_.shape)}, not {_kind(value)}")
+        raise TypeError(
+            f"{name} must be {type_text(type_)}, an array of rank {len(type_.shape)}, not {_kind(value)}"
+        )
     dtype = type_.dtype
     fits = (
         dtype == "bool"
@@ -119,14 +125,19 @@ def _from_number(name: str, type_: TensorType, value: bool | float) -> np.ndarra
         else is_float(dtype) or (is_integer(dtype) and isinstance(value, int))
     )
     if not fits:
-        raise TypeError(f"{name} must be {dtype}, not the Python {_kind(value)} {value!r}")
+        raise TypeError(f"{name} must be {dtype}, not the Python {type(value).__name__} {value!r}")
     if is_integer(dtype):
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
             raise ValueError(f"{name} must be {dtype}, from {limits.min} to {limits.max}; {value} is outside")
-    elif is_float(dtype) and np.isfinite(value) and abs(value) > float(ml_dtypes.finfo(NUMPY_DTYPES[dtype]).max):
+    elif is_float(dtype) and np.isfinite(value) and abs(value) > _largest(dtype):
         raise ValueError(f"{name} must be {dtype}; {value!r} is too large for it")
     return np.asarray(value, dtype=NUMPY_DTYPES[dtype])
+
+
+def _largest(dtype: str) -> float:
+    info = ml_dtypes.finfo(NUMPY_DTYPES[dtype])  # type: ignore[no-untyped-call]  # ml_dtypes types its classes only
+    return float(info.max)
 
 
 def _check_array(name: str, type_: TensorType, array: np.ndarray, dims: MutableMapping[str, int]) -> None:
@@ -151,12 +162,19 @@ def _check_dim(
     found: int,
     dims: MutableMapping[str, int],
 ) -> None:
-    label = expected.label if isinstance(expected, AnyDim) else expected.name if isinstance(expected, VarDim) else None
+    label = (
+        expected.label
+        if isinstance(expected, AnyDim)
+        else expected.name
+        if isinstance(expected, VarDim)
+        else None
+    )
     wanted = dims.setdefault(label, found) if label is not None else expected
     if isinstance(wanted, int) and wanted != found:
         what = f"must be {wanted}" if label is None else f"({label}) is {wanted} elsewhere in this call"
         raise ValueError(
-            f"{name} must be {type_text(type_)}, not of shape {array.shape}: dimension {axis} {what}, not {found}"
+            f"{name} must be {type_text(type_)}, not of shape {array.shape}: "
+            f"dimension {axis} {what}, not {found}"
         )
 
 

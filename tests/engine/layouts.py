@@ -22,8 +22,11 @@ FIXED = (16, 64)
 def program(dtype, rows="?", columns="?"):
     """Element-wise kernels, broadcast and fused, a transpose, a reshape, and a result that is a parameter."""
     plus = "logical_or" if dtype == "bool" else "add"
-    body = f"({plus}(%x, %y), transpose(%x, axes=None), reshape(%x, newshape=[-1]), %y, {plus}({plus}(%x, %x), %y))"
-    return f"def @main(%x: Tensor[({rows}, {columns}), {dtype}], %y: Tensor[({columns}), {dtype}]) {{ {body} }}"
+    twice = f"{plus}({plus}(%x, %x), %y)"
+    body = f"({plus}(%x, %y), transpose(%x, axes=None), reshape(%x, newshape=[-1]), %y, {twice})"
+    return (
+        f"def @main(%x: Tensor[({rows}, {columns}), {dtype}], %y: Tensor[({columns}), {dtype}]) {{ {body} }}"
+    )
 
 
 def expected(x, y):
@@ -33,15 +36,23 @@ def expected(x, y):
 
 @st.composite
 def layouts(draw, shape, dtype):
-    """An array of random values: a view into a buffer of bytes at any offset, strided, flipped, swapped, locked."""
+    """An array of random values: a view of bytes at any offset, strided, flipped, byte-swapped, locked."""
     kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     steps = [draw(st.integers(1, 3)) for _ in shape]
     padded = [dim * step + draw(st.integers(0, 2)) for dim, step in zip(shape, steps, strict=True)]
     offset = draw(st.integers(0, 70))
     count = int(np.prod(padded))
     memory = np.zeros(offset + count * kind.itemsize + 64, np.uint8)
-    base = memory[offset : offset + count * kind.itemsize].view(kind).reshape(padded, order=draw(st.sampled_from("CF")))
-    base[...] = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 2 if dtype == "bool" else 50, padded).astype(kind)
+    base = (
+        memory[offset : offset + count * kind.itemsize]
+        .view(kind)
+        .reshape(padded, order=draw(st.sampled_from("CF")))
+    )
+    base[...] = (
+        np.random.default_rng(draw(st.integers(0, 99)))
+        .integers(0, 2 if dtype == "bool" else 50, padded)
+        .astype(kind)
+    )
     flips = [draw(st.sampled_from((1, 1, -1))) for _ in shape]
     cut = tuple(slice(0, dim * step, step) for dim, step in zip(shape, steps, strict=True))
     array = base[cut][tuple(slice(None, None, flip) for flip in flips)]
@@ -63,7 +74,11 @@ def main(examples):
     executables |= {(dtype, True): compiled(program(dtype, *FIXED)) for dtype in DTYPES}
 
     @settings(
-        max_examples=examples, deadline=None, derandomize=False, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples,
+        deadline=None,
+        derandomize=False,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(st.data(), st.sampled_from(sorted(executables)), DIMS, DIMS)
     def check(data, key, rows, columns):

@@ -26,7 +26,7 @@ NO_NUMBERS = {
     "dup_var_names": "not run",
     "digit_name": "not run",
     "empty_tuple": "not run",
-    "fixed_point_multiply": "the record is uninitialised memory: the program halves and doubles small integers",
+    "fixed_point_multiply": "the record is uninitialised memory: the program halves and doubles numbers",
 }
 
 

@@ -1,4 +1,4 @@
-"""Element-wise operators, reductions and scans against NumPy: dtypes, odd and empty shapes, special values."""
+"""Element-wise operators, reductions and scans against NumPy: dtypes, odd and empty shapes, NaN."""
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +12,7 @@ UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = SIGNED + UNSIGNED
 ALL = (*FLOATS, *INTEGERS)
 
-#: One compiled function applies an operator at all of these: odd, longer than any vector register, scalar, empty.
+#: One compiled function applies an operator at all of these: odd, longer than a vector, scalar, empty.
 SHAPES = ((3, 5), (2, 3, 67), (), (0, 4))
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-6, "float64": 1e-14}
@@ -92,7 +92,7 @@ def text(shape, dtype):
 
 
 def applied(call, dtypes, shapes=SHAPES):
-    """Compiles ``call`` (with {0}, {1}, ... for its operands) at every shape; gives a function of rows of operands."""
+    """Compiles ``call`` (with {0}, {1}, ... for its operands) at every shape; takes rows of operands."""
     names = [[f"%x{row}_{column}" for column in range(len(dtypes))] for row in range(len(shapes))]
     params = [
         f"{name}: {text(shape, dtype)}"
@@ -134,7 +134,9 @@ def test_odd_functions_keep_their_precision_near_zero(name, dtype):
     np.testing.assert_allclose(found, function(x.astype("f8")), rtol=4e-7 if dtype == "float32" else 1e-14)
 
 
-@pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name, (_, kinds) in EXACT.items() for dtype in kinds])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(name, dtype) for name, (_, kinds) in EXACT.items() for dtype in kinds]
+)
 def test_exact_functions(name, dtype):
     rows = [[values(dtype, shape, seed)] for seed, shape in enumerate(SHAPES)]
     for (operand,), found in zip(rows, applied(f"{name}({{0}})", [dtype])(rows), strict=True):
@@ -147,7 +149,9 @@ def truncated_quotient(a, b):
     """As C divides; by zero 0, as NumPy's integer division says."""
     wide = a.astype(object)
     by = np.where(b == 0, 1, b).astype(object)
-    quotient = np.vectorize(lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1), otypes=[object])
+    quotient = np.vectorize(
+        lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1), otypes=[object]
+    )
     return wrapped(np.where(b == 0, 0, quotient(wide, by)), a.dtype)
 
 
@@ -160,7 +164,11 @@ def truncated_rest(a, b):
 def wrapped(numbers, dtype):
     """Python integers modulo the dtype's range."""
     bits = dtype.itemsize * 8
-    return np.vectorize(lambda n: int(n) & ((1 << bits) - 1), otypes=["u8"])(numbers).astype(f"u{dtype.itemsize}").view(dtype)
+    return (
+        np.vectorize(lambda n: int(n) & ((1 << bits) - 1), otypes=["u8"])(numbers)
+        .astype(f"u{dtype.itemsize}")
+        .view(dtype)
+    )
 
 
 #: name -> (NumPy, dtypes, dtype of the result or None for the operands').
@@ -198,11 +206,15 @@ BINARY = {
 )
 def test_binary(name, dtype):
     function, _, result = BINARY[name]
-    rows = [[values(dtype, shape, seed), values(dtype, shape, seed + 50)] for seed, shape in enumerate(SHAPES)]
+    rows = [
+        [values(dtype, shape, seed), values(dtype, shape, seed + 50)] for seed, shape in enumerate(SHAPES)
+    ]
     call = applied(f"{name}({{0}}, {{1}})", [dtype, dtype])
     for (left, right), found in zip(rows, call(rows), strict=True):
         with np.errstate(all="ignore"):
-            expected = np.asarray(function(left, right)) if left.size else left.astype(numpy_dtype(result or dtype))
+            expected = (
+                np.asarray(function(left, right)) if left.size else left.astype(numpy_dtype(result or dtype))
+            )
         narrow = {"float16": 1e-3, "bfloat16": 8e-3}.get(dtype, 0)
         assert_same(found, expected, result or dtype, rtol=narrow)
 
@@ -214,7 +226,9 @@ def test_power_and_divisions_of_floats(dtype):
     calls = ["power", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod", "mod"]
     shape = text(x.shape, dtype)
     body = ", ".join(f"{name}(%x, %y)" for name in calls)
-    found = dict(zip(calls, compiled(f"def @main(%x: {shape}, %y: {shape}) {{ ({body}) }}")([x, y]), strict=True))
+    found = dict(
+        zip(calls, compiled(f"def @main(%x: {shape}, %y: {shape}) {{ ({body}) }}")([x, y]), strict=True)
+    )
     rest = np.fmod(x, y)
     tight = 1e-5 if dtype == "float32" else 1e-12
     np.testing.assert_allclose(found["power"], np.power(x, y), rtol=tight)
@@ -231,7 +245,7 @@ def test_power_and_divisions_of_floats(dtype):
 )
 def test_broadcasting_is_numpys(left, right):
     x, y = values("float32", left, 1), values("float32", right, 2)
-    body = f"(add(%x, %y), maximum(%y, %x), less(%x, %y), where(less(%y, %x), %x, %y))"
+    body = "(add(%x, %y), maximum(%y, %x), less(%x, %y), where(less(%y, %x), %x, %y))"
     program = f"def @main(%x: {text(left, 'float32')}, %y: {text(right, 'float32')}) {{ {body} }}"
     with np.errstate(all="ignore"):
         expected = (x + y, np.maximum(x, y), x < y, np.where(y < x, x, y))
@@ -251,8 +265,12 @@ def test_cast(source):
 
 
 def test_cast_rounds_to_nearest_even():
-    x = np.random.default_rng(3).standard_normal(4096).astype("f4") * (10.0 ** np.arange(-8, 8)).repeat(256).astype("f4")
-    program = 'def @main(%x: Tensor[(4096), float32]) { (cast(%x, dtype="bfloat16"), cast(%x, dtype="float16")) }'
+    x = np.random.default_rng(3).standard_normal(4096).astype("f4") * (10.0 ** np.arange(-8, 8)).repeat(
+        256
+    ).astype("f4")
+    program = (
+        'def @main(%x: Tensor[(4096), float32]) { (cast(%x, dtype="bfloat16"), cast(%x, dtype="float16")) }'
+    )
     brain, half = compiled(program)([x])
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(brain.view("u2"), x.astype(ml_dtypes.bfloat16).view("u2"))
@@ -297,7 +315,9 @@ def test_reductions(name, dtype):
             keyword["dtype"] = x.dtype
         expected = np.asarray(function(wide, axis=AXES[axes], **keyword))
         kind = "int32" if name.startswith("arg") else dtype
-        assert_same(result, expected.astype(numpy_dtype(kind)), kind, rtol=20 * TOLERANCE.get(dtype, 0), atol=1e-5)
+        assert_same(
+            result, expected.astype(numpy_dtype(kind)), kind, rtol=20 * TOLERANCE.get(dtype, 0), atol=1e-5
+        )
 
 
 def finite(dtype, shape):
@@ -309,7 +329,8 @@ def finite(dtype, shape):
 def test_reductions_over_several_axes_and_the_others():
     x = finite("float64", (2, 3, 4, 5))
     program = (
-        "def @main(%x: Tensor[(2, 3, 4, 5), float64]) { (sum(%x, axis=[0, 2]), sum(%x, axis=[1], exclude=True), "
+        "def @main(%x: Tensor[(2, 3, 4, 5), float64]) { "
+        "(sum(%x, axis=[0, 2]), sum(%x, axis=[1], exclude=True), "
         "max(%x, axis=[-1, 1], keepdims=True), argmax(%x, axis=[1, 2])) }"
     )
     total, others, largest, place = compiled(program)([x])
@@ -336,7 +357,8 @@ def test_integer_means_are_truncated_and_sums_wrap():
 
 def test_what_reductions_over_nothing_give():
     program = (
-        "def @main(%x: Tensor[(2, 0), float32], %b: Tensor[(2, 0), bool]) { (sum(%x, axis=[1]), prod(%x, axis=[1]), "
+        "def @main(%x: Tensor[(2, 0), float32], %b: Tensor[(2, 0), bool]) { "
+        "(sum(%x, axis=[1]), prod(%x, axis=[1]), "
         "mean(%x, axis=[1]), max(%x, axis=[1]), argmax(%x, axis=[1]), all(%b, axis=[1]), any(%b, axis=[1])) }"
     )
     found = compiled(program)([np.zeros((2, 0), "f4"), np.zeros((2, 0), bool)])
@@ -347,8 +369,12 @@ def test_what_reductions_over_nothing_give():
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 3), (3, 0), (0, 0), (1, 1), (5, 17)])
 def test_symbolic_dimensions_may_be_empty(rows, columns):
-    program = "(sum(%x, axis=[1]), max(%x, axis=[0]), nn.softmax(%x), nn.matmul(%x, %y, units=None), add(%x, 1f))"
-    executable = compiled(f"def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?, 4), float32]) {{ {program} }}")
+    program = (
+        "(sum(%x, axis=[1]), max(%x, axis=[0]), nn.softmax(%x), nn.matmul(%x, %y, units=None), add(%x, 1f))"
+    )
+    executable = compiled(
+        f"def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?, 4), float32]) {{ {program} }}"
+    )
     generator = np.random.default_rng(2)
     x, y = generator.random((rows, columns), "f4"), generator.random((columns, 4), "f4")
     total, largest, soft, product, plus = executable([x, y])

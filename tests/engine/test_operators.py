@@ -57,7 +57,8 @@ def test_batched_and_integer_products():
 def test_a_product_of_matrices_that_do_not_fit_is_refused():
     with pytest.raises(EngineError, match=r"nn\.dense: the inner dimensions differ"):
         run("nn.dense(%a, %b, units=None)", a=drawn("float32", 2, 3), b=drawn("float32", 4, 5))
-    program = "def @main(%a: Tensor[(2, ?), float32], %b: Tensor[(?, 4), float32]) { nn.matmul(%a, %b, units=None) }"
+    params = "%a: Tensor[(2, ?), float32], %b: Tensor[(?, 4), float32]"
+    program = f"def @main({params}) {{ nn.matmul(%a, %b, units=None) }}"
     with pytest.raises(ValueError, match=r"nn\.matmul: the inner dimensions differ"):
         compiled(program)([drawn("float32", 2, 3), drawn("float32", 5, 4)])
 
@@ -83,7 +84,12 @@ def test_activations(dtype):
     x = drawn(dtype, 3, 5, 7)
     wide = x.astype("f8")
     body = "(nn.softmax(%x), nn.softmax(%x, axis=1), nn.log_softmax(%x), nn.leaky_relu(%x, alpha=0.1f))"
-    expected = softmax(wide, -1), softmax(wide, 1), np.log(softmax(wide, -1)), np.where(wide > 0, wide, wide * 0.1)
+    expected = (
+        softmax(wide, -1),
+        softmax(wide, 1),
+        np.log(softmax(wide, -1)),
+        np.where(wide > 0, wide, wide * 0.1),
+    )
     for found, wanted in zip(run(body, x=x), expected, strict=True):
         assert found.dtype == x.dtype
         assert_close(found, wanted, TOLERANCE[dtype])
@@ -102,7 +108,9 @@ def test_normalisation(dtype):
         return (wide - wide.mean(axes, keepdims=True)) / np.sqrt(wide.var(axes, keepdims=True) + 1e-5)
 
     groups = wide.reshape(4, 2, 3, 5)
-    grouped = (groups - groups.mean((2, 3), keepdims=True)) / np.sqrt(groups.var((2, 3), keepdims=True) + 1e-5)
+    grouped = (groups - groups.mean((2, 3), keepdims=True)) / np.sqrt(
+        groups.var((2, 3), keepdims=True) + 1e-5
+    )
     body = (
         "let %n = nn.batch_norm(%x, %g, %b, %m, %v); (%n.0, %n.1, %n.2, nn.layer_norm(%x, %g, %b, axis=1), "
         "nn.instance_norm(%x, %g, %b), nn.group_norm(%x, %g, %b, num_groups=2))"
@@ -131,10 +139,14 @@ def windows(x, size, stride, pad, dilation=1, fill=0.0):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize(("stride", "pad", "dilation", "groups"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (1, 1, 1, 2), (1, 1, 1, 4)])
+@pytest.mark.parametrize(
+    ("stride", "pad", "dilation", "groups"),
+    [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (1, 1, 1, 2), (1, 1, 1, 4)],
+)
 def test_conv2d(dtype, stride, pad, dilation, groups):
     x, w = drawn(dtype, 2, 4, 9, 7), drawn(dtype, 8, 4 // groups, 3, 3)
-    body = f"nn.conv2d(%x, %w, strides=[{stride}, {stride}], padding=[{pad}, {pad}, {pad}, {pad}], dilation=[{dilation}, {dilation}], groups={groups})"
+    attrs = f"strides={[stride] * 2}, padding={[pad] * 4}, dilation={[dilation] * 2}, groups={groups}"
+    body = f"nn.conv2d(%x, %w, {attrs})"
     view = windows(x.astype("f8"), 3, stride, pad, dilation)
     split = zip(np.split(view, groups, 1), np.split(w.astype("f8"), groups, 0), strict=True)
     expected = np.concatenate([np.einsum("ncrskl,ockl->nors", part, kernel) for part, kernel in split], 1)
@@ -147,7 +159,8 @@ def test_pooling():
     x = drawn("float32", 2, 3, 8, 8)
     size = "pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1]"
     body = (
-        f"(nn.max_pool2d(%x, {size}), nn.avg_pool2d(%x, {size}), nn.avg_pool2d(%x, {size}, count_include_pad=True), "
+        f"(nn.max_pool2d(%x, {size}), nn.avg_pool2d(%x, {size}), "
+        f"nn.avg_pool2d(%x, {size}, count_include_pad=True), "
         "nn.global_avg_pool2d(%x), nn.global_max_pool2d(%x), nn.adaptive_avg_pool2d(%x, output_size=[4, 4]))"
     )
     real = windows(np.ones_like(x), 3, 2, 1).sum((-1, -2))
@@ -187,33 +200,43 @@ SHAPING = {
     "strided_slice(%x, begin=[0, 1], end=[2, 3], strides=[1], axes=None)": X[0:2, 1:3],
     "strided_slice(%x, begin=[-1], end=[-100], strides=[-2], axes=[2])": X[..., ::-2],
     "strided_slice(%x, begin=[1], end=[100], strides=[2], axes=[-1])": X[..., 1::2],
-    "strided_slice(%x, begin=[0, 1, 1], end=[-1, 2, 2], strides=[1], slice_mode=\"size\", axes=None)": X[:, 1:3, 1:3],
+    'strided_slice(%x, begin=[0, 1, 1], end=[-1, 2, 2], strides=[1], slice_mode="size", axes=None)': (
+        X[:, 1:3, 1:3]
+    ),
     "broadcast_to(%x, shape=[5, 2, 3, 4])": np.broadcast_to(X, (5, 2, 3, 4)),
     "reverse(%x, axis=1)": X[:, ::-1],
     "repeat(%x, repeats=2, axis=1)": X.repeat(2, 1),
     "repeat(%x, repeats=2)": X.repeat(2),
     "tile(%x, reps=[2, 1, 1, 3])": np.tile(X, (2, 1, 1, 3)),
-    "nn.pad(%x, 7, pad_width=[[0, 0], [1, 0], [2, 3]])": np.pad(X, [(0, 0), (1, 0), (2, 3)], constant_values=7),
-    "nn.pad(%x, 0, pad_width=[[0, 0], [1, 2], [3, 1]], pad_mode=\"reflect\")": np.pad(X, [(0, 0), (1, 2), (3, 1)], "reflect"),
-    "nn.pad(%x, 0, pad_width=[[1, 0], [1, 2], [3, 1]], pad_mode=\"edge\")": np.pad(X, [(1, 0), (1, 2), (3, 1)], "edge"),
-    "layout_transform(%x, src_layout=\"NCW\", dst_layout=\"NWC\")": X.transpose(0, 2, 1),
-    "zeros(shape=[2, 0, 3], dtype=\"int8\")": np.zeros((2, 0, 3), "i1"),
-    "ones(shape=[2, 3], dtype=\"float16\")": np.ones((2, 3), "f2"),
-    "full(2.5f, shape=[2], dtype=\"float64\")": np.full(2, 2.5),
+    "nn.pad(%x, 7, pad_width=[[0, 0], [1, 0], [2, 3]])": (
+        np.pad(X, [(0, 0), (1, 0), (2, 3)], constant_values=7)
+    ),
+    'nn.pad(%x, 0, pad_width=[[0, 0], [1, 2], [3, 1]], pad_mode="reflect")': (
+        np.pad(X, [(0, 0), (1, 2), (3, 1)], "reflect")
+    ),
+    'nn.pad(%x, 0, pad_width=[[1, 0], [1, 2], [3, 1]], pad_mode="edge")': (
+        np.pad(X, [(1, 0), (1, 2), (3, 1)], "edge")
+    ),
+    'layout_transform(%x, src_layout="NCW", dst_layout="NWC")': X.transpose(0, 2, 1),
+    'zeros(shape=[2, 0, 3], dtype="int8")': np.zeros((2, 0, 3), "i1"),
+    'ones(shape=[2, 3], dtype="float16")': np.ones((2, 3), "f2"),
+    'full(2.5f, shape=[2], dtype="float64")': np.full(2, 2.5),
     "full_like(%x, 3)": np.full_like(X, 3),
-    "shape_of(%x, dtype=\"int64\")": np.array([2, 3, 4]),
-    "ndarray_size(%x, dtype=\"int32\")": np.array(24, "i4"),
-    "one_hot(%x, 1f, 0f, depth=24, dtype=\"float32\")": np.eye(24, dtype="f4")[X],
+    'shape_of(%x, dtype="int64")': np.array([2, 3, 4]),
+    'ndarray_size(%x, dtype="int32")': np.array(24, "i4"),
+    'one_hot(%x, 1f, 0f, depth=24, dtype="float32")': np.eye(24, dtype="f4")[X],
     "sort(%x, axis=1, is_ascend=False)": np.sort(X, 1)[:, ::-1],
-    "argsort(%x, axis=1, is_ascend=False, dtype=\"int32\")": np.argsort(-X, 1).astype("i4"),
-}  # fmt: skip
+    'argsort(%x, axis=1, is_ascend=False, dtype="int32")': np.argsort(-X, 1).astype("i4"),
+}
 
 
 def test_shaping_with_every_shape_known():
     bodies = list(SHAPING)
-    flat = [part for wanted in SHAPING.values() for part in (wanted if isinstance(wanted, tuple) else (wanted,))]
-    found = [part for part in run(f"({', '.join(bodies)})", x=X)]
-    found = [one for part in found for one in (part if isinstance(part, tuple) else (part,))]
+    flat = [
+        part for wanted in SHAPING.values() for part in (wanted if isinstance(wanted, tuple) else (wanted,))
+    ]
+    parts = run(f"({', '.join(bodies)})", x=X)
+    found = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
     for result, wanted in zip(found, flat, strict=True):
         assert result.dtype == wanted.dtype
         np.testing.assert_array_equal(result, wanted)
@@ -230,7 +253,7 @@ def test_shaping_with_every_shape_known():
         "stack((%x, %x), axis=0)",
         "repeat(%x, repeats=2, axis=0)",
         "tile(%x, reps=[2, 1])",
-        "shape_of(%x, dtype=\"int64\")",
+        'shape_of(%x, dtype="int64")',
         "argwhere(%x)",
     ],
 )
@@ -256,8 +279,8 @@ def test_taking_and_gathering():
     x = drawn("float32", 4, 5)
     i = np.array([[0, 3], [2, 1]], "i4")
     body = (
-        "(take(%x, %i), take(%x, %i, axis=1), take(%x, %i, axis=0), gather(%x, %j, axis=0), gather_nd(%x, %p), "
-        "adv_index((%x, %r, %r)))"
+        "(take(%x, %i), take(%x, %i, axis=1), take(%x, %i, axis=0), gather(%x, %j, axis=0), "
+        "gather_nd(%x, %p), adv_index((%x, %r, %r)))"
     )
     j = np.array([[0, 1, 2, 3, 0], [3, 2, 1, 0, 3]], "i8")
     p, r = np.array([[0, 3, 1], [4, 0, 2]], "i4"), np.array([1, 3], "i4")
@@ -310,7 +333,7 @@ def test_shapes_from_values():
     x = drawn("float32", 2, 6)
     program = (
         "def @main(%x: Tensor[(2, 6), float32], %s: Tensor[(3), int64], %k: int64) { "
-        "(dyn.reshape(%x, %s, newshape=[]), dyn.zeros(%s, shape=None, dtype=\"int32\"), "
+        '(dyn.reshape(%x, %s, newshape=[]), dyn.zeros(%s, shape=None, dtype="int32"), '
         'dyn.full(2f, %s, shape=None, dtype="float32"), dyn.topk(%x, %k, k=None, dtype="int32")) }'
     )
     executable = compiled(program)

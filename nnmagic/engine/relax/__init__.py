@@ -1,4 +1,4 @@
-"""The default engine: Relay to Relax to machine code, by current TVM. Importing this package imports no TVM."""
+"""The default engine: Relay to Relax to machine code, by current TVM, which is imported to build."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 class _Writable:
-    """The memory of an array under a writable name: DLPack cannot say "read-only", and kernels never write to it."""
+    """The memory of an array under a writable name: DLPack knows no "read-only", and kernels do not write."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -28,8 +28,12 @@ class _Writable:
         self.owner = array
 
 
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
 def as_tensor(array: np.ndarray) -> Any:
-    """A TVM tensor of the array's values; it shares the array's memory where TVM can read that, else has a copy."""
+    """A TVM tensor of the array's values; it shares the array's memory where TVM can read that."""
     dtype = array.dtype
     if array.size == 0:  # NumPy exports strides of 0, which TVM's checks refuse
         return tvm.runtime.empty(array.shape, str(dtype.newbyteorder("=")))
@@ -42,10 +46,14 @@ def as_tensor(array: np.ndarray) -> Any:
 
 def as_array(tensor: Any) -> np.ndarray:
     """A writable NumPy array that shares the tensor's memory and keeps it alive."""
-    if str(tensor.dtype) == "bfloat16":
-        return as_array(tensor._create_view(tensor.shape, "uint16")).view(_BFLOAT16)
+    return bfloat16_array(tensor) if str(tensor.dtype) == "bfloat16" else plain_array(tensor)
+
+
+def plain_array(tensor: Any) -> np.ndarray:
+    """As ``as_array``, of a dtype that NumPy has itself."""
     return _writable(np.from_dlpack(tensor))
 
 
-def _writable(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.writeable else np.asarray(_Writable(array))
+def bfloat16_array(tensor: Any) -> np.ndarray:
+    """As ``as_array``, of bfloat16, which DLPack does not bring to NumPy."""
+    return plain_array(tensor._create_view(tensor.shape, "uint16")).view(_BFLOAT16)

@@ -15,9 +15,9 @@ import tvm
 from tvm import relax
 
 from nnmagic.engine.relax import pipeline
-from nnmagic.engine.relax.constants import as_array, as_tensor
+from nnmagic.engine.relax.constants import as_tensor, bfloat16_array, plain_array
 from nnmagic.engine.relax.lowering import ENTRY, TOO_DEEP
-from nnmagic.engine.relax.signature import flat_names, flatten, leaves, rebuild
+from nnmagic.engine.relax.signature import flat_names, flatten, leaves, rebuild, type_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
@@ -38,23 +38,28 @@ class Executable:
     """The machine code of one entry function.
 
     Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
-    argument or a constant. It may be called from several threads at once and in a forked child. Raises TypeError
-    for an array of a wrong dtype, ValueError for one of a wrong shape, RecursionError for a program that calls
-    itself too deep.
+    argument or a constant. It may be called from several threads at once and in a forked child. Raises
+    TypeError for an array of a wrong dtype, ValueError for one of a wrong shape, RecursionError for a program
+    that calls itself too deep.
     """
 
-    def __init__(self, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> None:
+    def __init__(
+        self, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int
+    ) -> None:
         self._module = module
         self._lowered = pipeline.kernels_and_calls(module, target, opt_level)
         self._program = relax.build(self._lowered, target=target, relax_pipeline=None)
-        types = [var.checked_type or var.type_annotation for var in function.params]
+        types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
-            for var, type_ in zip(function.params, types, strict=True)
+            for var, type_ in types
             for name, leaf in zip(flat_names(var.name_hint, type_), leaves(type_, var.span), strict=True)
         ]
-        self._flat = all(isinstance(type_, TensorType) for type_ in types)
+        self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
+        assert function.ret_type is not None
         self._result = function.ret_type
+        results = leaves(self._result, function.span)
+        self._readers = [bfloat16_array if leaf.dtype == "bfloat16" else plain_array for leaf in results]
         self._deep = "deep_calls" in (module.attrs or {})
         self._single = isinstance(self._result, TensorType)
         # The virtual machine is not thread-safe: a call takes one that is idle, or starts another.
@@ -80,13 +85,16 @@ class Executable:
             raise (RecursionError if reason == TOO_DEEP else ValueError)(reason) from error
         self._idle.append(run)
         if self._single:
-            return as_array(result)
-        return rebuild(self._result, (as_array(tensor) for tensor in _listed(result)))
+            return self._readers[0](result)
+        tensors = [result] if len(self._readers) == 1 else result
+        return rebuild(self._result, (read(one) for read, one in zip(self._readers, tensors, strict=True)))
 
     def _start(self) -> Callable[..., Any]:
         with pipeline.COMPILING:
+            # A pool of buffers would keep those of every size that was ever asked for.
             machine = relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
-            return machine[ENTRY]
+            run: Callable[..., Any] = machine[ENTRY]
+            return run
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
@@ -97,8 +105,8 @@ class Executable:
                 return str(self._module.script(show_meta=False))
             if name == "tir":
                 return pipeline.kernels_text(self._lowered)
-            libraries = (lib for lib in self._program.mod.imports if lib.kind == "llvm")
-            return "".join(lib.inspect_source({"llvm": "ll", "asm": "asm"}[name]) for lib in libraries)
+            libraries = (library for library in self._program.mod.imports if library.kind == "llvm")
+            return pipeline.code_text(libraries, name)
 
 
 #: The stack of a call that may recurse: virtual memory, of which only what is used becomes real.
@@ -139,11 +147,6 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
     if array.dtype.newbyteorder("=") != leaf.dtype:
         raise TypeError(f"{leaf.name} must be an array of {leaf.dtype}, not of {array.dtype}")
     return as_tensor(array)
-
-
-def _listed(result: Any) -> Any:
-    """The tensors of a result: the machine gives one, or an array of them."""
-    return [result] if hasattr(result, "dtype") else result
 
 
 def _reason(error: Exception) -> str:

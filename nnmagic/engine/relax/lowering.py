@@ -1,7 +1,7 @@
 """A typed Relay module as a Relax module: graphs become bindings, calls of operators what the table says.
 
-Knows Relay's IR, the table of operators and TVM's builder. Nothing recurses over the length of a program; only
-nested branches and the inlining of functions nest, to a limit.
+Knows Relay's IR, the table of operators and TVM's builder. Nothing recurses over the length of a program;
+only nested branches and the inlining of functions nest, to a limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nnmagic.engine.relax.constants import as_tensor
 from nnmagic.engine.relax.inlining import plan_inlining
 from nnmagic.engine.relax.operators import RULES, Site, Value
 from nnmagic.engine.relax.regions import Region, Regions, regions_of
-from nnmagic.engine.relax.signature import Dimensions, flat_names, flatten, label_of, leaves, rebuild
+from nnmagic.engine.relax.signature import Dimensions, flat_names, flatten, label_of, leaves, rebuild, type_of
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -50,7 +50,7 @@ ENTRY = "main"
 #: Branches inside branches: TVM's passes recurse over them on the C stack.
 MAX_NESTED_BRANCHES = 100
 
-#: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each (``executable``).
+#: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each.
 MAX_CALL_DEPTH = 100_000
 
 _NOT_YET = {
@@ -70,8 +70,8 @@ TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
 def lower_module(module: Module, entry: str) -> tvm.IRModule:
     """The Relax module that computes the function ``entry``, as its function ``main``.
 
-    Parameters and results are flattened into their tensors; where functions are called that are not inlined, the
-    module has the attribute ``deep_calls``. Raises EngineError.
+    Parameters and results are flattened into their tensors; where functions are called that are not inlined,
+    the module has the attribute ``deep_calls``. Raises EngineError.
     """
     return _Lowering(module).run(entry)
 
@@ -88,7 +88,7 @@ class _Frame:
 
 
 class _Lowering:
-    """The state of one lowering: the builder, the functions declared so far, the tensors that kernels made."""
+    """The state of one lowering: the builder, the functions declared so far, what kernels computed."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -104,7 +104,7 @@ class _Lowering:
             name = self.waiting.pop()
             self._define(self.module.functions[name], self.declared[name])
         module = self.builder.get()
-        return module.with_attr("deep_calls", True) if self.declared else module
+        return module.with_attr("deep_calls", 1) if self.declared else module
 
     def _define(self, function: Function, declared: Any) -> None:
         """Makes a Relax function of a Relay function: the entry where nothing was declared.
@@ -264,7 +264,9 @@ class _Lowering:
     def _settle(self, value: Value, type_: Type, node: Expr) -> Value:
         match type_:
             case TupleType(fields=fields):
-                return tuple(self._settle(part, field, node) for part, field in zip(value, fields, strict=True))
+                return tuple(
+                    self._settle(part, field, node) for part, field in zip(value, fields, strict=True)
+                )
             case TensorType(shape=shape, dtype=dtype):
                 found = value.ty
                 if not isinstance(found.shape, relax.ShapeExpr) and int(found.ndim) == len(shape):
@@ -278,11 +280,11 @@ class _Lowering:
 
 def _parameter(var: Var, dims: Dimensions) -> Value:
     """A Relay parameter as Relax variables, one a tensor."""
-    type_ = var.checked_type or var.type_annotation
-    if type_ is None:
-        raise engine_error(f"the type of %{var.name_hint} is not known", var.span, hint="infer types first")
+    type_ = type_of(var)
     names = flat_names(var.name_hint, type_)
-    flat = [relax.Var(name, dims.tensor(leaf)) for name, leaf in zip(names, leaves(type_, var.span), strict=True)]
+    flat = [
+        relax.Var(name, dims.tensor(leaf)) for name, leaf in zip(names, leaves(type_, var.span), strict=True)
+    ]
     return rebuild(type_, iter(flat))
 
 

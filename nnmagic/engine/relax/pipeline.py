@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tvm
@@ -70,7 +71,11 @@ def _check_runs_here(target: tvm.target.Target, host: tvm.target.Target) -> None
         raise engine_error(f"LLVM does not know the CPU {cpu!r}", hint=_TARGET_HINT)
     missing = sorted(set(codegen.llvm_get_cpu_features(target)) - set(codegen.llvm_get_cpu_features(host)))
     # Tuning hints are features to LLVM too; what a program can die of is an instruction set.
-    lacking = [name for name in missing if name.startswith(("avx", "sse", "amx", "fma", "f16c", "bmi", "sve", "neon"))]
+    lacking = [
+        name
+        for name in missing
+        if name.startswith(("avx", "sse", "amx", "fma", "f16c", "bmi", "sve", "neon"))
+    ]
     if lacking:
         raise engine_error(f"this machine cannot run code for {cpu!r}: it lacks {', '.join(lacking)}")
 
@@ -101,7 +106,7 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
         return tvm.transform.Sequential(passes)(module)
 
 
-@tvm.transform.module_pass(opt_level=0, name="SafeKernels")
+@tvm.transform.module_pass(opt_level=0, name="SafeKernels")  # type: ignore[untyped-decorator]  # TVM's
 def safe_kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
     """Makes every kernel right for empty reductions, unaligned arrays and forked processes."""
     functions = {
@@ -113,8 +118,13 @@ def safe_kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
 
 def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Moves the initialisation out of each reduction that may be over no elements: TVM has it in the loop."""
-    dims = [dim for param in function.params if isinstance(param.ty, tirx.BufferType) for dim in param.ty.shape]
-    if all(isinstance(dim, tirx.IntImm) and dim.value > 0 for dim in dims) or "tirx.is_host_func" in function.attrs:
+    dims = [
+        dim for param in function.params if isinstance(param.ty, tirx.BufferType) for dim in param.ty.shape
+    ]
+    if (
+        all(isinstance(dim, tirx.IntImm) and dim.value > 0 for dim in dims)
+        or "tirx.is_host_func" in function.attrs
+    ):
         return function
     schedule = s_tir.Schedule(function.with_attr("global_symbol", "main"))
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
@@ -130,10 +140,12 @@ def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
 def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with parameters that need no more alignment than their elements, and with serial loops.
 
-    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less. Some of topi's
-    loops are parallel: a forked child would wait for ever for threads that it does not have.
+    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less. Some of
+    topi's loops are parallel: a forked child would wait for ever for threads that it does not have.
     """
-    replaced = {param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)}
+    replaced = {
+        param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)
+    }
     rewrites = [
         (tvm.ir.Var, lambda var: replaced.get(var, var)),
         (tirx.For, _serial),
@@ -167,5 +179,20 @@ def _element_aligned(buffer: Any) -> Any:
 
 def kernels_text(module: tvm.IRModule) -> str:
     """The TIR functions of a lowered module as text."""
-    kernels = {var: function for var, function in module.functions_items() if isinstance(function, tirx.PrimFunc)}
+    kernels = {
+        var: function for var, function in module.functions_items() if isinstance(function, tirx.PrimFunc)
+    }
     return str(tvm.IRModule(kernels).script(show_meta=False))
+
+
+def code_text(libraries: Iterable[Any], stage: str) -> str:
+    """LLVM's code of the libraries (stage ``llvm``) or the assembler's (``asm``).
+
+    TVM names the memory that LLVM must tell apart by addresses, which differ between runs; here by numbers.
+    """
+    text = "".join(library.inspect_source("ll" if stage == "llvm" else "asm") for library in libraries)
+    numbers: dict[str, int] = {}
+    return _ADDRESS.sub(lambda found: f'!"{numbers.setdefault(found[0], len(numbers))}"', text)
+
+
+_ADDRESS = re.compile(r'!"0x[0-9a-f]+"')

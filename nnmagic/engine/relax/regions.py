@@ -1,7 +1,7 @@
 """Which part of a function's control flow computes each node of its graph. Knows the IR only.
 
-Relay's graphs leave open where a node that several places share is computed. It is computed once, in the innermost
-region that holds all its uses: the body of the function, or one branch of an ``if``.
+Relay's graphs leave open where a node that several places share is computed. It is computed once, in the
+innermost region that holds all its uses: the body of the function, or one branch of an ``if``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nnmagic.relay.traverse import post_order
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """A stretch of code without branches: its nodes, each after what it needs, and the node that it yields."""
+    """A stretch of code without branches: its nodes, each after what it needs, and what it yields."""
 
     result: Expr
     parent: Region | None = None
@@ -25,7 +25,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """The regions of one function: the outermost one, the two branches of each ``if``, and what ``let`` binds."""
+    """The regions of a function: the outermost, the two branches of each ``if``; and what ``let`` binds."""
 
     body: Region
     branches: dict[If, tuple[Region, Region]]

@@ -12,6 +12,7 @@ from tvm import relax, tirx
 
 from nnmagic.diagnostics import Span
 from nnmagic.engine import engine_error
+from nnmagic.relay.expr import Var
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, VarDim
 
@@ -30,12 +31,10 @@ class Dimensions:
 
     def lower(self, dim: Dim) -> Any:
         """A dimension as a TIR expression."""
-        match dim:
-            case AnyDim(label=None):
-                return self.fresh()
-            case AnyDim(label=str(label)) | VarDim(name=label):
-                return self._by_label.setdefault(label, tirx.Var(label, "int64"))
-        return int(dim)
+        if isinstance(dim, int):
+            return int(dim)
+        label = label_of(dim)
+        return self.fresh() if label is None else self._by_label.setdefault(label, tirx.Var(label, "int64"))
 
     def fresh(self) -> Any:
         """A variable that nothing else uses."""
@@ -50,6 +49,14 @@ class Dimensions:
         """A tensor type of a result: without its shape where the parameters do not determine that."""
         known = all(isinstance(dim, int) or label_of(dim) in self._by_label for dim in type_.shape)
         return self.tensor(type_) if known else relax.TensorType(dtype=type_.dtype, ndim=len(type_.shape))
+
+
+def type_of(var: Var) -> Type:
+    """The type of a parameter. Raises EngineError where it is not known."""
+    type_ = var.checked_type or var.type_annotation
+    if type_ is None:
+        raise engine_error(f"the type of %{var.name_hint} is not known", var.span, hint="infer types first")
+    return type_
 
 
 def leaves(type_: Type, span: Span | None) -> Iterator[TensorType]:

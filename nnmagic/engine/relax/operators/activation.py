@@ -8,13 +8,13 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, number, te_of
 from nnmagic.engine.relax.operators.unary import elementwise
 from nnmagic.relay.expr import Attrs
 
 
 def _leaky_relu(attrs: Attrs, data: Any) -> Any:
-    slope = tirx.const(float(str(attrs["alpha"])), data.dtype)
+    slope = tirx.const(number(attrs["alpha"]), data.dtype)
     zero = tirx.const(0, data.dtype)
     return te.compute(
         data.shape, lambda *index: tirx.Select(data(*index) > zero, data(*index), data(*index) * slope)
@@ -22,7 +22,7 @@ def _leaky_relu(attrs: Attrs, data: Any) -> Any:
 
 
 def _prelu(attrs: Attrs, data: Any, slope: Any) -> Any:
-    axis = int(str(attrs["axis"])) % len(data.shape)
+    axis = integer(attrs["axis"]) % len(data.shape)
     zero = tirx.const(0, data.dtype)
 
     def element(*index: Any) -> Any:
@@ -37,7 +37,7 @@ def _softmax(named: Callable[..., Any]) -> Rule:
 
     def rule(site: Site) -> Value:
         (data,) = site.args
-        dtype, axis = dtype_of(data), int(str(site.attrs["axis"]))
+        dtype, axis = dtype_of(data), integer(site.attrs["axis"])
         if dtype not in {"float16", "bfloat16"}:
             return named(data, axis=axis)
         wide = site.emit(named(site.emit(relax.op.astype(data, "float32")), axis=axis))

@@ -34,7 +34,9 @@ def broadcast(function: Callable[..., Any], *operands: Any) -> Any:
     shape: Sequence[Any] = ()
     for operand in operands:
         shape = broadcast_shape(shape, operand.shape if isinstance(operand, te.Tensor) else ())
-    return te.compute(shape, lambda *index: function(*(element_at(operand, index, shape) for operand in operands)))
+    return te.compute(
+        shape, lambda *index: function(*(element_at(operand, index, shape) for operand in operands))
+    )
 
 
 def broadcast_shape(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
@@ -86,7 +88,9 @@ def _require_broadcast(site: Site, shapes: Sequence[Sequence[Any]]) -> bool:
             a, b = _number(left), _number(right)
             if not (_same(left, right) or 1 in (a, b)):
                 known = False
-                site.require(tirx.any(left == right, left == 1, right == 1), "the shapes do not broadcast together")
+                site.require(
+                    tirx.any(left == right, left == 1, right == 1), "the shapes do not broadcast together"
+                )
         result = broadcast_shape(result, shape)
     return known
 

@@ -8,19 +8,13 @@ from typing import Any
 from tvm import topi
 
 from nnmagic.engine.relax.operators.dense import accumulator
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, integers, te_of
 from nnmagic.relay.expr import Attrs
-
-
-def ints(value: object) -> list[int]:
-    """An attribute that is a sequence of ints."""
-    assert isinstance(value, tuple)
-    return [int(item) for item in value]
 
 
 def padding_of(attrs: Attrs, spatial: int) -> list[int]:
     """All pads at the front, then all at the back."""
-    given = ints(attrs["padding"])
+    given = integers(attrs["padding"])
     if len(given) == 1:
         return given * (2 * spatial)
     return given * 2 if len(given) == spatial else given
@@ -32,10 +26,10 @@ def _convolution(spatial: int) -> Rule:
         found = topi.nn.conv(
             data,
             weight,
-            ints(attrs["strides"]),
+            integers(attrs["strides"]),
             padding_of(attrs, spatial),
-            ints(attrs["dilation"]),
-            int(str(attrs["groups"])),
+            integers(attrs["dilation"]),
+            integer(attrs["groups"]),
             str(attrs["data_layout"]),
             str(attrs["kernel_layout"]),
             wide,
@@ -67,11 +61,11 @@ def _transposed(function: Callable[..., Any], layout: str, kernel_layout: str, s
         found = function(
             plain,
             weight,
-            ints(attrs["strides"]),
+            integers(attrs["strides"]),
             padding_of(attrs, spatial),
             wide,
-            ints(attrs["output_padding"]),
-            int(str(attrs["groups"])),
+            integers(attrs["output_padding"]),
+            integer(attrs["groups"]),
         )
         wanted = str(attrs["out_dtype"]) or data.dtype
         found = found if wide == wanted else topi.cast(found, wanted)
@@ -80,7 +74,7 @@ def _transposed(function: Callable[..., Any], layout: str, kernel_layout: str, s
     rule = _checked_layout(te_of(compute))
 
     def undilated(site: Site) -> Value:
-        if any(step != 1 for step in ints(site.attrs["dilation"])):
+        if any(step != 1 for step in integers(site.attrs["dilation"])):
             site.refuse("dilation must be 1")
         return rule(site)
 
@@ -90,21 +84,25 @@ def _transposed(function: Callable[..., Any], layout: str, kernel_layout: str, s
 def _deformable(attrs: Attrs, data: Any, offset: Any, weight: Any) -> Any:
     layout = str(attrs["data_layout"])
     function = topi.nn.deformable_conv2d_nchw if layout == "NCHW" else topi.nn.deformable_conv2d_nhwc
-    groups = int(str(attrs["deformable_groups"])), int(str(attrs["groups"]))
+    groups = integer(attrs["deformable_groups"]), integer(attrs["groups"])
     dtype = str(attrs["out_dtype"]) or data.dtype
-    steps = ints(attrs["strides"]), padding_of(attrs, 2), ints(attrs["dilation"])
+    steps = integers(attrs["strides"]), padding_of(attrs, 2), integers(attrs["dilation"])
     return function(data, offset, weight, *steps, *groups, dtype)
 
 
 def _correlation(attrs: Attrs, left: Any, right: Any) -> Any:
-    numbers = [int(str(attrs[name])) for name in ("kernel_size", "max_displacement", "stride1", "stride2")]
-    return topi.nn.correlation_nchw(left, right, *numbers, ints(attrs["padding"]), bool(attrs["is_multiply"]))
+    numbers = [integer(attrs[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")]
+    return topi.nn.correlation_nchw(
+        left, right, *numbers, integers(attrs["padding"]), bool(attrs["is_multiply"])
+    )
 
 
 def _dilation2d(attrs: Attrs, data: Any, weight: Any) -> Any:
     nchw = attrs["data_layout"] == "NCHW"
     function = topi.image.dilation2d_nchw if nchw else topi.image.dilation2d_nhwc
-    return function(data, weight, ints(attrs["strides"]), ints(attrs["padding"]), ints(attrs["dilations"]))
+    return function(
+        data, weight, integers(attrs["strides"]), integers(attrs["padding"]), integers(attrs["dilations"])
+    )
 
 
 RULES.update(

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.constants import as_array
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, shape_of
 
 
 def _dtype(site: Site) -> str:
@@ -43,7 +43,9 @@ def _full_like(site: Site) -> Value:
 
 
 def _fill(site: Site, value: Value, shape: list[Any], dtype: str) -> Value:
-    return site.te(lambda x, dims: te.compute(dims, lambda *_index: x().astype(dtype)), value, relax.ShapeExpr(shape))
+    return site.te(
+        lambda x, dims: te.compute(dims, lambda *_index: x().astype(dtype)), value, relax.ShapeExpr(shape)
+    )
 
 
 def _arange(site: Site) -> Value:
@@ -97,8 +99,8 @@ def _one_hot(site: Site) -> Value:
 
     def compute(indices: Any, hot: Any, cold: Any) -> Any:
         rank = len(indices.shape)
-        place = int(str(axis)) % (rank + 1)
-        shape = [*indices.shape[:place], int(str(depth)), *indices.shape[place:]]
+        place = integer(axis) % (rank + 1)
+        shape = [*indices.shape[:place], integer(depth), *indices.shape[place:]]
 
         def element(*index: Any) -> Any:
             where = [*index[:place], *index[place + 1 :]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm import te, topi
 
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 
 _NARROW = ("float16", "bfloat16")
@@ -22,7 +22,9 @@ def accumulator(dtype: str, out_dtype: str) -> str:
     return "float32" if wanted in _NARROW else wanted
 
 
-def product(left: Any, right: Any, out_dtype: str, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+def product(
+    left: Any, right: Any, out_dtype: str, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Any:
     """Matrices, or batches of them whose batch dimensions are equal or 1, multiplied."""
     wide, wanted = accumulator(left.dtype, out_dtype), out_dtype or left.dtype
     rows, inner = (left.shape[-1], left.shape[-2]) if transpose_a else (left.shape[-2], left.shape[-1])
@@ -54,7 +56,7 @@ def _batch_index(tensor: Any, outer: Sequence[Any]) -> list[Any]:
 
 
 def _is_one(dim: Any) -> bool:
-    return getattr(dim, "value", dim) == 1
+    return bool(getattr(dim, "value", dim) == 1)
 
 
 def _matmul(site: Site, *, transpose_a: bool, transpose_b: bool) -> Value:
@@ -83,7 +85,7 @@ def _attributed(site: Site) -> Value:
 
 
 def _bias_add(attrs: Attrs, data: Any, bias: Any) -> Any:
-    axis = int(str(attrs["axis"])) % len(data.shape)
+    axis = integer(attrs["axis"]) % len(data.shape)
     return te.compute(data.shape, lambda *index: data(*index) + bias(index[axis]))
 
 

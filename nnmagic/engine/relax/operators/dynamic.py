@@ -11,7 +11,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, integer, shape_of
 from nnmagic.engine.relax.operators.shaping import same_number
 
 
@@ -57,8 +57,11 @@ def _zeros(site: Site) -> Value:
 def _full(site: Site) -> Value:
     dims = _from_tensor(site, 1)
     dtype = str(site.attrs["dtype"]) or dtype_of(site.args[0])
-    function = lambda x, shape: te.compute(shape, lambda *_at: x().astype(dtype))  # noqa: E731
-    return site.te(function, site.args[0], relax.ShapeExpr(dims))
+
+    def compute(x: Any, shape: Any) -> Any:
+        return te.compute(shape, lambda *_at: x().astype(dtype))
+
+    return site.te(compute, site.args[0], relax.ShapeExpr(dims))
 
 
 def _broadcast_to(site: Site) -> Value:
@@ -66,7 +69,9 @@ def _broadcast_to(site: Site) -> Value:
     dims = _from_tensor(site, 1)
     own = shape_of(data)
     for dim, wanted in zip(reversed(own), reversed(dims), strict=False):
-        site.require(tirx.any(wanted == dim, tirx.convert(dim) == 1), "the data does not broadcast to this shape")
+        site.require(
+            tirx.any(wanted == dim, tirx.convert(dim) == 1), "the data does not broadcast to this shape"
+        )
 
     def compute(x: Any, shape: Any) -> Any:
         def element(*at: Any) -> Any:
@@ -90,7 +95,11 @@ def _reshape(site: Site) -> Value:
         given = []
         for axis in range(rank):
             code = codes(axis).astype("int64")
-            copied = x.shape[axis] if axis < len(x.shape) and not site.attrs["allowzero"] else tirx.const(0, "int64")
+            copied = (
+                x.shape[axis]
+                if axis < len(x.shape) and not site.attrs["allowzero"]
+                else tirx.const(0, "int64")
+            )
             given.append(tirx.Select(code == 0, copied, code))
         known: Any = tirx.const(1, "int64")
         for size in given:
@@ -133,20 +142,25 @@ def _tile(site: Site) -> Value:
 
     def sizes(x: Any, times: Any) -> list[Any]:
         dims = [1] * (result - len(own)) + list(x.shape)
-        return [dims[a] * (times(a - result + rank).astype("int64") if a >= result - rank else 1) for a in range(result)]
+        return [
+            dims[a] * (times(a - result + rank).astype("int64") if a >= result - rank else 1)
+            for a in range(result)
+        ]
 
     dims = _sized(site, sizes, result, data, repeats)
 
     def compute(x: Any, shape: Any) -> Any:
         skipped = result - len(own)
-        return te.compute(shape, lambda *at: x(*(i % dim for i, dim in zip(at[skipped:], x.shape, strict=True))))
+        return te.compute(
+            shape, lambda *at: x(*(i % dim for i, dim in zip(at[skipped:], x.shape, strict=True)))
+        )
 
     return site.te(compute, data, relax.ShapeExpr(dims))
 
 
 def _one_hot(site: Site) -> Value:
     indices, on, off, depth = site.args
-    axis, dtype = int(str(site.attrs["axis"])), str(site.attrs["dtype"])
+    axis, dtype = integer(site.attrs["axis"]), str(site.attrs["dtype"])
     (size,) = _sized(site, lambda x: [x() if not x.shape else x(0)], 1, depth)
     own = shape_of(indices)
     place = axis % (len(own) + 1)
@@ -166,7 +180,7 @@ def _topk(site: Site) -> Value:
     data, k = site.args
     attrs = site.attrs
     own = shape_of(data)
-    axis = int(str(attrs["axis"])) % len(own)
+    axis = integer(attrs["axis"]) % len(own)
     ascending, dtype = bool(attrs["is_ascend"]), str(attrs["dtype"])
     (size,) = _sized(site, lambda x: [x() if not x.shape else x(0)], 1, k)
     dims = relax.ShapeExpr([*own[:axis], size, *own[axis + 1 :]])
@@ -177,7 +191,7 @@ def _topk(site: Site) -> Value:
         return te.compute(shape, lambda *at: x(*at[:axis], places(*at).astype("int64"), *at[axis + 1 :]))
 
     def places(all_places: Any, shape: Any) -> Any:
-        return te.compute(shape, lambda *at: all_places(*at))
+        return te.compute(shape, lambda *at: all_places(*at))  # noqa: PLW0108 - TVM counts a function's arguments
 
     kind = attrs["ret_type"]
     if kind == "indices":
@@ -209,7 +223,7 @@ def _pad(site: Site) -> Value:
 
 
 def _strided_slice(site: Site) -> Value:
-    """begin:end:stride of every axis, clamped to the data; in mode "size", ``end`` is how many (negative: all)."""
+    """begin:end:stride of every axis, clamped to the data; in mode "size" ``end`` is how many (-1: all)."""
     data, begin, end, strides = site.args
     own = shape_of(data)
     count = shape_of(begin)[0]
@@ -230,7 +244,8 @@ def _strided_slice(site: Site) -> Value:
             if by_size:
                 stop = tirx.Select(stop < 0, dim, tirx.Select(start < 0, start + dim, start) + stop)
             start, stop = (
-                tirx.max(low, tirx.min(high, tirx.Select(bound < 0, bound + dim, bound))) for bound in (start, stop)
+                tirx.max(low, tirx.min(high, tirx.Select(bound < 0, bound + dim, bound)))
+                for bound in (start, stop)
             )
             span = tirx.Select(by > 0, stop - start, start - stop)
             size = tirx.max(tirx.abs(by), tirx.const(1, "int64"))
@@ -290,7 +305,7 @@ def _argwhere(site: Site) -> Value:
 
 
 def _unique(site: Site) -> Value:
-    """Sorted unique elements, where each first stands, which one each element is, how many there are, and counts.
+    """Sorted unique elements, where each first stands, which one each element is, their number, and counts.
 
     As in Relay the results are as long as the data; behind the unique elements they are 0.
     """
@@ -303,7 +318,9 @@ def _unique(site: Site) -> Value:
     def ranks(x: Any, places: Any) -> Any:
         def step(i: Any) -> Any:
             before = places(tirx.max(i - 1, 0))
-            return tirx.Select(tirx.all(i > 0, x(places(i)) != x(before)), tirx.const(1, "int32"), tirx.const(0, "int32"))
+            return tirx.Select(
+                tirx.all(i > 0, x(places(i)) != x(before)), tirx.const(1, "int32"), tirx.const(0, "int32")
+            )
 
         return topi.cumsum(te.compute(x.shape, step), axis=0, dtype="int32")
 
@@ -316,8 +333,13 @@ def _unique(site: Site) -> Value:
         first = topi.searchsorted(group, every, right=False, out_dtype="int32")
         end = topi.searchsorted(group, every, right=True, out_dtype="int32")
         number = te.compute((1,), lambda _i: group(last) + 1)
-        within = lambda i, value: tirx.if_then_else(i <= group(last), value, scalar.constant(0, value))  # noqa: E731
-        bounded = lambda i: tirx.min(first(i), last.astype("int32"))  # noqa: E731
+
+        def within(i: Any, value: Any) -> Any:
+            return tirx.if_then_else(i <= group(last), value, scalar.constant(0, value))
+
+        def bounded(i: Any) -> Any:
+            return tirx.min(first(i), last.astype("int32"))
+
         elements = te.compute((size,), lambda i: within(i, x(places(bounded(i)))))
         starts = te.compute((size,), lambda i: within(i, places(bounded(i))))
         inverse = topi.scatter_elements(every, places, group, 0, "update")

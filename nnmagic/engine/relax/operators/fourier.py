@@ -7,12 +7,12 @@ from typing import Any
 
 from tvm import te, tirx
 
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, te_of
 from nnmagic.relay.expr import Attrs
 
 
 def _angle(row: Any, column: Any, length: Any) -> Any:
-    """2 pi row column / length, the product taken modulo the length first, as sine and cosine need small angles."""
+    """2 pi row column / length, in [0, 2 pi): sine and cosine need small angles."""
     turns = tirx.floormod(row * column, length).astype("float64") / length.astype("float64")
     return tirx.const(2 * math.pi, "float64") * turns
 
@@ -22,7 +22,7 @@ def _dft(attrs: Attrs, real: Any, imaginary: Any) -> Any:
     inverse = bool(attrs["inverse"])
     length = real.shape[-1]
 
-    def part(imaginary_part: bool) -> Any:  # noqa: FBT001 - which of the two results
+    def part(imaginary_part: bool) -> Any:
         n = te.reduce_axis((0, length), "n")
 
         def element(*index: Any) -> Any:
@@ -43,9 +43,9 @@ def _dft(attrs: Attrs, real: Any, imaginary: Any) -> Any:
 def _stft(site: Site) -> Value:
     """Windowed transforms of overlapping frames: (batch, frequency, frame, real and imaginary)."""
     attrs = site.attrs
-    size = int(str(attrs["n_fft"]))
-    hop = int(str(attrs["hop_length"])) if int(str(attrs["hop_length"])) > 0 else size // 4
-    width = int(str(attrs["win_length"])) if int(str(attrs["win_length"])) > 0 else size
+    size = integer(attrs["n_fft"])
+    hop = integer(attrs["hop_length"]) if integer(attrs["hop_length"]) > 0 else size // 4
+    width = integer(attrs["win_length"]) if integer(attrs["win_length"]) > 0 else size
     factor = 1 / math.sqrt(size) if attrs["normalized"] else 1.0
     rows = size // 2 + 1 if attrs["onesided"] else size
 
@@ -61,7 +61,9 @@ def _stft(site: Site) -> Value:
             return te.sum((window(n) * signal).astype("float64") * wave, axis=n)
 
         sums = te.compute((batch, rows, frames, 2), element)
-        scaled = te.compute(sums.shape, lambda *at: (sums(*at) * tirx.const(factor, "float64")).astype(data.dtype))
+        scaled = te.compute(
+            sums.shape, lambda *at: (sums(*at) * tirx.const(factor, "float64")).astype(data.dtype)
+        )
         return scaled if len(data.shape) == 2 else te.compute(sums.shape[1:], lambda *at: scaled(0, *at))
 
     return site.te(compute, *site.args)

@@ -7,8 +7,7 @@ from typing import Any
 
 from tvm import topi
 
-from nnmagic.engine.relax.operators.convolution import ints
-from nnmagic.engine.relax.operators.rule import RULES, Rule, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, integer, integers, number, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 
@@ -20,14 +19,14 @@ def _resize(function: Callable[..., Any], spatial: int) -> Rule:
         return function(
             data,
             roi,
-            ints(attrs["size"]),
+            integers(attrs["size"]),
             str(attrs["layout"]),
             str(attrs["method"]),
             str(attrs["coordinate_transformation_mode"]),
             str(attrs["rounding_method"]),
-            float(str(attrs["cubic_alpha"])),
-            int(str(attrs["cubic_exclude"])),
-            float(str(attrs["extrapolation_value"])),
+            number(attrs["cubic_alpha"]),
+            integer(attrs["cubic_exclude"]),
+            number(attrs["extrapolation_value"]),
             str(attrs["out_dtype"]) or data.dtype,
         )
 
@@ -39,23 +38,23 @@ def _crop_and_resize(attrs: Attrs, data: Any, boxes: Any, box_indices: Any) -> A
         data,
         boxes,
         box_indices,
-        ints(attrs["crop_size"]),
+        integers(attrs["crop_size"]),
         str(attrs["layout"]),
         str(attrs["method"]),
-        float(str(attrs["extrapolation_value"])),
+        number(attrs["extrapolation_value"]),
         str(attrs["out_dtype"]) or data.dtype,
     )
 
 
 def _upsampling(attrs: Attrs, data: Any) -> Any:
-    scales = [float(str(attrs[name])) for name in ("scale_h", "scale_w")]
+    scales = [number(attrs[name]) for name in ("scale_h", "scale_w")]
     return topi.nn.upsampling(
         data, *scales, str(attrs["layout"]), str(attrs["method"]), bool(attrs["align_corners"])
     )
 
 
 def _upsampling3d(attrs: Attrs, data: Any) -> Any:
-    scales = [float(str(attrs[name])) for name in ("scale_d", "scale_h", "scale_w")]
+    scales = [number(attrs[name]) for name in ("scale_d", "scale_h", "scale_w")]
     mode = str(attrs["coordinate_transformation_mode"])
     return topi.nn.upsampling3d(data, *scales, str(attrs["layout"]), str(attrs["method"]), mode)
 
@@ -66,7 +65,9 @@ RULES.update(
         "image.resize2d": _resize(topi.image.resize2d, 2),
         "image.resize3d": _resize(topi.image.resize3d, 3),
         "image.crop_and_resize": te_of(_crop_and_resize),
-        "image.grid_sample": te_rule(topi.image.grid_sample, "method", "layout", "padding_mode", "align_corners"),
+        "image.grid_sample": te_rule(
+            topi.image.grid_sample, "method", "layout", "padding_mode", "align_corners"
+        ),
         "image.affine_grid": te_rule(topi.image.affine_grid, "target_shape"),
         "nn.upsampling": te_of(_upsampling),
         "nn.upsampling3d": te_of(_upsampling3d),

@@ -1,7 +1,7 @@
 """Operators that read or write at places that other tensors name.
 
-Relay reads outside the data where an index is out of range; here every index is brought into range first (negative
-ones count from the end where Relay lets them, others are clamped), so that no index can touch foreign memory.
+Relay reads outside the data where an index is out of range; here every index is brought into range first
+(negative ones count from the end where Relay lets them, others are clamped): none can touch foreign memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.operators.binary import broadcast_shape, element_at
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 
@@ -38,8 +38,8 @@ def _take(attrs: Attrs, data: Any, indices: Any) -> Any:
     if attrs["axis"] is None:
         flat = topi.reshape(data, [_size(data)])
         return te.compute(indices.shape, lambda *at: flat(fit(indices(*at), flat.shape[0])))
-    axis = int(str(attrs["axis"])) % len(data.shape)
-    batch = int(str(attrs["batch_dims"]))
+    axis = integer(attrs["axis"]) % len(data.shape)
+    batch = integer(attrs["batch_dims"])
     batch = batch + len(indices.shape) if batch < 0 else batch
     inner = len(indices.shape) - batch
     shape = [*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :]]
@@ -59,7 +59,7 @@ def _size(data: Any) -> Any:
 
 
 def _gather(attrs: Attrs, data: Any, indices: Any) -> Any:
-    axis = int(str(attrs["axis"])) % len(data.shape)
+    axis = integer(attrs["axis"]) % len(data.shape)
 
     def element(*at: Any) -> Any:
         return data(*at[:axis], from_end(indices(*at), data.shape[axis]), *at[axis + 1 :])
@@ -69,7 +69,7 @@ def _gather(attrs: Attrs, data: Any, indices: Any) -> Any:
 
 def _gather_nd(attrs: Attrs, data: Any, indices: Any) -> Any:
     """Element ``data[indices[0], indices[1], ...]`` for each place of the other axes of ``indices``."""
-    batch = int(str(attrs["batch_dims"]))
+    batch = integer(attrs["batch_dims"])
     depth = int(indices.shape[0].value)
     places = len(indices.shape) - 1
     shape = [*indices.shape[1:], *data.shape[batch + depth :]]
@@ -107,8 +107,10 @@ def _fitted(indices: Any, dim: Any) -> Any:
 
 
 def _scatter_elements(attrs: Attrs, data: Any, indices: Any, updates: Any) -> Any:
-    axis = int(str(attrs["axis"])) % len(data.shape)
-    return topi.scatter_elements(data, _fitted(indices, data.shape[axis]), updates, axis, str(attrs["reduction"]))
+    axis = integer(attrs["axis"]) % len(data.shape)
+    return topi.scatter_elements(
+        data, _fitted(indices, data.shape[axis]), updates, axis, str(attrs["reduction"])
+    )
 
 
 def _scatter_nd(attrs: Attrs, data: Any, indices: Any, updates: Any) -> Any:
@@ -134,8 +136,11 @@ def _sparse_to_dense(site: Site) -> Value:
 
 
 def _matrix_set_diag(attrs: Attrs, data: Any, diagonal: Any) -> Any:
-    first, last = int(str(attrs["k1"])), int(str(attrs["k2"]))
-    sides = ("RIGHT" if attrs["super_diag_right_align"] else "LEFT", "RIGHT" if attrs["sub_diag_right_align"] else "LEFT")
+    first, last = integer(attrs["k1"]), integer(attrs["k2"])
+    sides = (
+        "RIGHT" if attrs["super_diag_right_align"] else "LEFT",
+        "RIGHT" if attrs["sub_diag_right_align"] else "LEFT",
+    )
     return topi.matrix_set_diag(data, diagonal, (first, last), "_".join(sides))
 
 
@@ -143,7 +148,10 @@ def _invert_permutation(permutation: Any) -> Any:
     """Where each number stands in the permutation."""
     (length,) = permutation.shape
     k = te.reduce_axis((0, length), "k")
-    here = lambda place: tirx.Select(permutation(k) == place, k.var.astype(permutation.dtype), 0)  # noqa: E731
+
+    def here(place: Any) -> Any:
+        return tirx.Select(permutation(k) == place, k.var.astype(permutation.dtype), 0)
+
     return te.compute((length,), lambda place: te.sum(here(place), axis=k))
 
 

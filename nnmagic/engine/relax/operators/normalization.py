@@ -11,7 +11,7 @@ from typing import Any
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.operators import reduction
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, number, te_of
 from nnmagic.relay.expr import Attrs
 
 _NARROW = ("float16", "bfloat16")
@@ -43,13 +43,13 @@ def _standardized(data: Any, axes: Sequence[int], epsilon: float) -> Any:
 
 
 def _normalized(attrs: Attrs, data: Any, gamma: Any, beta: Any, axes: Sequence[int], axis: int) -> Any:
-    standard = _standardized(_wide(data), axes, float(str(attrs["epsilon"])))
+    standard = _standardized(_wide(data), axes, number(attrs["epsilon"]))
     result = _scaled(attrs, standard, gamma, beta, axis)
     return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
 
 def _axis(attrs: Attrs, data: Any) -> int:
-    return int(str(attrs["axis"])) % len(data.shape)
+    return integer(attrs["axis"]) % len(data.shape)
 
 
 def _layer_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
@@ -64,11 +64,11 @@ def _instance_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
 
 
 def _group_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
-    axis, groups = _axis(attrs, data), int(str(attrs["num_groups"]))
+    axis, groups = _axis(attrs, data), integer(attrs["num_groups"])
     split = [*data.shape[:axis], groups, data.shape[axis] // groups, *data.shape[axis + 1 :]]
     grouped = topi.reshape(_wide(data), split)
     axes = [one for one in range(1, len(split)) if one != axis]
-    standard = topi.reshape(_standardized(grouped, axes, float(str(attrs["epsilon"]))), data.shape)
+    standard = topi.reshape(_standardized(grouped, axes, number(attrs["epsilon"])), data.shape)
     result = _scaled(attrs, standard, gamma, beta, axis)
     return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
@@ -80,11 +80,13 @@ def _batch_norm(site: Site) -> Value:
 
     def compute(x: Any, g: Any, b: Any, center: Any, spread: Any) -> Any:
         axis, wide = _axis(attrs, x), _wide(x)
-        epsilon = tirx.const(float(str(attrs["epsilon"])), wide.dtype)
+        epsilon = tirx.const(number(attrs["epsilon"]), wide.dtype)
 
         def element(*index: Any) -> Any:
             c = index[axis]
-            return (wide(*index) - center(c).astype(wide.dtype)) / tirx.sqrt(spread(c).astype(wide.dtype) + epsilon)
+            return (wide(*index) - center(c).astype(wide.dtype)) / tirx.sqrt(
+                spread(c).astype(wide.dtype) + epsilon
+            )
 
         result = _scaled(attrs, te.compute(x.shape, element), g, b, axis)
         return result if result.dtype == x.dtype else topi.cast(result, x.dtype)
@@ -94,14 +96,14 @@ def _batch_norm(site: Site) -> Value:
 
 
 def _lrn(attrs: Attrs, data: Any) -> Any:
-    factors = {name: float(str(attrs[name])) for name in ("alpha", "beta", "bias")}
-    return topi.nn.lrn(data, int(str(attrs["size"])), int(str(attrs["axis"])), **factors)
+    factors = {name: number(attrs[name]) for name in ("alpha", "beta", "bias")}
+    return topi.nn.lrn(data, integer(attrs["size"]), integer(attrs["axis"]), **factors)
 
 
 def _l2_normalize(attrs: Attrs, data: Any) -> Any:
     axes = reduction.axes_of(attrs["axis"], len(data.shape))
     squares = reduction.total(topi.multiply(data, data), axes, keepdims=True)
-    least = tirx.const(float(str(attrs["eps"])), data.dtype)
+    least = tirx.const(number(attrs["eps"]), data.dtype)
     return topi.divide(data, topi.sqrt(topi.maximum(squares, least)))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tvm import topi
 
-from nnmagic.engine.relax.operators.convolution import ints, padding_of
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, te_of
+from nnmagic.engine.relax.operators.convolution import padding_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integers, te_of
 from nnmagic.relay.expr import Attrs
 
 _POOL = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
@@ -18,9 +18,9 @@ def _pool(spatial: int, kind: str) -> Rule:
     def compute(attrs: Attrs, data: Any) -> Any:
         return _POOL[spatial](
             data,
-            ints(attrs["pool_size"]),
-            ints(attrs["strides"]),
-            ints(attrs["dilation"]),
+            integers(attrs["pool_size"]),
+            integers(attrs["strides"]),
+            integers(attrs["dilation"]),
             padding_of(attrs, spatial),
             kind,
             bool(attrs["ceil_mode"]),
@@ -41,7 +41,7 @@ def _adaptive(spatial: int, kind: str) -> Rule:
         given = site.attrs["output_size"]
         if given is None or given == ():
             return data
-        size = ints(given) * (spatial if len(ints(given)) == 1 else 1)
+        size = integers(given) * (spatial if len(integers(given)) == 1 else 1)
         assert len(axes) == spatial
         return site.te(lambda x: _ADAPTIVE[spatial](x, size, kind, layout), data)
 
@@ -57,8 +57,8 @@ def _gradient(kind: str) -> Rule:
         return topi.nn.pool_grad(
             grad,
             data,
-            ints(attrs["pool_size"]),
-            ints(attrs["strides"]),
+            integers(attrs["pool_size"]),
+            integers(attrs["strides"]),
             padding_of(attrs, 2),
             kind,
             bool(attrs["ceil_mode"]),

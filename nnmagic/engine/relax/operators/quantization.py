@@ -1,4 +1,4 @@
-"""Quantisation: between floating-point numbers and integers with a scale and a zero point, per tensor or channel."""
+"""Quantisation: floating-point numbers as integers with a scale and a zero point, per tensor or channel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from tvm import te, tirx
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, te_of
+from nnmagic.engine.relax.operators.rule import RULES, integer, te_of
 from nnmagic.relay.expr import Attrs
 
 
@@ -18,7 +18,7 @@ def _at(parameter: Any, index: Any, axis: int) -> Any:
 
 def _quantize(attrs: Attrs, data: Any, scale: Any, zero_point: Any) -> Any:
     """round(data / scale) + zero_point, halves away from zero, limited to the dtype's range."""
-    axis = int(str(attrs["axis"])) % max(len(data.shape), 1)
+    axis = integer(attrs["axis"]) % max(len(data.shape), 1)
     dtype = str(attrs["out_dtype"])
     limits = float(tirx.min_value(dtype).value), float(tirx.max_value(dtype).value)
 
@@ -32,7 +32,7 @@ def _quantize(attrs: Attrs, data: Any, scale: Any, zero_point: Any) -> Any:
 
 def _dequantize(attrs: Attrs, data: Any, scale: Any, zero_point: Any) -> Any:
     """(data - zero_point) * scale."""
-    axis = int(str(attrs["axis"])) % max(len(data.shape), 1)
+    axis = integer(attrs["axis"]) % max(len(data.shape), 1)
     dtype = str(attrs["out_dtype"])
 
     def element(*index: Any) -> Any:

@@ -1,8 +1,8 @@
 """Reductions and scans along axes.
 
-Sums of float16 and bfloat16 are accumulated in float32. What a reduction over no elements gives: sum 0, product 1,
-all True, any False, mean and variance NaN, max and min the dtype's lowest and highest (floats: -inf and inf),
-argmax and argmin -1.
+Sums of float16 and bfloat16 are accumulated in float32. What a reduction over no elements gives: sum 0,
+product 1, all True, any False, mean and variance NaN, max and min the dtype's lowest and highest (floats:
+-inf and inf), argmax and argmin -1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Rule, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, integers, te_of
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float
 
@@ -22,8 +22,8 @@ _NARROW = ("float16", "bfloat16")
 
 def axes_of(axis: object, rank: int, *, exclude: bool = False) -> list[int]:
     """The axes of a reduction, not negative and in order; None is all of them, ``exclude`` all others."""
-    given = range(rank) if axis is None else axis if isinstance(axis, Sequence) else [axis]
-    named = {int(one) % rank if rank else 0 for one in given}
+    given = range(rank) if axis is None else integers(axis)
+    named = {one % rank if rank else 0 for one in given}
     return [one for one in range(rank) if (one in named) != (exclude and axis is not None)]
 
 
@@ -53,8 +53,8 @@ def _highest(dtype: str) -> Any:
 _MAX = te.comm_reducer(scalar.maximum, _lowest)
 _MIN = te.comm_reducer(scalar.minimum, _highest)
 _PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
-_ALL = te.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))
-_ANY = te.comm_reducer(lambda a, b: tirx.Or(a, b), lambda dtype: tirx.const(0, dtype))
+_ALL = te.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
+_ANY = te.comm_reducer(lambda a, b: tirx.Or(a, b), lambda dtype: tirx.const(0, dtype))  # noqa: PLW0108 - the same
 
 
 def _axes(attrs: Attrs, data: Any) -> list[int]:
@@ -69,7 +69,10 @@ def reduction(reducer: Callable[..., Any]) -> Rule:
         if not axes:
             return topi.identity(data)
         return reduce(
-            lambda where, spans: reducer(data(*where), axis=spans), data, axes, keepdims=bool(attrs["keepdims"])
+            lambda where, spans: reducer(data(*where), axis=spans),
+            data,
+            axes,
+            keepdims=bool(attrs["keepdims"]),
         )
 
     return te_of(compute)

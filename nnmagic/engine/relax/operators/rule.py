@@ -46,7 +46,7 @@ class Site:
         return self.builder.emit(expr)
 
     def require(self, condition: Any, message: str) -> None:
-        """What must hold of symbolic dimensions when the program runs; a ValueError of the call where it does not."""
+        """What must hold of symbolic dimensions; the call raises ValueError where it does not."""
         if isinstance(condition, bool | tirx.IntImm):
             if not bool(condition):
                 raise engine_error(f"{self.name}: {message}", self.call.span)
@@ -58,12 +58,12 @@ class Site:
         return [self._dim(dim) for dim in dims]
 
     def _dim(self, dim: object) -> Any:
-        label = getattr(dim, "label", None) or getattr(dim, "name", None)
         if isinstance(dim, int):
             return int(dim)
+        label = str(getattr(dim, "label", None) or getattr(dim, "name", None) or "?")
         if label in self.labels:
             return self.labels[label]
-        raise engine_error(f"{self.name}: the dimension {label or '?'} is not one of a parameter", self.call.span)
+        raise engine_error(f"{self.name}: the dimension {label} is not one of a parameter", self.call.span)
 
     @property
     def name(self) -> str:
@@ -103,6 +103,23 @@ def te(function: Callable[..., Any], *names: str, **renamed: str) -> Rule:
 def te_of(function: Callable[..., Any]) -> Rule:
     """A tensor expression of (attributes, operands...), where the attributes need a look first."""
     return lambda site: site.te(lambda *tensors: function(site.attrs, *tensors), *site.args)
+
+
+def integer(value: object) -> int:
+    """An attribute that is declared as an int."""
+    assert isinstance(value, int)
+    return int(value)
+
+
+def number(value: object) -> float:
+    """An attribute that is declared as a number."""
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def integers(value: object) -> list[int]:
+    """An attribute that is declared as ints, or as one int that stands for a sequence of one."""
+    return [integer(item) for item in value] if isinstance(value, tuple | list) else [integer(value)]
 
 
 def shape_of(value: Value) -> list[Any]:

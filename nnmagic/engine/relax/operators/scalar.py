@@ -1,7 +1,8 @@
 """Element functions that TVM lacks or defines otherwise than NumPy and Relay. Knows TIR expressions only.
 
-TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process; its
-``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its tanh and atanh lose all digits near 0.
+TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process;
+its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its tanh and atanh lose all digits
+near 0.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
 negative = wrapping(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
 
 
-def guarded(divide: Callable[[Any, Any], Any], by_minus_one: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def guarded(
+    divide: Callable[[Any, Any], Any], by_minus_one: Callable[[Any], Any]
+) -> Callable[[Any, Any], Any]:
     """An integer division that cannot trap: by zero it gives 0, as NumPy does, by -1 what is said."""
 
     def divided(left: Any, right: Any) -> Any:
@@ -165,7 +168,9 @@ def round_half_away(value: Any) -> Any:
 def sign(value: Any) -> Any:
     """-1, 0 or 1; NaN stays NaN."""
     zero = constant(0, value)
-    below = value if dtype_of(value).startswith("uint") else tirx.Select(value < zero, constant(-1, value), value)
+    below = (
+        value if dtype_of(value).startswith("uint") else tirx.Select(value < zero, constant(-1, value), value)
+    )
     return tirx.Select(value > zero, constant(1, value), below)
 
 

@@ -1,4 +1,4 @@
-"""Operators that move elements or change the shape: reshape, transpose, concatenate, split, slice, pad, layouts."""
+"""Operators that move elements or change the shape: reshape, transpose, concatenate, slice, pad, layouts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.constants import as_array
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, op, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import (
+    RULES,
+    Site,
+    Value,
+    integer,
+    integers,
+    number,
+    op,
+    shape_of,
+    te_of,
+)
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
-
-
-def _ints(value: object) -> list[int]:
-    if isinstance(value, tuple | list):
-        return [int(item) for item in value]
-    return [int(str(value))]
 
 
 def _product(dims: Sequence[Any]) -> Any:
@@ -27,8 +31,10 @@ def _product(dims: Sequence[Any]) -> Any:
 
 
 def reshaped(shape: Sequence[Any], codes: Sequence[int], *, allowzero: bool) -> list[Any]:
-    """The dimensions that Relay's ``newshape`` means: 0 copies one, -1 is inferred, -2 copies the rest, -3 merges
-    two, -4 splits one into the two that follow (one of which may be -1).
+    """The dimensions that Relay's ``newshape`` means.
+
+    0 copies one, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one into the two that follow
+    (one of which may be -1).
     """
     result: list[Any] = []
     inferred: int | None = None
@@ -76,14 +82,14 @@ def same_number(left: Sequence[Any], right: Sequence[Any]) -> Any:
 
 def _reshape(site: Site) -> Value:
     (data,) = site.args
-    codes = _ints(site.attrs["newshape"])
+    codes = integers(site.attrs["newshape"])
     return _to_shape(site, data, reshaped(shape_of(data), codes, allowzero=bool(site.attrs["allowzero"])))
 
 
 def _reverse_reshape(site: Site) -> Value:
     """As reshape, with the codes read from the last dimension to the first."""
     (data,) = site.args
-    codes = _ints(site.attrs["newshape"])[::-1]
+    codes = integers(site.attrs["newshape"])[::-1]
     shape = reshaped(shape_of(data)[::-1], codes, allowzero=bool(site.attrs["allowzero"]))
     return _to_shape(site, data, shape[::-1])
 
@@ -94,8 +100,8 @@ def _reshape_like(site: Site) -> Value:
     spans = []
     for side, shape in (("lhs", left), ("rhs", right)):
         begin, end = site.attrs[f"{side}_begin"], site.attrs[f"{side}_end"]
-        first = int(str(begin))
-        last = len(shape) if end is None else int(str(end))
+        first = integer(begin)
+        last = len(shape) if end is None else integer(end)
         spans.append((first % len(shape) if first < 0 else first, last % len(shape) if last < 0 else last))
     (a, b), (c, d) = spans
     return _to_shape(site, data, [*left[:a], *right[c:d], *left[b:]])
@@ -109,7 +115,7 @@ def _batch_flatten(site: Site) -> Value:
 
 def _expand_dims(site: Site) -> Value:
     (data,) = site.args
-    axis, number = int(str(site.attrs["axis"])), int(str(site.attrs["num_newaxis"]))
+    axis, number = integer(site.attrs["axis"]), integer(site.attrs["num_newaxis"])
     shape = shape_of(data)
     place = axis if axis >= 0 else axis + len(shape) + 1
     return relax.op.reshape(data, [*shape[:place], *[1] * number, *shape[place:]])
@@ -120,7 +126,7 @@ def _squeeze(site: Site) -> Value:
     (data,) = site.args
     shape = shape_of(data)
     axis = site.attrs["axis"]
-    dropped = {one % len(shape) for one in _ints(axis)} if axis is not None else _ones(shape)
+    dropped = {one % len(shape) for one in integers(axis)} if axis is not None else _ones(shape)
     for one in dropped:
         site.require(shape[one] == 1, f"the dimension at axis {one} is not 1")
     return relax.op.reshape(data, [dim for one, dim in enumerate(shape) if one not in dropped])
@@ -132,19 +138,19 @@ def _ones(shape: Sequence[Any]) -> set[int]:
 
 def _concatenate(site: Site) -> Value:
     (parts,) = site.args
-    return relax.op.concat(list(parts), axis=int(str(site.attrs["axis"])))
+    return relax.op.concat(list(parts), axis=integer(site.attrs["axis"]))
 
 
 def _stack(site: Site) -> Value:
     (parts,) = site.args
-    return relax.op.stack(list(parts), axis=int(str(site.attrs["axis"])))
+    return relax.op.stack(list(parts), axis=integer(site.attrs["axis"]))
 
 
 def _split(site: Site) -> Value:
     (data,) = site.args
     given = site.attrs["indices_or_sections"]
-    where = _ints(given) if isinstance(given, tuple) else int(str(given))
-    parts = site.te(lambda x: topi.split(x, where, axis=int(str(site.attrs["axis"]))), data)
+    where = integers(given) if isinstance(given, tuple) else integer(given)
+    parts = site.te(lambda x: topi.split(x, where, axis=integer(site.attrs["axis"])), data)
     bound = site.emit(parts)
     if not isinstance(bound.ty, relax.TupleType):
         return (bound,)
@@ -160,8 +166,8 @@ def _strided_slice(site: Site) -> Value:
     """A part of the data; its bounds are clamped to the data's, as NumPy does."""
     (data,) = site.args
     attrs = site.attrs
-    begin, end, strides = (_ints(attrs[name]) for name in ("begin", "end", "strides"))
-    axes = _ints(attrs["axes"]) if attrs["axes"] is not None else list(range(len(begin)))
+    begin, end, strides = (integers(attrs[name]) for name in ("begin", "end", "strides"))
+    axes = integers(attrs["axes"]) if attrs["axes"] is not None else list(range(len(begin)))
     strides = strides * len(begin) if len(strides) == 1 else strides or [1] * len(begin)
     shape = shape_of(data)
     starts: list[Any] = [0] * len(shape)
@@ -177,7 +183,9 @@ def _strided_slice(site: Site) -> Value:
 
     def compute(x: Any, *symbolic: Any) -> Any:
         first, size = symbolic
-        return te.compute(size, lambda *index: x(*(a + i * s for a, i, s in zip(first, index, steps, strict=True))))
+        return te.compute(
+            size, lambda *index: x(*(a + i * s for a, i, s in zip(first, index, steps, strict=True)))
+        )
 
     return site.te(compute, data, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
 
@@ -188,7 +196,7 @@ def sliced(dim: Any, begin: int, end: int | None, step: int) -> tuple[Any, Any]:
         stop = end if end is not None else dim
         # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
         span = range(*slice(begin, stop if not (step < 0 and stop < -dim) else None, step).indices(dim))
-        return (span.start if len(span) else 0), len(span)
+        return (span.start if span else 0), len(span)
     low, high = (0, dim) if step > 0 else (-1, dim - 1)
     start = _clamped(begin, dim, low, high)
     stop = high if end is None else _clamped(end, dim, low, high)
@@ -228,7 +236,7 @@ def _strided_set(site: Site) -> Value:
 
 def _fifo_buffer(attrs: Attrs, data: Any, buffer: Any) -> Any:
     """The buffer moved along by the data's length, the data at its end."""
-    axis = int(str(attrs["axis"])) % len(data.shape)
+    axis = integer(attrs["axis"]) % len(data.shape)
     length, added = buffer.shape[axis], data.shape[axis]
 
     def element(*index: Any) -> Any:
@@ -243,11 +251,16 @@ def _fifo_buffer(attrs: Attrs, data: Any, buffer: Any) -> Any:
 def _slice_like(site: Site) -> Value:
     data, like = site.args
     axes = site.attrs["axes"]
-    chosen = _ints(axes) if axes else range(len(shape_of(like)))
+    chosen = integers(axes) if axes else range(len(shape_of(like)))
     shape, other = shape_of(data), shape_of(like)
     for axis in (one % len(shape) for one in chosen):
+        site.require(other[axis] <= shape[axis], f"axis {axis} is longer in the shape to slice to")
         shape[axis] = other[axis]
-    return site.te(lambda x, dims: te.compute(dims, lambda *index: x(*index)), data, relax.ShapeExpr(shape))
+
+    def compute(x: Any, dims: Any) -> Any:
+        return te.compute(dims, lambda *index: x(*index))  # noqa: PLW0108 - TVM counts a function's arguments
+
+    return site.te(compute, data, relax.ShapeExpr(shape))
 
 
 def _broadcast_to(site: Site) -> Value:
@@ -265,13 +278,13 @@ def _pad(site: Site) -> Value:
     data, value = site.args
     widths = site.attrs["pad_width"]
     assert isinstance(widths, tuple)
-    before, after = [_ints(pair)[0] for pair in widths], [_ints(pair)[1] for pair in widths]
+    before, after = [integers(pair)[0] for pair in widths], [integers(pair)[1] for pair in widths]
     mode = site.attrs["pad_mode"]
     if mode == "constant":
         return site.te(lambda x, fill: padded(x, before, after, fill()), data, value)
     if mode in ("edge", "reflect"):
         return site.te(lambda x: _extended(x, before, after, str(mode)), data)
-    site.refuse(f"pad_mode must be 'constant', 'edge' or 'reflect', not {mode!r}")
+    return site.refuse(f"pad_mode must be 'constant', 'edge' or 'reflect', not {mode!r}")
 
 
 def padded(data: Any, before: Sequence[Any], after: Sequence[Any], fill: Any) -> Any:
@@ -281,7 +294,9 @@ def padded(data: Any, before: Sequence[Any], after: Sequence[Any], fill: Any) ->
     def element(*index: Any) -> Any:
         where = [at - a for at, a in zip(index, before, strict=True)]
         inside = [tirx.all(at >= 0, at < dim) for at, dim in zip(where, data.shape, strict=True)]
-        return tirx.if_then_else(tirx.all(*inside), data(*where), fill.astype(data.dtype)) if inside else data()
+        return (
+            tirx.if_then_else(tirx.all(*inside), data(*where), fill.astype(data.dtype)) if inside else data()
+        )
 
     return te.compute(shape, element)
 
@@ -304,31 +319,33 @@ def _extended(data: Any, before: Sequence[int], after: Sequence[int], mode: str)
 def _mirror_pad(attrs: Attrs, data: Any) -> Any:
     widths = attrs["pad_width"]
     assert isinstance(widths, tuple)
-    pairs = [_ints(pair) for pair in widths]
+    pairs = [integers(pair) for pair in widths]
     return topi.nn.mirror_pad(data, [a for a, _ in pairs], [b for _, b in pairs], str(attrs["mode"]))
 
 
 def _blocks(attrs: Attrs, data: Any) -> Any:
-    pairs = [_ints(pair) for pair in attrs["paddings"]]  # type: ignore[attr-defined]  # a tuple by declaration
+    pairs = [integers(pair) for pair in attrs["paddings"]]  # type: ignore[attr-defined]  # a tuple by declaration
     ends = [a for a, _ in pairs], [b for _, b in pairs]
-    return topi.nn.space_to_batch_nd(data, _ints(attrs["block_shape"]), *ends, float(str(attrs["pad_value"])))
+    return topi.nn.space_to_batch_nd(data, integers(attrs["block_shape"]), *ends, number(attrs["pad_value"]))
 
 
 def _unblocks(attrs: Attrs, data: Any) -> Any:
-    pairs = [_ints(pair) for pair in attrs["crops"]]  # type: ignore[attr-defined]  # a tuple by declaration
-    return topi.nn.batch_to_space_nd(data, _ints(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs])
+    pairs = [integers(pair) for pair in attrs["crops"]]  # type: ignore[attr-defined]  # a tuple by declaration
+    return topi.nn.batch_to_space_nd(
+        data, integers(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs]
+    )
 
 
 def _reverse(attrs: Attrs, data: Any) -> Any:
-    return topi.flip(data, int(str(attrs["axis"] or 0)))
+    return topi.flip(data, integer(attrs["axis"] or 0))
 
 
 def _repeat(site: Site) -> Value:
     (data,) = site.args
-    axis, repeats = site.attrs["axis"], int(str(site.attrs["repeats"]))
+    axis, repeats = site.attrs["axis"], integer(site.attrs["repeats"])
     if axis is None:
         data, axis = site.emit(relax.op.reshape(data, [_product(shape_of(data))])), 0
-    return relax.op.repeat(data, repeats, axis=int(str(axis)))
+    return relax.op.repeat(data, repeats, axis=integer(axis))
 
 
 RULES.update(
@@ -350,7 +367,7 @@ RULES.update(
         "broadcast_to": _broadcast_to,
         "broadcast_to_like": lambda site: relax.op.broadcast_to(site.args[0], shape_of(site.args[1])),
         "collapse_sum_like": lambda site: _collapse(site, shape_of(site.args[1])),
-        "collapse_sum_to": lambda site: _collapse(site, _ints(site.attrs["shape"])),
+        "collapse_sum_to": lambda site: _collapse(site, integers(site.attrs["shape"])),
         "reverse": te_of(_reverse),
         "reverse_sequence": te_rule(topi.reverse_sequence, "seq_axis", "batch_axis"),
         "repeat": _repeat,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import topi
 
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, te_of
 from nnmagic.relay.expr import Attrs
 
 
@@ -15,11 +15,13 @@ def _sort(attrs: Attrs, data: Any) -> Any:
 
 
 def _argsort(attrs: Attrs, data: Any) -> Any:
-    return topi.argsort(data, axis=_axis(attrs), is_ascend=bool(attrs["is_ascend"]), dtype=str(attrs["dtype"]))
+    return topi.argsort(
+        data, axis=_axis(attrs), is_ascend=bool(attrs["is_ascend"]), dtype=str(attrs["dtype"])
+    )
 
 
 def _axis(attrs: Attrs) -> int:
-    return int(str(attrs["axis"]))
+    return integer(attrs["axis"])
 
 
 def _topk(site: Site) -> Value:
@@ -28,7 +30,7 @@ def _topk(site: Site) -> Value:
 
     def compute(data: Any) -> Any:
         found = topi.topk(
-            data, int(str(attrs["k"])), _axis(attrs), kind, bool(attrs["is_ascend"]), dtype=str(attrs["dtype"])
+            data, integer(attrs["k"]), _axis(attrs), kind, bool(attrs["is_ascend"]), dtype=str(attrs["dtype"])
         )
         return found if kind == "both" else found[0] if isinstance(found, list) else found
 

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, number, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float
@@ -36,7 +36,9 @@ def _in_float32(compute: Callable[[Site, Value], Value]) -> Rule:
         if not is_float(dtype):
             site.refuse(f"needs floating-point numbers, not {dtype}")
         if dtype in {"float16", "bfloat16"}:
-            return relax.op.astype(site.emit(compute(site, site.emit(relax.op.astype(data, "float32")))), dtype)
+            return relax.op.astype(
+                site.emit(compute(site, site.emit(relax.op.astype(data, "float32")))), dtype
+            )
         return compute(site, data)
 
     return rule
@@ -68,13 +70,13 @@ def _cast(site: Site, dtype: str) -> Value:
 
 
 def _clip(attrs: Attrs, data: Any) -> Any:
-    low, high = attrs["a_min"], attrs["a_max"]
+    low, high = number(attrs["a_min"]), number(attrs["a_max"])
     return te.compute(data.shape, lambda *index: scalar.clip(data(*index), low, high))
 
 
 def _fixed_point_multiply(attrs: Attrs, data: Any) -> Any:
     """``data * multiplier * 2**(shift - 31)`` in 64-bit integers, rounded half up."""
-    multiplier, shift = int(str(attrs["multiplier"])), int(str(attrs["shift"]))
+    multiplier, shift = integer(attrs["multiplier"]), integer(attrs["shift"])
     left, right = max(shift, 0), 31 - min(shift, 0)
 
     def element(*index: Any) -> Any:
@@ -87,7 +89,24 @@ def _fixed_point_multiply(attrs: Attrs, data: Any) -> Any:
 RULES.update(
     {
         name: mathematical(getattr(relax.op, name))
-        for name in "acos acosh asin asinh atan cos cosh erf exp log rsqrt sin sinh sqrt tan sigmoid".split()
+        for name in [
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "cos",
+            "cosh",
+            "erf",
+            "exp",
+            "log",
+            "rsqrt",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "sigmoid",
+        ]
     }
     | {
         "tanh": computed(scalar.tanh),

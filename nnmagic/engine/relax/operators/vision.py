@@ -7,12 +7,11 @@ from typing import Any
 from tvm import relax, te, topi
 
 from nnmagic.engine.relax.constants import as_array
-from nnmagic.engine.relax.operators.convolution import ints
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, integers, number, te_of
 from nnmagic.relay.expr import Attrs
 
 
-def number(site: Site, place: int) -> Any:
+def constant_number(site: Site, place: int) -> Any:
     """An operand that must be a constant of rank 0, as a Python number."""
     value = site.args[place]
     if isinstance(value, relax.Var):
@@ -21,14 +20,14 @@ def number(site: Site, place: int) -> Any:
 
 
 def _get_valid_counts(site: Site) -> Value:
-    threshold = number(site, 1)
-    index, score = (int(str(site.attrs[name])) for name in ("id_index", "score_index"))
+    threshold = constant_number(site, 1)
+    index, score = (integer(site.attrs[name]) for name in ("id_index", "score_index"))
     return site.te(lambda data: topi.vision.get_valid_counts(data, threshold, index, score), site.args[0])
 
 
 def _non_max_suppression(site: Site) -> Value:
     attrs = site.attrs
-    size, overlap = int(number(site, 3)), float(number(site, 4))
+    size, overlap = int(constant_number(site, 3)), float(constant_number(site, 4))
 
     def compute(data: Any, counts: Any, indices: Any) -> Any:
         return topi.vision.non_max_suppression(
@@ -38,7 +37,7 @@ def _non_max_suppression(site: Site) -> Value:
             size,
             overlap,
             bool(attrs["force_suppress"]),
-            *(int(str(attrs[name])) for name in ("top_k", "coord_start", "score_index", "id_index")),
+            *(integer(attrs[name]) for name in ("top_k", "coord_start", "score_index", "id_index")),
             bool(attrs["return_indices"]),
             bool(attrs["invalid_to_bottom"]),
         )
@@ -47,24 +46,24 @@ def _non_max_suppression(site: Site) -> Value:
 
 
 def _pair(value: object) -> list[int]:
-    size = ints(value)
+    size = integers(value)
     return size * 2 if len(size) == 1 else size
 
 
 def _roi_align(attrs: Attrs, data: Any, rois: Any) -> Any:
     function = topi.vision.roi_align_nchw if attrs["layout"] == "NCHW" else topi.vision.roi_align_nhwc
-    scale = float(str(attrs["spatial_scale"]))
+    scale = number(attrs["spatial_scale"])
     mode = {"avg": 0, "max": 1}[str(attrs["mode"])]
-    return function(data, rois, _pair(attrs["pooled_size"]), scale, mode, int(str(attrs["sample_ratio"])))
+    return function(data, rois, _pair(attrs["pooled_size"]), scale, mode, integer(attrs["sample_ratio"]))
 
 
 def _roi_pool(attrs: Attrs, data: Any, rois: Any) -> Any:
-    return topi.vision.roi_pool_nchw(data, rois, _pair(attrs["pooled_size"]), float(str(attrs["spatial_scale"])))
+    return topi.vision.roi_pool_nchw(data, rois, _pair(attrs["pooled_size"]), number(attrs["spatial_scale"]))
 
 
 def _yolo_reorg(attrs: Attrs, data: Any) -> Any:
     """Darknet's reorganisation layer: stride x stride blocks of pixels become channels."""
-    stride = int(str(attrs["stride"]))
+    stride = integer(attrs["stride"])
     batch, channels, height, width = data.shape
     inner = channels // (stride * stride)
 
