@@ -96,6 +96,8 @@ class _Convolution:
     def spatial(self, data: Shape, kernel: Shape, attrs: Attrs) -> Shape:
         """The spatial dimensions of the result."""
         strides, dilation = dims(attrs, "strides", self.rank), dims(attrs, "dilation", self.rank)
+        if self.rank == 1 and not self.transposed:
+            dims(attrs, "padding", 2)
         pads = padding_sums(attrs, self.rank)
         require_positive("strides", strides)
         require_positive("dilation", dilation)

@@ -9,8 +9,8 @@ from typing import cast
 from nnmagic.relay.expr import Attrs, Constant
 from nnmagic.relay.ops.attributes import BOOL, DIM, DTYPE, EXPRESSION, INT, one_or_more
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import Shape
-from nnmagic.relay.ops.relations import dims, dtype_or, identity, same_as, tensor
+from nnmagic.relay.ops.dims import Shape, is_unknown
+from nnmagic.relay.ops.relations import broadcast, dims, dtype_or, identity, require_type, same_as, tensor
 from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
 
 #: InitOpAttrs: what zeros, ones, full and broadcast_to have.
@@ -119,10 +119,20 @@ declare(
     numpy="numpy.broadcast_to",
     family="creation",
 )
+
+
+def _broadcast_to_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """The data broadcast with the other tensor must be of the other tensor's type; ``?`` stays unknown."""
+    like, result = tensor(types, 1), broadcast(types, attrs)
+    require_type(like, result.shape, "the other tensor", 1)
+    dims = zip(like.shape, result.shape, strict=True)
+    return TensorType(tuple(want if is_unknown(want) else have for want, have in dims), like.dtype)
+
+
 declare(
     "broadcast_to_like",
     "data broadcast_type",
-    same_as(1),
+    _broadcast_to_like,
     "Data repeated along axes of length 1 until it has another tensor's shape.",
     family="creation",
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, OPTIONAL_DIM, STR
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.dims import Shape, broadcast_dim, merge_dim
+from nnmagic.relay.ops.dims import Shape, broadcast_dim, is_unknown, merge_dim
 from nnmagic.relay.ops.relations import (
     dtype_or,
     require_same,
@@ -83,7 +83,8 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
     batch = broadcast_dim(batch_a, batch_b)
     if batch is None:
         raise RelationError(f"the batches of {type_text(left)} and {type_text(right)} differ", 0, 1)
-    return TensorType((batch, rows, columns), dtype_or(attrs, "out_dtype", left.dtype))
+    unknown = next((dim for dim in (batch_a, batch_b) if is_unknown(dim)), batch)  # a known one does not win
+    return TensorType((unknown, rows, columns), dtype_or(attrs, "out_dtype", left.dtype))
 
 
 def _einsum(types: Sequence[Type], attrs: Attrs) -> TensorType:

@@ -24,7 +24,15 @@ from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, dilated, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
-from nnmagic.relay.ops.relations import dims, dtype_or, require_positive, require_same, require_type, tensor
+from nnmagic.relay.ops.relations import (
+    dims,
+    dtype_or,
+    of_length,
+    require_positive,
+    require_same,
+    require_type,
+    tensor,
+)
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
@@ -45,6 +53,8 @@ class _Resize:
         data = tensor(types)
         layout, plain = image_layout(attrs, self.axes)
         shape = convert_shape(data.shape, layout, plain)
+        corners = cast("tuple[float, ...]", attrs["roi"] or ())
+        of_length("roi", corners, 2 * len(self.axes))
         result: Shape = (*shape[:2], *dims(attrs, "size", len(self.axes)))
         return TensorType(convert_shape(result, plain, layout), dtype_or(attrs, "out_dtype", data.dtype))
 

@@ -32,7 +32,7 @@ from nnmagic.relay.ops.relations import (
     tensors_of_tuple,
 )
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
+from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_float, is_integer
 
 
 def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -41,8 +41,6 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
         return TensorType(indices.shape, data.dtype)
     axis = normalize_axis(cast(int, attrs["axis"]), len(data.shape))
     batch = cast(int, attrs["batch_dims"])
-    if batch < 0:
-        batch += len(indices.shape)
     if not 0 <= batch <= min(len(indices.shape), axis):
         raise RelationError(f"batch_dims {batch} must not exceed the indices' rank or the axis", 1)
     return TensorType(data.shape[:axis] + indices.shape[batch:] + data.shape[axis + 1 :], data.dtype)
@@ -87,12 +85,15 @@ def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
         end = (*end, *(_FAR if step > 0 else -_FAR for step in strides[len(end) :]))
     else:
         axes = [normalize_axis(axis, len(shape)) for axis in ints(attrs, "axes")]
+        if any(axis < 0 for axis in ints(attrs, "axes")):
+            raise RelationError(f"axes must not be negative, found {list(ints(attrs, 'axes'))}", 0)
         if not len(axes) == len(begin) == len(end) == len(strides):
             hint = "give as many begins, ends and strides as axes"
             raise RelationError("axes, begin, end and strides differ in length", 0, hint=hint)
     by_size = attrs["slice_mode"] == "size"
     for axis, first, last, step in zip(axes, begin, end, strides, strict=True):
-        shape[axis] = _sliced(shape[axis], first, last, 1 if by_size else step, by_size)
+        # In other modes than "end" Relay takes no strides.
+        shape[axis] = _sliced(shape[axis], first, last, step if attrs["slice_mode"] == "end" else 1, by_size)
     return TensorType(tuple(shape), data.dtype)
 
 
@@ -106,8 +107,9 @@ def _sliced(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
     if size < 0:
         raise RelationError(f"an axis of {size} elements cannot be sliced", 0)
     if by_size:
-        first = begin + size if begin < 0 else begin
-        end = size if end < 0 else first + end
+        if begin > 0 and end == _FAR:
+            raise RelationError("end must say how long the slice of each axis is, where begin is not 0", 0)
+        end = size if end < 0 else begin + end
     first, last, _ = slice(begin, end, step).indices(size)
     if (last - first) * step < 0:
         raise RelationError(f"the slice from {begin} to {end} by {step} of {size} elements runs backwards", 0)
@@ -265,6 +267,8 @@ def _sparse_to_dense(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _unravel_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     indices, shape = integers(types, 0), tensor(types, 1, rank=1)
+    if is_float(shape.dtype):
+        raise RelationError(f"expected a shape of integers, found {type_text(shape)}", 1)
     return TensorType((shape.shape[0], *indices.shape[:1]), indices.dtype)
 
 

@@ -50,18 +50,27 @@ def _concatenate(types: Sequence[Type], attrs: Attrs) -> TensorType:
     tensors = tensors_of_tuple(types)
     _same_kind(tensors)
     axis = axis_of(attrs, tensors[0].shape)
-    columns = zip(*(each.shape for each in tensors), strict=True)
-    shape = [total(dims) if at == axis else _common_dim(dims, tensors) for at, dims in enumerate(columns)]
+    columns = list(zip(*(each.shape for each in tensors), strict=True))
+    length = total(columns[axis])
+    known_wins = is_unknown(length)
+    shape = [
+        length if at == axis else _common_dim(dims, tensors, known_wins=known_wins)
+        for at, dims in enumerate(columns)
+    ]
     return TensorType(tuple(shape), tensors[0].dtype)
 
 
-def _common_dim(dims: Sequence[Dim], tensors: Sequence[TensorType]) -> Dim:
-    """The dimension that all tensors share; ``?`` as soon as one of them is unknown, as in Relay."""
+def _common_dim(dims: Sequence[Dim], tensors: Sequence[TensorType], *, known_wins: bool) -> Dim:
+    """The dimension that all tensors share. Where one of them is unknown, so is the result: unless the axis
+    that they are joined along is unknown, too (so Relay has it).
+    """
     known = [dim for dim in dims if not is_unknown(dim)]
     for dim in known[1:]:
         if same_dim(known[0], dim) is False:
             found = ", ".join(map(type_text, tensors))
             raise RelationError(f"the tensors differ on another axis than the given one: {found}", 0)
+    if known and known_wins:
+        return known[0]
     labels = [dim for dim in dims if isinstance(dim, AnyDim)]
     return next((dim for dim in labels if dim.label), ANY) if labels else known[0]
 

@@ -35,7 +35,7 @@ from nnmagic.relay.ops.relations import (
     tensor,
 )
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
 
 
 def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
@@ -171,6 +171,11 @@ def _cross_entropy(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 def _nll_loss(types: Sequence[Type], attrs: Attrs) -> TensorType:
     predictions, targets, weights = tensor(types, 0), tensor(types, 1), tensor(types, 2, rank=1)
+    if not is_float(predictions.dtype) or weights.dtype != predictions.dtype:
+        found = f"{type_text(predictions)} and {type_text(weights)}"
+        raise RelationError(f"the predictions and weights must be of one floating dtype, found {found}", 0, 2)
+    if not targets.dtype.startswith("int"):
+        raise RelationError(f"the targets must be signed integers, found {type_text(targets)}", 1)
     if len(predictions.shape) != len(targets.shape) + 1:
         found = f"{type_text(predictions)} and {type_text(targets)}"
         raise RelationError(f"the predictions must have one more axis than the targets, found {found}", 0, 1)
@@ -182,11 +187,23 @@ def _nll_loss(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType(targets.shape if attrs["reduction"] == "none" else (), predictions.dtype)
 
 
+def _leaky_relu(types: Sequence[Type], attrs: Attrs) -> Type:
+    if cast(float, attrs["alpha"]) < 0:
+        raise RelationError(f"alpha must not be negative, it is {attrs['alpha']}")
+    return types[0]
+
+
+def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    if cast(int, attrs["axis"]) < 0:
+        raise RelationError(f"axis must not be negative, it is {attrs['axis']}", 0)
+    return channel_vectors("alpha")(types, attrs)
+
+
 declare("nn.relu", "data", identity, "The element where it is positive, else 0.", family="nn")
 declare(
     "nn.leaky_relu",
     "data",
-    identity,
+    _leaky_relu,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
     attrs_key="LeakyReluAttrs",
@@ -195,7 +212,7 @@ declare(
 declare(
     "nn.prelu",
     "data alpha",
-    channel_vectors("alpha"),
+    _prelu,
     "The element where it is positive, else its channel's alpha times it.",
     Attr("axis", INT, 1),
     attrs_key="PReluAttrs",

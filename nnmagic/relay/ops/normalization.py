@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_more, optional
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.relations import (
     assume_channel_vectors,
     axis_of,
@@ -14,6 +15,7 @@ from nnmagic.relay.ops.relations import (
     identity,
     tensor,
 )
+from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -27,8 +29,17 @@ _batch_vectors = channel_vectors("gamma", "beta", "moving_mean", "moving_var")
 
 
 def _batch_norm(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    if cast(int, attrs["axis"]) < -1:
+        raise RelationError(f"axis must be -1 or not negative, it is {attrs['axis']}", 0)
     data = _batch_vectors(types, attrs)
     return TupleType((data, tensor(types, 3), tensor(types, 4)))
+
+
+def _instance_norm(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = channel_vectors("gamma", "beta")(types, attrs)
+    if len(data.shape) < 3:
+        raise RelationError(f"expected a tensor of rank 3 or more, found {type_text(data)}", 0)
+    return data
 
 
 for _name, _summary in (
@@ -76,7 +87,7 @@ for _name, _summary, _key, _first in (
     declare(
         f"nn.{_name}",
         "data gamma beta",
-        channel_vectors("gamma", "beta"),
+        _instance_norm if _name == "instance_norm" else channel_vectors("gamma", "beta"),
         _summary,
         *_first,
         *_NORM,

@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, STR, array, one_or_more, optional, padding, spatial
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.dims import dilated, window_output
+from nnmagic.relay.ops.dims import add, dilated, window_output
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import dims, require_positive, same_as, tensor
 from nnmagic.relay.text.types import type_text
@@ -35,6 +35,8 @@ class _Pool:
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data, rank = tensor(types), len(self.axes)
+        if attrs["out_layout"]:
+            parse_layout(attrs["out_layout"])
         shape = list(data.shape)
         sizes = dims(attrs, "pool_size", rank)
         strides, dilation = dims(attrs, "strides", rank), dims(attrs, "dilation", rank)
@@ -45,9 +47,11 @@ class _Pool:
             _spatial_places(data, attrs, self.axes), sizes, strides, dilation, pads, strict=True
         ):
             window = dilated(size, step)
-            shape[at] = result = window_output(shape[at], pad, window, stride, ceil=bool(attrs["ceil_mode"]))
-            if isinstance(result, int) and result < 0:
+            padded = add(shape[at], pad)
+            if isinstance(padded, int) and isinstance(window, int) and padded < window:
+                # Relay rounds towards zero and finds a place where there is none.
                 raise RelationError("the window is larger than the padded data", 0)
+            shape[at] = window_output(shape[at], pad, window, stride, ceil=bool(attrs["ceil_mode"]))
         return TensorType(tuple(shape), data.dtype)
 
 

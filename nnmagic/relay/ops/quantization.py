@@ -43,7 +43,7 @@ def _quantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _dequantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    _one_of(data.dtype, (*_INTEGERS, "float16", "float32"), "the data's dtype", 0)
+    _one_of(data.dtype, _INTEGERS, "the data's dtype", 0)
     scale_and_zero_point(types, data, 1, cast(int, attrs["axis"]))
     return TensorType(data.shape, _one_of(str(attrs["out_dtype"]), ("float32", "float16"), "out_dtype"))
 

@@ -30,11 +30,13 @@ def _reduce(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _arg_reduce(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    if not tensor(types).shape:
+        raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
     return TensorType(_reduced_shape(tensor(types).shape, attrs), "int32")
 
 
 def _variance(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    tensor(types, 1)
+    tensor(types, 1, rank=len(tensor(types).shape))
     return _reduce(types, attrs)
 
 
@@ -42,6 +44,8 @@ def _scan(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     dtype = dtype_or(attrs, "dtype", data.dtype)
     if attrs["axis"] is None:
+        if not data.shape:
+            raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
         return TensorType((product(data.shape),), dtype)
     return TensorType(data.shape, dtype)
 

@@ -45,6 +45,8 @@ def _searchsorted(types: Sequence[Type], attrs: Attrs) -> TensorType:
     sequence, values = tensor(types, 0), tensor(types, 1)
     if not sequence.shape:
         raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
+    if not values.shape:
+        raise RelationError("expected values of rank 1 or more, found a scalar", 1)
     if len(sequence.shape) > 1:
         if len(values.shape) != len(sequence.shape):
             raise RelationError("the sequence and the values must have one rank", 0, 1)
