@@ -199,7 +199,7 @@ SHAPING = {
     "split(%x, indices_or_sections=2)": tuple(np.split(X, 2)),
     "strided_slice(%x, begin=[0, 1], end=[2, 3], strides=[1], axes=None)": X[0:2, 1:3],
     "strided_slice(%x, begin=[-1], end=[-100], strides=[-2], axes=[2])": X[..., ::-2],
-    "strided_slice(%x, begin=[1], end=[100], strides=[2], axes=[-1])": X[..., 1::2],
+    "strided_slice(%x, begin=[1], end=[100], strides=[2], axes=[2])": X[..., 1::2],
     'strided_slice(%x, begin=[0, 1, 1], end=[-1, 2, 2], strides=[1], slice_mode="size", axes=None)': (
         X[:, 1:3, 1:3]
     ),
@@ -318,15 +318,28 @@ def test_scattering():
     np.testing.assert_array_equal(total, summed)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("dtype", [*TOLERANCE, "int8", "uint16", "int32", "int64", "uint32", "uint64"])
 def test_sorting(dtype):
-    x = np.random.default_rng(4).permutation(60).reshape(3, 20).astype(dtype)
+    x = np.random.default_rng(4).permutation(60).reshape(3, 20).astype(numpy_dtype(dtype))
     found = run('(sort(%x), topk(%x, k=4, dtype="int32"), searchsorted(%s, %x))', x=x, s=np.sort(x, 1))
     ordered, (largest, places), where = found
     np.testing.assert_array_equal(ordered, np.sort(x))
-    np.testing.assert_array_equal(largest, -np.sort(-x)[:, :4])
-    np.testing.assert_array_equal(places, np.argsort(-x)[:, :4])
+    np.testing.assert_array_equal(largest, np.sort(x)[:, :-5:-1])
+    np.testing.assert_array_equal(places, np.argsort(x)[:, :-5:-1])
     np.testing.assert_array_equal(where, np.argsort(np.argsort(x)))
+
+
+def test_sorting_puts_nan_last_and_keeps_the_order_of_equals():
+    generator = np.random.default_rng(6)
+    x = generator.integers(-3, 4, (4, 300)).astype("f4")
+    x[generator.random(x.shape) < 0.3] = np.nan
+    x[generator.random(x.shape) < 0.1] = -np.inf
+    ordered, places, (largest, _) = run(
+        '(sort(%x), argsort(%x, dtype="int32"), topk(%x, k=300, dtype="int32"))', x=x
+    )
+    np.testing.assert_array_equal(ordered, np.sort(x))
+    np.testing.assert_array_equal(places, np.argsort(x, kind="stable"))
+    np.testing.assert_array_equal(largest, np.sort(x)[:, ::-1])
 
 
 def test_shapes_from_values():

@@ -13,6 +13,7 @@ from tvm import relax, te, tirx, topi
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, integer, shape_of
 from nnmagic.engine.relax.operators.shaping import same_number
+from nnmagic.engine.relax.operators.sorting import order as order_of
 
 
 def dims_of(site: Site, vector: Value, rank: int) -> list[Any]:
@@ -185,7 +186,7 @@ def _topk(site: Site) -> Value:
     (size,) = _sized(site, lambda x: [x() if not x.shape else x(0)], 1, k)
     dims = relax.ShapeExpr([*own[:axis], size, *own[axis + 1 :]])
     site.require(size <= own[axis], "k is larger than the dimension")
-    order = site.emit(site.te(lambda x: topi.argsort(x, axis=axis, is_ascend=ascending, dtype=dtype), data))
+    order = site.emit(site.te(lambda x: order_of(x, axis, ascending=ascending, dtype=dtype), data))
 
     def values(x: Any, places: Any, shape: Any) -> Any:
         return te.compute(shape, lambda *at: x(*at[:axis], places(*at).astype("int64"), *at[axis + 1 :]))
@@ -313,7 +314,7 @@ def _unique(site: Site) -> Value:
     if not site.attrs["sorted"]:
         site.refuse("only sorted=True can be run")
     counted = bool(site.attrs["return_counts"])
-    order = site.emit(site.te(lambda x: topi.argsort(x, axis=0, is_ascend=True, dtype="int32"), data))
+    order = site.emit(site.te(lambda x: order_of(x, 0, ascending=True), data))
 
     def ranks(x: Any, places: Any) -> Any:
         def step(i: Any) -> Any:
