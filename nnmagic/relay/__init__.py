@@ -11,14 +11,21 @@ if TYPE_CHECKING:
     from nnmagic.relay.equal import structural_equal
     from nnmagic.relay.expr import (
         Call,
+        Clause,
         Constant,
         Constructor,
+        Expr,
         Function,
         GlobalVar,
         If,
         Let,
         Match,
         OpRef,
+        Pattern,
+        PatternConstructor,
+        PatternTuple,
+        PatternVar,
+        PatternWildcard,
         RefCreate,
         RefRead,
         RefWrite,
@@ -31,16 +38,21 @@ if TYPE_CHECKING:
     from nnmagic.relay.module import Module, TypeData
     from nnmagic.relay.ops import OPERATORS
     from nnmagic.relay.ops.calls import call
+    from nnmagic.relay.text.parser import parse_expression
     from nnmagic.relay.types import (
         ANY,
         AnyDim,
+        Dim,
         FuncType,
         GlobalTypeVar,
+        Int64,
         RefType,
         TensorType,
         TupleType,
+        Type,
         TypeCall,
         TypeVar,
+        VarDim,
         scalar_type,
     )
     from nnmagic.relay.values import AdtValue
@@ -49,14 +61,19 @@ if TYPE_CHECKING:
 _MODULES = {
     "equal": "structural_equal",
     "expr": (
-        "Call Constant Constructor Function GlobalVar If Let Match OpRef RefCreate RefRead RefWrite Tuple "
+        "Call Clause Constant Constructor Expr Function GlobalVar If Let Match OpRef Pattern "
+        "PatternConstructor PatternTuple PatternVar PatternWildcard RefCreate RefRead RefWrite Tuple "
         "TupleGetItem Var constant"
     ),
     "infer": "erase_types infer_type",
     "module": "Module TypeData",
     "ops": "OPERATORS",
     "ops.calls": "call",
-    "types": "ANY AnyDim FuncType GlobalTypeVar RefType TensorType TupleType TypeCall TypeVar scalar_type",
+    "text.parser": "parse_expression",
+    "types": (
+        "ANY AnyDim Dim FuncType GlobalTypeVar Int64 RefType TensorType TupleType Type TypeCall TypeVar "
+        "VarDim scalar_type"
+    ),
     "values": "AdtValue",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -67,17 +84,26 @@ __all__ = [
     "AdtValue",
     "AnyDim",
     "Call",
+    "Clause",
     "Constant",
     "Constructor",
+    "Dim",
+    "Expr",
     "FuncType",
     "Function",
     "GlobalTypeVar",
     "GlobalVar",
     "If",
+    "Int64",
     "Let",
     "Match",
     "Module",
     "OpRef",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
     "RefCreate",
     "RefRead",
     "RefType",
@@ -86,15 +112,18 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "TupleType",
+    "Type",
     "TypeCall",
     "TypeData",
     "TypeVar",
     "Var",
+    "VarDim",
     "call",
     "constant",
     "erase_types",
     "infer_type",
     "parse",
+    "parse_expression",
     "scalar_type",
     "structural_equal",
 ]

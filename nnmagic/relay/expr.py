@@ -9,26 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.types import GlobalTypeVar, TensorType, Type, TypeVar, dtype_of_array
+from nnmagic.relay.types import (
+    NUMPY_DTYPES,
+    GlobalTypeVar,
+    TensorType,
+    Type,
+    TypeVar,
+    dtype_of_array,
+    is_float,
+)
 
-#: The value of an attribute: a number, a string (dtypes too), None, a tuple of values, or an expression.
-AttrValue = "bool | int | float | str | None | tuple[AttrValue, ...] | Constant"
+#: Values are numbers, strings (dtypes too), None, dimensions, constants and tuples of these.
 Attrs = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Node:
-    """What every expression carries."""
+    """What every expression carries. ``str`` of an expression is its Relay text."""
 
-    span: Span | None = field(default=None, repr=False)
-    checked_type: Type | None = field(default=None, repr=False)
+    span: Span | None = None
+    checked_type: Type | None = None
+
+    def __str__(self) -> str:
+        from nnmagic.relay.text.printer import expr_text
+
+        return expr_text(cast("Expr", self))
+
+    def __repr__(self) -> str:
+        """The node alone, in one line: the graph below it may be of any size."""
+        type_ = "" if self.checked_type is None else f": {self.checked_type}"
+        return f"<{type(self).__name__}{_label(self)}{type_}>"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var(Node):
     """``%x``: a parameter, a let-bound or a pattern variable; identity, not the name, says which.
 
@@ -37,24 +55,24 @@ class Var(Node):
 
     name_hint: str
     type_annotation: Type | None = None
-    inferred: bool = field(default=False, kw_only=True, repr=False)
+    inferred: bool = field(default=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GlobalVar(Node):
     """``@f``: a function of the module, by name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OpRef(Node):
     """An operator in callee position, by name (``nn.dense``)."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constructor(Node):
     """A constructor of a data type: ``Cons``. ``tag`` is its place in the declaration."""
 
@@ -64,7 +82,7 @@ class Constructor(Node):
     tag: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constant(Node):
     """A tensor known now. ``data`` is read-only, C-contiguous and in native byte order."""
 
@@ -78,7 +96,7 @@ class Constant(Node):
         return TensorType(self.data.shape, dtype)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Node):
     """``op(args, attr=value)``: a call of an operator, a global, a constructor or any function value.
 
@@ -91,14 +109,14 @@ class Call(Node):
     type_args: tuple[Type, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tuple(Node):
     """``(a, b)``."""
 
     fields: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TupleGetItem(Node):
     """``t.0``."""
 
@@ -106,7 +124,7 @@ class TupleGetItem(Node):
     index: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Let(Node):
     """``let %v = value; body``."""
 
@@ -115,7 +133,7 @@ class Let(Node):
     body: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class If(Node):
     """``if (cond) { ... } else { ... }``."""
 
@@ -124,7 +142,7 @@ class If(Node):
     false_branch: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Function(Node):
     """``fn (params) -> ret_type { body }``; in a module, the definition of a global.
 
@@ -136,7 +154,7 @@ class Function(Node):
     ret_type: Type | None = None
     type_params: tuple[TypeVar, ...] = ()
     attrs: Attrs = field(default_factory=dict)
-    inferred: bool = field(default=False, kw_only=True, repr=False)
+    inferred: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +195,7 @@ class Clause:
     rhs: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Match(Node):
     """``match (data) { ... }``; ``match?`` where it need not be exhaustive (``complete`` False)."""
 
@@ -186,26 +204,42 @@ class Match(Node):
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RefCreate(Node):
     """``ref(value)``."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RefRead(Node):
     """``ref_read(ref)``."""
 
     ref: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RefWrite(Node):
     """``ref_write(ref, value)``; its value is ``()``."""
 
     ref: Expr
     value: Expr
+
+
+def _label(node: Node) -> str:
+    """What tells a node from others of its kind, after a blank; "" where nothing short does."""
+    match node:
+        case Var(name_hint=name):
+            return f" %{name}"
+        case GlobalVar(name=name):
+            return f" @{name}"
+        case OpRef(name=name) | Constructor(name=name):
+            return f" {name}"
+        case Constant(data=data):
+            return f" {data.dtype}{list(data.shape)}"
+        case Call(op=OpRef() | GlobalVar() | Constructor() | Var() as op):
+            return _label(op)
+    return ""
 
 
 Expr = (
@@ -230,20 +264,34 @@ Expr = (
 def constant(value: object, dtype: str | None = None, *, span: Span | None = None) -> Constant:
     """A constant from anything NumPy takes.
 
-    Without ``dtype`` an array keeps its own, a Python float becomes float32 and a Python int int32.
-    Raises TypeError for an element type that Relay does not have.
+    Without ``dtype`` an array or a NumPy scalar keeps its own; Python floats become float32 and Python ints
+    int32, in lists too. Raises TypeError for an element type that Relay does not have, ValueError for a value
+    that the dtype cannot hold.
     """
-    from nnmagic.relay.types import NUMPY_DTYPES
-
-    if dtype is None and isinstance(value, bool | int | float):
-        dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
     given = np.asarray(value)
     wanted = dtype or dtype_of_array(given)
+    if dtype is None and not hasattr(value, "dtype"):
+        wanted = _DTYPE_OF_NUMBERS.get(given.dtype.kind, wanted)
     if wanted is None or wanted not in NUMPY_DTYPES:
         raise TypeError(f"a Relay constant cannot have the dtype {dtype or given.dtype}")
-    data = np.array(given, dtype=NUMPY_DTYPES[wanted], order="C", copy=True)
+    data = _converted(given, wanted)
     data.flags.writeable = False
     return Constant(data, span=span)
+
+
+#: For Python's numbers, by the kind of array that NumPy makes of them.
+_DTYPE_OF_NUMBERS = {"f": "float32", "i": "int32", "u": "int32"}
+
+
+def _converted(given: np.ndarray, dtype: str) -> np.ndarray:
+    """A copy in that dtype; a float may be rounded, anything else must keep its value."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        data = np.array(given, dtype=NUMPY_DTYPES[dtype], order="C", copy=True)
+    if dtype_of_array(given) != dtype:
+        lost = np.isinf(data) & ~np.isinf(given) if is_float(dtype) else data != given
+        if lost.any():
+            raise ValueError(f"{given[lost].flat[0]} does not fit {dtype}")
+    return data
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

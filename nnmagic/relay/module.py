@@ -18,7 +18,7 @@ class TypeData:
     constructors: tuple[Constructor, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Module:
     """Functions by name and data types by name. Frozen: passes give new modules."""
 
@@ -39,3 +39,7 @@ class Module:
         from nnmagic.relay.text.printer import module_body
 
         return module_body(self)
+
+    def __repr__(self) -> str:
+        """The text, as TVM shows a module."""
+        return str(self)

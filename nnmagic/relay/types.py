@@ -1,11 +1,12 @@
 """Relay's types: tensors, tuples, functions, references, type variables, data types.
 
-Pure values. Knows no expressions, no text format, no TVM.
+Pure values. Knows no expressions and no TVM, and asks text/ for their text.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -50,8 +51,19 @@ ANY = AnyDim()
 Dim = int | AnyDim | VarDim
 
 
+class _Text:
+    """Gives types their Relay text as ``str``."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        from nnmagic.relay.text.types import type_text
+
+        return type_text(cast("Type", self))
+
+
 @dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(_Text):
     """``Tensor[(2, 3), float32]``; rank 0 is written as the bare dtype."""
 
     shape: tuple[Dim, ...]
@@ -59,21 +71,21 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
-class TupleType:
+class TupleType(_Text):
     """``(A, B)``."""
 
     fields: tuple[Type, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TypeVar:
+class TypeVar(_Text):
     """A type parameter of a function or of a data type; two of the same name are different variables."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class FuncType:
+class FuncType(_Text):
     """``fn [T](A, B) -> R``."""
 
     arg_types: tuple[Type, ...]
@@ -82,21 +94,21 @@ class FuncType:
 
 
 @dataclass(frozen=True, slots=True)
-class RefType:
+class RefType(_Text):
     """``ref(T)``: a mutable cell."""
 
     value: Type
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalTypeVar:
+class GlobalTypeVar(_Text):
     """The name of an algebraic data type."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class TypeCall:
+class TypeCall(_Text):
     """``List[A]``: a data type applied to its arguments (none: ``Shape[]``)."""
 
     func: GlobalTypeVar
