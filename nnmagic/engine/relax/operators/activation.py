@@ -8,6 +8,7 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.indexing import within
 from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, number, te_of
 from nnmagic.engine.relax.operators.unary import elementwise
 from nnmagic.relay.expr import Attrs
@@ -64,7 +65,14 @@ def _cross_entropy(predictions: Any, targets: Any, *, logits: bool) -> Any:
 
 
 def _nll_loss(attrs: Attrs, predictions: Any, targets: Any, weights: Any) -> Any:
-    return topi.nn.nll_loss(predictions, targets, weights, attrs["reduction"], attrs["ignore_index"])
+    ignored = integer(attrs["ignore_index"])
+
+    def fitted(*at: Any) -> Any:
+        target = targets(*at)
+        return tirx.Select(target == ignored, target, within(target, 0, predictions.shape[1] - 1))
+
+    known = te.compute(targets.shape, fitted)
+    return topi.nn.nll_loss(predictions, known, weights, attrs["reduction"], ignored)
 
 
 def _dropout(site: Site) -> Value:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import topi
+from tvm import te, topi
 
+from nnmagic.engine.relax.operators.indexing import within
 from nnmagic.engine.relax.operators.rule import RULES, Rule, integer, integers, number, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
@@ -37,7 +38,7 @@ def _crop_and_resize(attrs: Attrs, data: Any, boxes: Any, box_indices: Any) -> A
     return topi.image.crop_and_resize(
         data,
         boxes,
-        box_indices,
+        te.compute(box_indices.shape, lambda i: within(box_indices(i), 0, data.shape[0] - 1)),
         integers(attrs["crop_size"]),
         str(attrs["layout"]),
         str(attrs["method"]),

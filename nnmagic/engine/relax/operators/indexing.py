@@ -6,13 +6,16 @@ Relay reads outside the data where an index is out of range; here every index is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcast_shape, element_at
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
+from nnmagic.engine.relax.operators.shaping import product
 from nnmagic.relay.expr import Attrs
 
 
@@ -32,11 +35,37 @@ def wrapped(index: Any, dim: Any) -> Any:
     return tirx.floormod(index.astype("int64"), tirx.max(dim, tirx.const(1, "int64")))
 
 
+def within(value: Any, low: Any, high: Any) -> Any:
+    """A number brought into a range, its dtype kept; NaN becomes the lowest."""
+    least, most = (tirx.convert(bound).astype(scalar.dtype_of(value)) for bound in (low, high))
+    return tirx.Select(value > least, tirx.Select(value < most, value, most), least)
+
+
+def checked(rule: Rule, axes: Callable[[Site, list[Any]], Sequence[Any]]) -> Rule:
+    """The rule, refusing to look for an element where there is none in the dimensions that ``axes`` gives."""
+
+    def looked(site: Site) -> Value:
+        data, indices = (site.args[0][0], site.args[0][1]) if len(site.args) == 1 else site.args[:2]
+        nothing = product(shape_of(indices)) == 0
+        for dim in axes(site, shape_of(data)):
+            present = dim > 0
+            if nothing is not True and present is not True:
+                site.require(tirx.any(present, nothing), "there is no element to take")
+        return rule(site)
+
+    return looked
+
+
+def _take_axes(site: Site, shape: list[Any]) -> Sequence[Any]:
+    axis = site.attrs["axis"]
+    return shape if axis is None else [shape[integer(axis)]]
+
+
 def _take(attrs: Attrs, data: Any, indices: Any) -> Any:
     """Elements (of the flat data), or slices along an axis."""
     fit = wrapped if attrs["mode"] == "wrap" else clamped
     if attrs["axis"] is None:
-        flat = topi.reshape(data, [_size(data)])
+        flat = topi.reshape(data, [product(data.shape)])
         return te.compute(indices.shape, lambda *at: flat(fit(indices(*at), flat.shape[0])))
     axis = integer(attrs["axis"]) % len(data.shape)
     batch = integer(attrs["batch_dims"])
@@ -49,13 +78,6 @@ def _take(attrs: Attrs, data: Any, indices: Any) -> Any:
         return data(*at[:axis], fit(chosen, data.shape[axis]), *at[axis + inner :])
 
     return te.compute(shape, element)
-
-
-def _size(data: Any) -> Any:
-    number: Any = tirx.const(1, "int64")
-    for dim in data.shape:
-        number = number * dim
-    return number
 
 
 def _gather(attrs: Attrs, data: Any, indices: Any) -> Any:
@@ -130,7 +152,15 @@ def _sparse_to_dense(site: Site) -> Value:
     size = [int(dim) for dim in shape]
 
     def compute(indices: Any, values: Any, default: Any) -> Any:
-        return topi.sparse_to_dense(indices, size, values, default().astype(values.dtype))
+        def fitted(*at: Any) -> Any:
+            place = indices(*at)
+            result = within(place, 0, size[0] - 1)
+            for axis in range(1, len(size) if len(indices.shape) == 2 else 1):
+                result = tirx.Select(at[1] == axis, within(place, 0, size[axis] - 1), result)
+            return result
+
+        places = te.compute(indices.shape, fitted)
+        return topi.sparse_to_dense(places, size, values, default().astype(values.dtype))
 
     return site.te(compute, *site.args)
 
@@ -155,17 +185,23 @@ def _invert_permutation(permutation: Any) -> Any:
     return te.compute((length,), lambda place: te.sum(here(place), axis=k))
 
 
+def _unravel_index(indices: Any, shape: Any) -> Any:
+    """The coordinates of flat indices; a dimension of 0 counts as 1, as a division by it would trap."""
+    safe = te.compute(shape.shape, lambda axis: tirx.max(shape(axis), tirx.const(1, shape.dtype)))
+    return topi.unravel_index(indices, safe)
+
+
 RULES.update(
     {
-        "take": te_of(_take),
-        "gather": te_of(_gather),
-        "gather_nd": te_of(_gather_nd),
-        "adv_index": _adv_index,
+        "take": checked(te_of(_take), _take_axes),
+        "gather": checked(te_of(_gather), _take_axes),
+        "gather_nd": checked(te_of(_gather_nd), lambda _site, shape: shape),
+        "adv_index": checked(_adv_index, lambda _site, shape: shape),
         "scatter_elements": te_of(_scatter_elements),
         "scatter_nd": te_of(_scatter_nd),
         "sparse_to_dense": _sparse_to_dense,
         "matrix_set_diag": te_of(_matrix_set_diag),
-        "unravel_index": te_rule(topi.unravel_index),
+        "unravel_index": te_rule(_unravel_index),
         "invert_permutation": te_rule(_invert_permutation),
     }
 )

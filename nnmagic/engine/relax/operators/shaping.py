@@ -23,7 +23,8 @@ from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 
 
-def _product(dims: Sequence[Any]) -> Any:
+def product(dims: Sequence[Any]) -> Any:
+    """How many elements a shape has, an int where that is known."""
     total: Any = 1
     for dim in dims:
         total = total * dim
@@ -61,8 +62,8 @@ def reshaped(shape: Sequence[Any], codes: Sequence[int], *, allowzero: bool) -> 
             at += 1
         code += 1
     if inferred is not None:
-        known = _product(result)
-        result[inferred] = 0 if isinstance(known, int) and known == 0 else _product(shape) // known
+        known = product(result)
+        result[inferred] = 0 if isinstance(known, int) and known == 0 else product(shape) // known
     return result
 
 
@@ -74,7 +75,7 @@ def _to_shape(site: Site, data: Value, shape: Sequence[Any]) -> Value:
 
 def same_number(left: Sequence[Any], right: Sequence[Any]) -> Any:
     """Whether two shapes have as many elements: a bool, or a condition on what the call knows."""
-    before, after = _product(left), _product(right)
+    before, after = product(left), product(right)
     if isinstance(before, int) and isinstance(after, int):
         return before == after
     return topi.utils.simplify(tirx.convert(before) == tirx.convert(after))
@@ -110,7 +111,7 @@ def _reshape_like(site: Site) -> Value:
 def _batch_flatten(site: Site) -> Value:
     (data,) = site.args
     rows, *rest = shape_of(data)
-    return relax.op.reshape(data, [rows, _product(rest)])
+    return relax.op.reshape(data, [rows, product(rest)])
 
 
 def _expand_dims(site: Site) -> Value:
@@ -340,11 +341,23 @@ def _reverse(attrs: Attrs, data: Any) -> Any:
     return topi.flip(data, integer(attrs["axis"] or 0))
 
 
+def _reverse_sequence(attrs: Attrs, data: Any, lengths: Any) -> Any:
+    """The first ``lengths`` elements along an axis reversed, as many as there are."""
+    axis, batch = (integer(attrs[name]) % len(data.shape) for name in ("seq_axis", "batch_axis"))
+
+    def element(*at: Any) -> Any:
+        length = tirx.min(lengths(at[batch]).astype("int64"), data.shape[axis])
+        place = tirx.Select(at[axis] < length, length - 1 - at[axis], at[axis])
+        return data(*at[:axis], place, *at[axis + 1 :])
+
+    return te.compute(data.shape, element)
+
+
 def _repeat(site: Site) -> Value:
     (data,) = site.args
     axis, repeats = site.attrs["axis"], integer(site.attrs["repeats"])
     if axis is None:
-        data, axis = site.emit(relax.op.reshape(data, [_product(shape_of(data))])), 0
+        data, axis = site.emit(relax.op.reshape(data, [product(shape_of(data))])), 0
     return relax.op.repeat(data, repeats, axis=integer(axis))
 
 
@@ -369,7 +382,7 @@ RULES.update(
         "collapse_sum_like": lambda site: _collapse(site, shape_of(site.args[1])),
         "collapse_sum_to": lambda site: _collapse(site, integers(site.attrs["shape"])),
         "reverse": te_of(_reverse),
-        "reverse_sequence": te_rule(topi.reverse_sequence, "seq_axis", "batch_axis"),
+        "reverse_sequence": te_of(_reverse_sequence),
         "repeat": _repeat,
         "tile": op(relax.op.tile, repeats="reps"),
         "sliding_window": te_rule(topi.sliding_window, "axis", "window_shape", "strides"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import relax, te, topi
+from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.constants import as_array
+from nnmagic.engine.relax.operators.indexing import within
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, integers, number, te_of
 from nnmagic.relay.expr import Attrs
 
@@ -30,10 +31,11 @@ def _non_max_suppression(site: Site) -> Value:
     size, overlap = int(constant_number(site, 3)), float(constant_number(site, 4))
 
     def compute(data: Any, counts: Any, indices: Any) -> Any:
+        boxes = data.shape[1]
         return topi.vision.non_max_suppression(
             data,
-            counts,
-            indices,
+            te.compute(counts.shape, lambda i: within(counts(i), 0, boxes)),
+            te.compute(indices.shape, lambda i, j: within(indices(i, j), -1, boxes - 1)),
             size,
             overlap,
             bool(attrs["force_suppress"]),
@@ -50,15 +52,30 @@ def _pair(value: object) -> list[int]:
     return size * 2 if len(size) == 1 else size
 
 
+def _with_batch(rois: Any, data: Any) -> Any:
+    """Regions whose first number, the image that they are of, is one that exists."""
+    last = data.shape[0] - 1
+    return te.compute(rois.shape, lambda i, j: tirx.Select(j == 0, within(rois(i, j), 0, last), rois(i, j)))
+
+
 def _roi_align(attrs: Attrs, data: Any, rois: Any) -> Any:
     function = topi.vision.roi_align_nchw if attrs["layout"] == "NCHW" else topi.vision.roi_align_nhwc
     scale = number(attrs["spatial_scale"])
     mode = {"avg": 0, "max": 1}[str(attrs["mode"])]
-    return function(data, rois, _pair(attrs["pooled_size"]), scale, mode, integer(attrs["sample_ratio"]))
+    return function(
+        data,
+        _with_batch(rois, data),
+        _pair(attrs["pooled_size"]),
+        scale,
+        mode,
+        integer(attrs["sample_ratio"]),
+    )
 
 
 def _roi_pool(attrs: Attrs, data: Any, rois: Any) -> Any:
-    return topi.vision.roi_pool_nchw(data, rois, _pair(attrs["pooled_size"]), number(attrs["spatial_scale"]))
+    return topi.vision.roi_pool_nchw(
+        data, _with_batch(rois, data), _pair(attrs["pooled_size"]), number(attrs["spatial_scale"])
+    )
 
 
 def _yolo_reorg(attrs: Attrs, data: Any) -> Any:
