@@ -200,8 +200,30 @@ def _broadcast_to(call: Arguments) -> Value:
     return apply("broadcast_to", call.span, call.given["x"], shape=call.known("shape"))
 
 
+#: Relay holds the bounds of clip as doubles, which tell whole numbers apart up to here.
+_EXACT = 2**53
+
+
 def _clip(call: Arguments) -> Value:
-    return apply("clip", call.span, call.given["x"], a_min=call.known("a_min"), a_max=call.known("a_max"))
+    """NumPy's: a bound may be None, and must be a number that the dtype can hold."""
+    data, dtype = call.tensor("x"), call.type("x").dtype
+    bounds: dict[str, tuple[bool | int | float, Computed]] = {}
+    for name in ("a_min", "a_max"):
+        if name not in call:
+            continue
+        number, span = call.known(name), call.given[name].span
+        if not isinstance(number, bool | int | float):
+            raise Refusal(f"clip: `{name}` must be a number, not {described(call.given[name].value)}", span)
+        bounds[name] = number, number_constant(number, dtype, span)
+    if not bounds:
+        raise Refusal("clip needs a bound", call.span, hint="write clip(x, a_min, a_max); one may be None")
+    if len(bounds) == 2 and all(abs(number) <= _EXACT for number, _ in bounds.values()):
+        numbers = {name: number for name, (number, _) in bounds.items()}
+        return apply("clip", call.span, data, **numbers)
+    for name, operator in (("a_min", "maximum"), ("a_max", "minimum")):
+        if name in bounds:
+            data = apply(operator, call.span, data, bounds[name][1])
+    return data
 
 
 def _copy(call: Arguments) -> Value:
@@ -229,6 +251,8 @@ def _table(*builtins: Builtin) -> dict[str, Builtin]:
     return {builtin.name: builtin for builtin in builtins}
 
 
+_CLIP = Builtin("clip", "x a_min? a_max?", _clip, "Each element limited to a range; a bound may be None.")
+
 #: Free functions, by the bare name; an operator's whole name (``nn.conv2d``) always means the operator alone.
 BUILTINS: dict[str, Builtin] = _table(
     *(
@@ -240,6 +264,7 @@ BUILTINS: dict[str, Builtin] = _table(
         )
         for rank in (1, 2, 3)
     ),
+    _CLIP,
     Builtin("linear", "data weight bias?", _linear, "nn.dense, then nn.bias_add where there is a bias."),
     Builtin("matmul", "a b", _matmul, "The same as a @ b."),
     Builtin("len", "x", _length, "How many items a tuple has; a tensor's first dimension."),
@@ -263,7 +288,7 @@ METHODS: dict[str, Builtin] = _table(
     Builtin("flatten", "x", _flatten, "All elements in one dimension."),
     Builtin("ravel", "x", _flatten, "All elements in one dimension."),
     Builtin("broadcast_to", "x *shape", _broadcast_to, "Repeated along dimensions of size 1."),
-    Builtin("clip", "x a_min a_max", _clip, "Each element limited to a range."),
+    _CLIP,
     Builtin("copy", "x", _copy, "The tensor itself: tensors do not change."),
     BUILTINS["std"],
     BUILTINS["var"],

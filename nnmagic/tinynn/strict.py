@@ -19,7 +19,9 @@ _MATHEMATICS = (
     "nn.group_norm nn.instance_norm nn.l2_normalize nn.lrn nn.leaky_relu nn.prelu nn.dropout "
     "nn.cross_entropy nn.cross_entropy_with_logits"
 )
-_ARITHMETIC = "add subtract multiply floor_divide floor_mod trunc_divide trunc_mod power negative sum prod"
+_ARITHMETIC = (
+    "add subtract multiply floor_divide floor_mod trunc_divide trunc_mod power negative sum prod clip"
+)
 
 _FLOATS = "floats"
 _NUMBERS = "numbers"

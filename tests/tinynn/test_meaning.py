@@ -57,7 +57,9 @@ EXPRESSIONS = {
         x.T; u.T; v.T; x.reshape(3, 2); x.reshape(-1); x.reshape((6, 1)); x.reshape(2, -1, 1);
         x.flatten(); x.transpose(); u.transpose(2, 0, 1); u.transpose((1, 0, 2)); x.sum();
         x.sum(axis=0); x.sum(1, keepdims=True); x.mean(); x.mean(axis=1); x.max(); x.min(axis=0);
-        x.std(); x.var(axis=1); x.prod(); x.clip(-0.5, 0.5); u.sum(axis=(0, 2)); b.all();
+        x.std(); x.var(axis=1); x.prod(); x.clip(-0.5, 0.5);
+        x.clip(None, 0.5); x.clip(0.5, None); i.clip(-2, 3); k.clip(None, -9007199254740993);
+        k.clip(9007199254740993, 9007199254740995); u.sum(axis=(0, 2)); b.all();
         b.any(axis=1); x.copy(); x.ravel(); x.squeeze(); t.squeeze(1); i.max(); x * x.shape[0] +
         x.ndim - x.size; x.reshape(x.shape[1], x.shape[0]); x * len(x)
     """,
