@@ -14,7 +14,7 @@ NOT_YET = {"lstm": pytest.mark.xfail(raises=EngineError, strict=True, reason="fu
 
 
 def drawn(place, name, shape, scale):
-    """The weights as they were drawn when real Relay was measured: by the parameter's place, name and shape."""
+    """The weights for which real Relay was measured, by the parameter's place, name and shape."""
     generator = np.random.default_rng(1000 + place)
     if "var" in name or "gamma" in name:
         return generator.uniform(0.5, 1.5, shape).astype("float32")
