@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import ClassVar
-
 
 #: Where Python ends a line; ``str.splitlines`` would also end it at a form feed or U+2028.
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -151,6 +151,17 @@ class Diagnostics:
             raise kind(self.found)
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that looks most like ``name``, for a hint; None where none does.
+
+    A very long name is not looked for, nor beyond the first 1000: a hint is not worth the time.
+    """
+    import difflib
+
+    found = difflib.get_close_matches(name, islice(known, 1000), n=1) if len(name) <= 60 else []
+    return found[0] if found else None
+
+
 def _position(diagnostic: Diagnostic) -> tuple[int, int]:
     return (diagnostic.span.line, diagnostic.span.column) if diagnostic.span else (0, 0)
 
@@ -200,6 +211,6 @@ def _cells(char: str) -> int:
     """How many terminal cells a character takes."""
     import unicodedata
 
-    if unicodedata.combining(char):
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):  # marks, joiners
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

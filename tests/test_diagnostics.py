@@ -1,0 +1,90 @@
+"""How an error is drawn under its source lines: the carets stand below what is meant, in any terminal."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from wcwidth import wcswidth
+
+from nnmagic.diagnostics import Diagnostic, Diagnostics, Note, RelayError, Source, Span, TinyNNError
+
+
+def span(text: str, word: str, **options: int) -> Span:
+    """The first place of a word in a source."""
+    source = Source("cell", text, **options)
+    before = text[: text.index(word)]
+    line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
+    first, left = source.first_line + line, source.indent + column + 1
+    return Span("cell", first, left, first, left + len(word), source)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return x + bad * y",
+        "\treturn\t x + bad",
+        "变量 = bad + 1",
+        "é = bad",  # one character
+        "e\u0301 = bad",  # the same as two
+        'f("👍\ufe0f") + bad',  # a variation selector
+        'f("a\u200bb") + bad',  # a space of no width
+        "bad",
+    ],
+)
+def test_carets_stand_below_the_word(line: str) -> None:
+    source_line, carets = Diagnostic("no", span(f"first\n{line}\nlast", "bad")).render().split("\n")[-2:]
+    assert source_line == f"2 | {line}"
+    lead = carets.removesuffix("^^^")
+    assert not lead.strip("\t |"), "carets alone"
+    # Tabs take the same place in both lines; everything else as many cells as wcwidth counts.
+    above, below = source_line[: source_line.index("bad")], lead
+    assert above.count("\t") == below.count("\t")
+    for one, other in zip(above.split("\t"), below.split("\t"), strict=True):
+        assert wcswidth(one) == wcswidth(other)
+
+
+def test_wide_characters_have_wide_carets() -> None:
+    assert Diagnostic("no", span("x = 变量", "变量")).render().split("\n")[-1] == "  |     ^^^^"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_python_ends_them(end: str) -> None:
+    source = Source("cell", end.join(["a\x0cb\u2028c", "second", ""]), first_line=2)
+    assert [source.line(number) for number in range(1, 6)] == [None, "a\x0cb\u2028c", "second", "", None]
+
+
+def test_a_nested_function_is_shown_where_it_stands() -> None:
+    shown = Diagnostic("no", span("def f():\n    bad", "bad", first_line=8, indent=4)).render()
+    assert shown == "error: no\n --> cell:9:9\n  |\n9 |         bad\n  |         ^^^"
+
+
+def test_a_long_span_shows_its_first_and_last_line() -> None:
+    source = Source("cell", "x = f(a,\n  b,\n  c)\n", first_line=9)
+    shown = Diagnostic("no", Span("cell", 9, 5, 11, 5, source), hint="do").render()
+    assert shown == (
+        "error: no\n  --> cell:9:5\n   |\n 9 | x = f(a,\n   |     ^^^^\n   ...\n11 |   c)\n   |   ^^\n"
+        "help: do"
+    )
+
+
+def test_errors_are_in_source_order_each_once() -> None:
+    text = "one two three"
+    found = Diagnostics()
+    for word in ("three", "one", "three"):
+        found.error(f"no {word}", span(text, word), notes=[Note("see", span(text, "two"))])
+    with pytest.raises(TinyNNError) as caught:
+        found.raise_if_any(TinyNNError)
+    assert [error.message for error in caught.value.diagnostics] == ["no one", "no three"]
+    assert str(caught.value).count("note: see\n --> cell:1:5\n") == 2
+    lines = caught.value._render_traceback_()
+    assert lines[-1] == "TinyNNError: no one (and 1 more error)"
+    assert any("\x1b[" in line for line in lines)
+
+
+def test_errors_travel_between_processes() -> None:
+    error = RelayError([Diagnostic("no", span("a bad", "bad"), "help")])
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is RelayError
+    assert again.diagnostics == error.diagnostics
+    assert str(again) == str(error)
