@@ -25,7 +25,7 @@ from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, 
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.options import Options, Target
 from nnmagic.functions.python_source import python_namespace, python_source
-from nnmagic.relay.callgraph import call_graph
+from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -129,13 +129,14 @@ def _compiled(
     if not public:
         message = "nothing here is bound: no function is defined whose name does not begin with `_`"
         raise TinyNNError([Diagnostic(message, hint="give a function a name without the underscore")])
+    graph = call_graph(module)
     keyed = Entry(names, parts, captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
     functions = tuple(
         CompiledFunction(
             Definition(
                 name=name,
-                module=reachable(module, name),
+                module=_needed(module, graph, name),
                 source=source,
                 text=texts[name],
                 language=language,
@@ -167,14 +168,9 @@ def _without_indent(text: str, indent: int) -> str:
     return "\n".join(line[indent:] for line in text.split("\n"))
 
 
-def reachable(module: Module, entry: str) -> Module:
+def _needed(module: Module, graph: CallGraph, entry: str) -> Module:
     """The module with the functions that ``entry`` needs, and all data types."""
-    graph = call_graph(module)
-    wanted, stack = {entry}, [entry]
-    while stack:
-        fresh = [name for name in graph[stack.pop()] if name not in wanted]
-        wanted.update(fresh)
-        stack += fresh
+    wanted = reachable(graph, entry)
     return replace(module, functions={name: f for name, f in module.functions.items() if name in wanted})
 
 
@@ -277,7 +273,8 @@ def _compile_module(module: Module, options: Options) -> CompiledFunction:
             f"its functions are {', '.join(f'@{name}' for name in names)}" if names else "it has no function"
         )
         raise ValueError(f"a Relay module needs a function @main, or just one function: {found}")
-    typed = reachable(infer_type(module), name)
+    typed = infer_type(module)
+    typed = _needed(typed, call_graph(typed), name)
     text = untyped_text(typed)
     constants = (
         fingerprint(node.data)

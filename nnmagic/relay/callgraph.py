@@ -21,6 +21,16 @@ def call_graph(module: Module) -> CallGraph:
     return graph
 
 
+def reachable(graph: CallGraph, name: str) -> set[str]:
+    """A function and all that it uses, directly or through others."""
+    reached, work = {name}, [name]
+    while work:
+        fresh = [callee for callee in graph[work.pop()] if callee not in reached]
+        reached.update(fresh)
+        work += fresh
+    return reached
+
+
 def components(graph: CallGraph) -> list[tuple[str, ...]]:
     """Groups of functions that use one another, callees before callers (Tarjan 1972, without recursion)."""
     index: dict[str, int] = {}

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from synr.ast import BuiltinOp
 
-from nnmagic.diagnostics import Note, Span
+from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
-from nnmagic.relay.types import TensorType, is_float, is_integer
+from nnmagic.relay.types import AnyDim, TensorType, is_float, is_integer
 from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.emit import apply, cast, is_tensor, located, tensor_type
 from nnmagic.tinynn.products import matrix_product
@@ -259,9 +259,7 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
         result = _ON_KNOWN[op](one, other)
     except ZeroDivisionError:
         raise Refusal("division by zero", right.span) from None
-    except (TypeError, ValueError, OverflowError):
-        raise _undefined(sign, left, right, span) from None
-    except KeyError:
+    except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
         raise _undefined(sign, left, right, span) from None
     if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
         raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
@@ -287,17 +285,7 @@ def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -
 
 
 def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> Refusal:
-    notes: tuple[Note, ...] = ()
     hint = None
-    named = [side for side in (left, right) if isinstance(side.value, Known) and _is_dim(side.value.value)]
-    if named:
+    if any(isinstance(side.value, Known) and isinstance(side.value.value, AnyDim) for side in (left, right)):
         hint = "a named dimension is known only when the function is called"
-    return Refusal(
-        f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint, notes=notes
-    )
-
-
-def _is_dim(value: object) -> bool:
-    from nnmagic.relay.types import AnyDim
-
-    return isinstance(value, AnyDim)
+    return Refusal(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)

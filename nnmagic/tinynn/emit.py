@@ -14,7 +14,7 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.strict import check, check_result
-from nnmagic.tinynn.values import Computed, Operand, Refusal, Value, computed, described
+from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, computed, described
 
 
 def call_operator(
@@ -58,8 +58,6 @@ def located(
 
 def computed_part(operand: Operand) -> Computed:
     """The Relay expression of an operand. Raises Refusal for what has none."""
-    from nnmagic.tinynn.values import TupleOf
-
     match operand.value:
         case Computed() as found:
             return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.equal import structural_equal
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import rewrite
@@ -60,11 +60,7 @@ def _type_of(function: ir.Function) -> FuncType | None:
 
 def _callees_first(module: Module, name: str) -> list[str]:
     graph = call_graph(module)
-    reached, work = {name}, [name]
-    while work:
-        fresh = [callee for callee in graph[work.pop()] if callee not in reached]
-        reached.update(fresh)
-        work += fresh
+    reached = reachable(graph, name)
     return [each for group in components(graph) for each in group if each in reached]
 
 
