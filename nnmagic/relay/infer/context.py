@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nnmagic.diagnostics import Diagnostics, Note, Span
+from nnmagic.diagnostics import Diagnostics, Note, Span, closest
 from nnmagic.relay.expr import Call, Constructor, Expr, Function, GlobalVar, OpRef, Var
 from nnmagic.relay.infer.unify import (
     MAX_NESTING,
@@ -224,7 +224,5 @@ def callee_name(expr: Expr) -> str:
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
     """A hint with the name that was perhaps meant."""
-    import difflib
-
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f"did you mean {close[0]}?" if close else None
+    close = closest(name, names)
+    return f"did you mean {close}?" if close else None

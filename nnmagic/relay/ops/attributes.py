@@ -11,6 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from nnmagic.relay.expr import Node
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Int64, VarDim
@@ -103,7 +104,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"a {type(value).__name__}"
 
 
-def _is_sequence(value: object) -> bool:
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
@@ -143,7 +144,7 @@ def array(item: AttrKind) -> AttrKind:
     words = f"a sequence of {item.words}s"
 
     def coerce(value: object) -> tuple[object, ...]:
-        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        if not _is_sequence(value):
             raise TypeError(f"must be {words}, not {_shown(value)}")
         return tuple(item.coerce(part) for part in value)
 
@@ -188,16 +189,16 @@ def padding(rank: int) -> AttrKind:
     words = f"{'1' if rank == 1 else f'1, {rank}'} or {2 * rank} ints"
 
     def prepare(value: object) -> object:
-        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        if not _is_sequence(value):
             return (value,) * (2 * rank)
-        _of_length(value, {1, rank, 2 * rank}, words)
+        _of_length(value, (1, rank, 2 * rank), words)
         return tuple(value) * (2 * rank // len(value))
 
     return AttrKind(words, array(DIM).coerce, prepare)
 
 
-def _of_length(value: object, lengths: Sequence[int] | set[int], words: str) -> object:
-    if isinstance(value, Sequence) and len(value) not in lengths:
+def _of_length(value: Sequence[object], lengths: Sequence[int], words: str) -> Sequence[object]:
+    if len(value) not in lengths:
         raise ValueError(f"must be {words}, not {_shown(value)}")
     return value
 

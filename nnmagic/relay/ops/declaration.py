@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from nnmagic.diagnostics import closest
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import AttrKind
 from nnmagic.relay.types import Type
@@ -140,11 +141,9 @@ class Operator:
 
 
 def _attr_hint(names: Sequence[str], wrong: str) -> str | None:
-    import difflib
-
-    close = difflib.get_close_matches(wrong, names, n=1)
+    close = closest(wrong, names)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {close!r}?"
     return f"its attributes: {', '.join(names)}" if names else "it has no attributes"
 
 

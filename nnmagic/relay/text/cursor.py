@@ -5,12 +5,10 @@ Knows tokens and diagnostics, no grammar.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from typing import NoReturn, TypeVar
 
-from nnmagic.diagnostics import Diagnostic, Note, Source, Span
+from nnmagic.diagnostics import Diagnostic, Note, Source, Span, closest
 from nnmagic.relay.text.lexer import Kind, Places, Token, tokenize
 
 T = TypeVar("T")
@@ -142,8 +140,8 @@ def shown(text: str) -> str:
 
 def did_you_mean(wrong: str, known: Iterable[str], mark: str = "") -> str | None:
     """A hint at the name of ``known`` that looks most like ``wrong``; ``mark`` (``%``) is put before it."""
-    close = difflib.get_close_matches(wrong, islice(known, 1000), n=1) if len(wrong) <= 60 else []
-    return f"did you mean `{mark}{close[0]}`?" if close else None
+    close = closest(wrong, known)
+    return f"did you mean `{mark}{close}`?" if close else None
 
 
 def _words(token: Token) -> str:
