@@ -1,16 +1,18 @@
-"""What a caller passes, checked against a parameter's Relay type and made a NumPy array.
+"""What a caller passes, checked against a parameter's Relay type and made NumPy arrays.
 
 Knows Relay's types and NumPy; no TVM. Every engine and every compiled function uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import ml_dtypes
 import numpy as np
 
+from nnmagic.relay.infer.unify import substitute
+from nnmagic.relay.module import TypeData
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
@@ -19,21 +21,24 @@ from nnmagic.relay.types import (
     TensorType,
     TupleType,
     Type,
+    TypeCall,
     VarDim,
     is_float,
     is_integer,
 )
+from nnmagic.relay.values import AdtValue
 
-#: An argument or a result: an array, or a tuple of them.
-Value = "np.ndarray | tuple[Value, ...]"
+#: An argument or a result: an array, or a tuple or a value of a data type of them.
+Value = "np.ndarray | tuple[Value, ...] | AdtValue"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a compiled function: its name, for messages, and its Relay type."""
+    """A parameter of a compiled function: its name, for messages, its Relay type, and the types it names."""
 
     name: str
     type: Type
+    data_types: Mapping[str, TypeData] = field(default_factory=dict)
     #: What an array that needs no further look has; None where the type is no tensor of a known shape.
     _exact: tuple[np.dtype[np.generic], tuple[int, ...]] | None = field(
         init=False, default=None, repr=False, compare=False
@@ -48,7 +53,7 @@ class Parameter:
 
 
 def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[str, int]) -> object:
-    """The array (or tuple of arrays) that ``value`` stands for, after checking it against the parameter.
+    """The array (or tuple or AdtValue of arrays) that ``value`` stands for, checked against the parameter.
 
     Takes NumPy arrays and scalars, Python numbers (rank 0 only), and anything with ``__dlpack__`` or
     ``__array__``; nothing is copied that need not be. ``dims`` collects the lengths of named dimensions over
@@ -63,28 +68,135 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
         and value.shape == exact[1]
     ):
         return value
-    return _convert(parameter.name, parameter.type, value, dims)
+    if isinstance(parameter.type, TensorType):
+        return _tensor(parameter.name, parameter.type, value, dims)
+    return _Conversion(parameter, dims).of(value)
 
 
-def _convert(name: str, type_: Type, value: object, dims: MutableMapping[str, int]) -> object:
-    match type_:
-        case TensorType():
-            array = _as_array(name, type_, value)
-            _check_array(name, type_, array, dims)
-            return array
-        case TupleType(fields=fields):
-            if not isinstance(value, tuple | list):
-                raise TypeError(f"{name} must be a tuple, {type_text(type_)}, not {_kind(value)}")
-            if len(value) != len(fields):
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a part of an argument is: ``l.Cons[1]``. Made text only for a message: lists are long."""
+
+    outer: _Place | str
+    step: str
+
+    def __str__(self) -> str:
+        steps = []
+        place: _Place | str = self
+        while isinstance(place, _Place):
+            steps.append(place.step)
+            place = place.outer
+        if len(steps) > 6:
+            left_out = len(steps) - 4
+            steps[2:-2] = [f" ... ({left_out} steps) ... "]
+        return place + "".join(reversed(steps))
+
+
+class _Conversion:
+    """One argument being converted; with a stack, because a list nests as deep as it is long."""
+
+    def __init__(self, parameter: Parameter, dims: MutableMapping[str, int]) -> None:
+        self.parameter = parameter
+        self.dims = dims
+        self.field_types: dict[tuple[TypeCall, str], tuple[Type, ...]] = {}
+
+    def of(self, value: object) -> object:
+        """The value, converted."""
+        made: list[object] = []
+        # What to do: convert a value at a place, or put together so many of those made last.
+        work: list[tuple[_Place | str, Type, object] | tuple[int, str | None]] = [
+            (self.parameter.name, self.parameter.type, value)
+        ]
+        while work:
+            task = work.pop()
+            if len(task) == 2:
+                count, constructor = task
+                parts = tuple(made[len(made) - count :])
+                del made[len(made) - count :]
+                made.append(parts if constructor is None else AdtValue(constructor, parts))
+                continue
+            place, type_, item = task
+            match type_:
+                case TensorType():
+                    made.append(_tensor(place, type_, item, self.dims))
+                case TupleType(fields=types):
+                    items = _tuple_fields(place, type_, item)
+                    work.append((len(types), None))
+                    steps = [(_Place(place, f"[{i}]"), *pair) for i, pair in _paired(types, items)]
+                    work.extend(reversed(steps))
+                case TypeCall():
+                    adt = self._checked(place, type_, item)
+                    types = self._types_of_fields(place, type_, adt)
+                    work.append((len(types), adt.constructor))
+                    steps = [
+                        (_Place(place, f".{adt.constructor}[{i}]"), *pair)
+                        for i, pair in _paired(types, adt.fields)
+                    ]
+                    work.extend(reversed(steps))
+                case _:
+                    raise TypeError(
+                        f"{place} is of type {type_text(type_)}, which cannot be passed from Python"
+                    )
+        return made[0]
+
+    def _checked(self, place: _Place | str, type_: TypeCall, item: object) -> AdtValue:
+        if isinstance(item, AdtValue):
+            return item
+        data = self.parameter.data_types.get(type_.func.name)
+        names = " or ".join(each.name for each in data.constructors) if data else "a constructor"
+        hint = f"nnmagic.relay.AdtValue(constructor, fields) of {names}"
+        raise TypeError(f"{place} must be {type_text(type_)}, {hint}, not {_kind(item)}")
+
+    def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
+        """The types of a value's fields, after checking its constructor and their number."""
+        types = self.field_types.get((type_, item.constructor))
+        if types is None:
+            data = self.parameter.data_types.get(type_.func.name)
+            if data is None:
+                raise TypeError(f"{place} is of type {type_text(type_)}, which the module does not define")
+            found = [each for each in data.constructors if each.name == item.constructor]
+            if not found:
+                names = ", ".join(each.name for each in data.constructors)
                 raise TypeError(
-                    f"{name} must be a tuple of {len(fields)}, {type_text(type_)}, not of {len(value)}"
+                    f"{place} must be {type_text(type_)}, made by {names}; "
+                    f"{item.constructor!r} is none of its constructors"
                 )
-            pairs = enumerate(zip(fields, value, strict=True))
-            return tuple(_convert(f"{name}[{i}]", part, item, dims) for i, (part, item) in pairs)
-    raise TypeError(f"{name} is of type {type_text(type_)}, which cannot be passed from Python yet")
+            values = dict(zip(data.type_vars, type_.args, strict=True))
+            types = tuple(substitute(part, values) for part in found[0].inputs)
+            self.field_types[type_, item.constructor] = types
+        fields: object = item.fields
+        if not isinstance(fields, tuple | list) or len(fields) != len(types):
+            given = len(fields) if isinstance(fields, tuple | list) else _kind(fields)
+            raise TypeError(
+                f"{place}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
+                f"({', '.join(map(type_text, types))}), not {given}"
+            )
+        return types
 
 
-def _as_array(name: str, type_: TensorType, value: object) -> np.ndarray:
+def _paired(types: Sequence[Type], items: Sequence[object]) -> Iterator[tuple[int, tuple[Type, object]]]:
+    return enumerate(zip(types, items, strict=True))
+
+
+def _tuple_fields(place: _Place | str, type_: TupleType, value: object) -> Sequence[object]:
+    if not isinstance(value, tuple | list):
+        raise TypeError(f"{place} must be a tuple, {type_text(type_)}, not {_kind(value)}")
+    if len(value) != len(type_.fields):
+        raise TypeError(
+            f"{place} must be a tuple of {len(type_.fields)}, {type_text(type_)}, not of {len(value)}"
+        )
+    return value
+
+
+def _tensor(
+    name: _Place | str, type_: TensorType, value: object, dims: MutableMapping[str, int]
+) -> np.ndarray:
+    array = _as_array(name, type_, value)
+    _check_array(name, type_, array, dims)
+    return array
+
+
+def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} must be {type_text(type_)}; a masked array has a mask that would be lost")
     if isinstance(value, np.ndarray | np.generic):
@@ -112,7 +224,7 @@ def _importer(value: object) -> Callable[[], np.ndarray] | None:
     return None
 
 
-def _from_number(name: str, type_: TensorType, value: bool | float) -> np.ndarray:
+def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> np.ndarray:
     """A Python number takes the parameter's dtype, where the dtype can hold it."""
     if type_.shape:
         raise TypeError(
@@ -140,7 +252,9 @@ def _largest(dtype: str) -> float:
     return float(info.max)
 
 
-def _check_array(name: str, type_: TensorType, array: np.ndarray, dims: MutableMapping[str, int]) -> None:
+def _check_array(
+    name: _Place | str, type_: TensorType, array: np.ndarray, dims: MutableMapping[str, int]
+) -> None:
     if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
         raise TypeError(f"{name} must be {type_text(type_)}, not an array of {array.dtype}{hint}")
@@ -154,7 +268,7 @@ def _check_array(name: str, type_: TensorType, array: np.ndarray, dims: MutableM
 
 
 def _check_dim(
-    name: str,
+    name: _Place | str,
     type_: TensorType,
     array: np.ndarray,
     axis: int,

@@ -17,7 +17,7 @@ from types import GenericAlias
 import numpy as np
 
 from nnmagic.engine.arguments import Parameter
-from nnmagic.relay.expr import Function
+from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.annotations import Tensor, dtype_named
@@ -61,8 +61,9 @@ class Call:
         return [values[name] for name in self.names]
 
 
-def call_of(name: str, function: Function) -> Call:
-    """How a typed function is called."""
+def call_of(name: str, module: Module) -> Call:
+    """How a function of a typed module is called."""
+    function = module.functions[name]
     names = parameter_names([var.name_hint for var in function.params])
     types = [_known_type(var.checked_type or var.type_annotation) for var in function.params]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -75,7 +76,7 @@ def call_of(name: str, function: Function) -> Call:
         shown.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     result = annotation(_known_type(function.ret_type))
     parameters = tuple(
-        Parameter(f"{name}() argument {parameter!r}", type_)
+        Parameter(f"{name}() argument {parameter!r}", type_, module.types)
         for parameter, type_ in zip(names, types, strict=True)
     )
     signature = inspect.Signature(shown, return_annotation=result)

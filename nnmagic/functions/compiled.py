@@ -70,7 +70,7 @@ class Definition:
     @cached_property
     def call(self) -> Call:
         """How it is called."""
-        return call_of(self.name, self.module.functions[self.name])
+        return call_of(self.name, self.module)
 
     @cached_property
     def stages(self) -> Stages:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from nnmagic.relay.module import Module
 
 if TYPE_CHECKING:
+    from tvm.target import Target
+
+    from nnmagic.engine.relax.evaluator import Evaluator
     from nnmagic.engine.relax.executable import Executable
 
 
@@ -17,7 +20,7 @@ def build(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
-) -> Executable:
+) -> Executable | Evaluator:
     """Compiles the function ``entry`` of a typed module.
 
     ``target``: None for this machine's CPU, or TVM's dict of settings. ``opt_level``: 0 keeps one kernel an
@@ -26,13 +29,39 @@ def build(
     """
     from nnmagic.engine.relax import pipeline
     from nnmagic.engine.relax.executable import Executable
-    from nnmagic.engine.relax.lowering import lower_module
+    from nnmagic.engine.relax.lowering import ENTRY, lower_module, refuse_unknown_operators
+    from nnmagic.engine.relax.plain import plain_functions
 
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
+    refuse_unknown_operators(module, entry)
+    plain = plain_functions(module)
     with pipeline.COMPILING:
         resolved = pipeline.resolve_target(target, opt_level)
-        return Executable(module.functions[entry], lower_module(module, entry), resolved, opt_level)
+        if entry not in plain:
+            return _evaluator(module, entry, plain, resolved, opt_level)
+        lowered = lower_module(module, {ENTRY: entry})
+        return Executable(module.functions[entry], lowered, resolved, opt_level)
+
+
+def _evaluator(
+    module: Module, entry: str, plain: frozenset[str], target: Target, opt_level: int
+) -> Evaluator:
+    from nnmagic.engine.relax.constants import as_tensor
+    from nnmagic.engine.relax.crossing import parameters_of
+    from nnmagic.engine.relax.evaluator import Evaluator
+    from nnmagic.engine.relax.lowering import lower_module
+    from nnmagic.engine.relax.machine_code import MachineCode
+    from nnmagic.engine.relax.skeleton import Program
+
+    parameters = parameters_of(module, entry)
+    program = Program(module, plain, as_tensor)
+    code = program.compiled(entry)
+    kernels = {kernel.name: kernel.function for kernel in program.kernels}
+    called = {name: function for name, function in module.functions.items() if name in plain}
+    lowered = lower_module(Module({**called, **kernels}, module.types), {name: name for name in kernels})
+    machine_code = MachineCode(lowered, target, opt_level)
+    return Evaluator(code, parameters, machine_code, [(each.name, each.deep) for each in program.kernels])
 
 
 __all__ = ["build"]

@@ -1,4 +1,4 @@
-"""A compiled function that takes and gives NumPy arrays, from any thread, and can show its stages.
+"""A compiled function of tensors that takes and gives NumPy arrays, from any thread.
 
 Knows TVM's virtual machine and NumPy.
 """
@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
 
 from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.constants import as_tensor, bfloat16_array, plain_array
 from nnmagic.engine.relax.lowering import ENTRY, TOO_DEEP
+from nnmagic.engine.relax.machine_code import MachineCode
 from nnmagic.engine.relax.signature import flat_names, flatten, leaves, rebuild, type_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
-
-#: The texts that an executable can show, in the order in which they are made.
-STAGES = ("relax", "tir", "llvm", "asm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +43,7 @@ class Executable:
     def __init__(
         self, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int
     ) -> None:
-        self._module = module
-        self._lowered = pipeline.kernels_and_calls(module, target, opt_level)
-        self._program = relax.build(self._lowered, target=target, relax_pipeline=None)
+        self._code = MachineCode(module, target, opt_level)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
@@ -81,8 +76,7 @@ class Executable:
         try:
             result = on_deep_stack(run, tensors) if self._deep else run(*tensors)
         except (RuntimeError, AssertionError) as error:  # a machine that raised is not used again
-            reason = _reason(error)
-            raise (RecursionError if reason == TOO_DEEP else ValueError)(reason) from error
+            raise reason_of(error) from error
         self._idle.append(run)
         if self._single:
             return self._readers[0](result)
@@ -90,23 +84,12 @@ class Executable:
         return rebuild(self._result, (read(one) for read, one in zip(self._readers, tensors, strict=True)))
 
     def _start(self) -> Callable[..., Any]:
-        with pipeline.COMPILING:
-            # A pool of buffers would keep those of every size that was ever asked for.
-            machine = relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
-            run: Callable[..., Any] = machine[ENTRY]
-            return run
+        run: Callable[..., Any] = self._code.start()[ENTRY]
+        return run
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        if name not in STAGES:
-            raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
-        with pipeline.COMPILING:
-            if name == "relax":
-                return str(self._module.script(show_meta=False))
-            if name == "tir":
-                return pipeline.kernels_text(self._lowered)
-            libraries = (library for library in self._program.mod.imports if library.kind == "llvm")
-            return pipeline.code_text(libraries, name)
+        return self._code.stage(name)
 
 
 #: The stack of a call that may recurse: virtual memory, of which only what is used becomes real.
@@ -149,5 +132,7 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
     return as_tensor(array)
 
 
-def _reason(error: Exception) -> str:
-    return str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()
+def reason_of(error: Exception) -> Exception:
+    """What TVM's machine raised, as the exception of a call: a RecursionError or a ValueError."""
+    reason = str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()
+    return (RecursionError if reason == TOO_DEEP else ValueError)(reason)

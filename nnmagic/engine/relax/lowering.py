@@ -6,7 +6,7 @@ only nested branches and the inlining of functions nest, to a limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,20 +21,16 @@ from nnmagic.engine.relax.inlining import plan_inlining
 from nnmagic.engine.relax.operators import RULES, Site, Value
 from nnmagic.engine.relax.regions import Region, Regions, regions_of
 from nnmagic.engine.relax.signature import Dimensions, flat_names, flatten, label_of, leaves, rebuild, type_of
+from nnmagic.relay.callgraph import call_graph, reachable
 from nnmagic.relay.expr import (
     Call,
     Constant,
-    Constructor,
     Expr,
     Function,
     GlobalVar,
     If,
     Let,
-    Match,
     OpRef,
-    RefCreate,
-    RefRead,
-    RefWrite,
     Tuple,
     TupleGetItem,
     Var,
@@ -53,27 +49,17 @@ MAX_NESTED_BRANCHES = 100
 #: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each.
 MAX_CALL_DEPTH = 100_000
 
-_NOT_YET = {
-    Function: "functions as values",
-    Match: "match",
-    Constructor: "data types",
-    RefCreate: "references",
-    RefRead: "references",
-    RefWrite: "references",
-}
-
-
 #: What the program says when it calls itself more often.
 TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
 
 
-def lower_module(module: Module, entry: str) -> tvm.IRModule:
-    """The Relax module that computes the function ``entry``, as its function ``main``.
+def lower_module(module: Module, entries: Mapping[str, str]) -> tvm.IRModule:
+    """The Relax module that computes plain functions: ``entries`` has its functions and whose they are.
 
     Parameters and results are flattened into their tensors; where functions are called that are not inlined,
     the module has the attribute ``deep_calls``. Raises EngineError.
     """
-    return _Lowering(module).run(entry)
+    return _Lowering(module).run(entries)
 
 
 @dataclass(slots=True)
@@ -98,19 +84,21 @@ class _Lowering:
         self.waiting: list[str] = []
         self.computed: set[Any] = set()
 
-    def run(self, entry: str) -> tvm.IRModule:
-        self._define(self.module.functions[entry], None)
+    def run(self, entries: Mapping[str, str]) -> tvm.IRModule:
+        for name, source in entries.items():
+            self._define(self.module.functions[source], name)
         while self.waiting:
             name = self.waiting.pop()
             self._define(self.module.functions[name], self.declared[name])
         module = self.builder.get()
         return module.with_attr("deep_calls", 1) if self.declared else module
 
-    def _define(self, function: Function, declared: Any) -> None:
-        """Makes a Relax function of a Relay function: the entry where nothing was declared.
+    def _define(self, function: Function, name: Any) -> None:
+        """Makes a Relax function of a Relay function: an entry of that name, or the one that was declared.
 
-        All but the entry take, before their parameters, how many calls they are inside of.
+        All but the entries take, before their parameters, how many calls they are inside of.
         """
+        declared = None if isinstance(name, str) else name
         dims = Dimensions()
         params = [_parameter(var, dims) for var in function.params]
         flat = [leaf for value in params for leaf in flatten(value)]
@@ -132,7 +120,7 @@ class _Lowering:
             self.builder.end_scope()
         lowered = relax.Function(flat, body, is_pure=False)
         if declared is None:
-            self.builder.add_func(lowered.with_attr("global_symbol", ENTRY), ENTRY)
+            self.builder.add_func(lowered.with_attr("global_symbol", name), name)
         else:
             self.builder.update_func(declared, lowered)
 
@@ -155,7 +143,6 @@ class _Lowering:
 
     def _body(self, function: Function, args: Sequence[Value], depth: Any) -> Value:
         """The value of a function's body, computed in the current block."""
-        _refuse_unsupported(function)
         frame = _Frame(regions_of(function.body), dict(_labels(function.params, args)), depth)
         frame.values.update(zip(function.params, args, strict=True))
         return self._region(frame, frame.regions.body)
@@ -227,8 +214,6 @@ class _Lowering:
         function = self.module.functions[name]
         if name in self.plan.inlined:
             return self._body(function, args, depth)
-        if function.type_params:
-            raise engine_error(f"the relax engine cannot run @{name}, generic and recursive, yet", call.span)
         flat = [relax.ShapeExpr([depth + 1]), *(leaf for arg in args for leaf in flatten(arg))]
         result = self._unpacked(self.builder.emit(relax.Call(self._declared(name, function), flat)))
         assert call.checked_type is not None
@@ -320,12 +305,12 @@ def _agree(lowered: Sequence[Any], shape: Sequence[Dim]) -> bool:
     return all(not isinstance(b, int) or a == b for a, b in known)
 
 
-def _refuse_unsupported(function: Function) -> None:
-    """Reports at once everything in a function that this engine cannot run."""
+def refuse_unknown_operators(module: Module, entry: str) -> None:
+    """Reports at once every operator that an entry function needs and this engine cannot run."""
     found = Diagnostics()
-    for node in post_order(function.body):
-        if isinstance(node, OpRef) and node.name not in RULES:
-            found.error(f"the relax engine cannot run {node.name} yet", node.span)
-        elif type(node) in _NOT_YET:
-            found.error(f"the relax engine cannot run {_NOT_YET[type(node)]} yet", node.span)
+    needed = reachable(call_graph(module), entry)
+    for function in (function for name, function in module.functions.items() if name in needed):
+        for node in post_order(function.body):
+            if isinstance(node, OpRef) and node.name not in RULES:
+                found.error(f"the relax engine cannot run {node.name} yet", node.span)
     found.raise_if_any(EngineError)
