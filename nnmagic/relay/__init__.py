@@ -130,11 +130,17 @@ __all__ = [
 
 
 def parse(text: str, *, filename: str = "from_string") -> Module:
-    """Reads a module's text and infers its types. Raises RelayError, which points at the text."""
+    """Reads a module's text: the module prints as that text, and ``infer_type`` gives it types.
+
+    Types are checked, as real Relay's parser does, but the module is what was written. Raises RelayError,
+    which points at the text.
+    """
     from nnmagic.relay.infer import infer_type
     from nnmagic.relay.text.parser import parse_module
 
-    return infer_type(parse_module(text, filename))
+    module = parse_module(text, filename)
+    infer_type(module)  # for its errors
+    return module
 
 
 def __getattr__(name: str) -> object:

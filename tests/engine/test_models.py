@@ -32,7 +32,7 @@ def test_a_model_computes_what_real_relay_computed(name):
     compiled = nnmagic.compile(module)
     scale = 0.3 if name == "resnet18" else 2.0
     params = module.functions["main"].params
-    arguments = [drawn(i, p.name_hint, p.checked_type.shape, scale) for i, p in enumerate(params)]
+    arguments = [drawn(i, p.name_hint, p.type_annotation.shape, scale) for i, p in enumerate(params)]
     result = compiled(*arguments)
     results = result if isinstance(result, tuple) else (result,)
     expected = json.loads((FOLDER / "models" / f"{name}.expected.json").read_text())

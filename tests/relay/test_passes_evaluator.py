@@ -160,7 +160,7 @@ def test_measured_programs_fold_to_their_measured_outputs():
     for record in load_programs():
         if not record["inputs"] or "data" not in (record["outputs"] or {}):
             continue
-        main = parse(record["text"]).functions["main"]
+        main = infer_type(parse(record["text"])).functions["main"]
         given = [drawn(each) for each in record["inputs"]]
         if any(isinstance(each, tuple) for each in given):
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nnmagic.relay import infer_type, parse, passes
+from nnmagic.relay import infer_type, passes
 from nnmagic.relay.text.parser import parse_module
 
 FOLDER = Path(__file__).parent.parent / "golden" / "passes"
@@ -42,7 +42,9 @@ def shown(module):
 def test_passes_give_the_golden_texts(path, request):
     (title, text), *expected = sections(path)
     assert title in ("input", "input, typed")
-    module = parse(VERSION + text) if title == "input, typed" else parse_module(VERSION + text, path.name)
+    module = parse_module(VERSION + text, path.name)
+    if title == "input, typed":
+        module = infer_type(module)
     found = [(name, run(name, module)) for name, _ in expected]
     for _, result in found:
         infer_type(result)  # raises where a pass broke the program

@@ -37,7 +37,7 @@ def through_json(module: Module) -> Module:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["id"])
 def test_every_measured_program_comes_back(program: dict[str, str]) -> None:
-    typed = parse(program["text"])
+    typed = infer_type(parse(program["text"]))
     again = infer_type(through_json(erase_types(typed)))
     assert structural_equal(typed, again)
     assert again.astext() == typed.astext()
