@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.expr import Constant
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.types import AnyDim, TensorType, is_float, is_integer
 from nnmagic.tinynn.annotations import dtype_short_name
@@ -124,9 +125,8 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
         return left, Operand(_number_beside(right, left, other, sign), right.span)
     first, second = tensor_type(left).dtype, tensor_type(right).dtype
     if first != second:
-        target = wider(first, second)
-        narrow = left if first != target else right
-        name = source_text(narrow.span)
+        target, converted = _converted(left, right)
+        name = source_text(converted.span)
         raise Refusal(
             f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
             "dtypes never mix by themselves",
@@ -135,6 +135,21 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
             notes=(typed_note(left), typed_note(right)),
         )
     return left, right
+
+
+def _converted(left: Operand, right: Operand) -> tuple[str, Operand]:
+    """What a hint proposes for two dtypes: a constant follows a tensor of floats, else the wider one wins."""
+    first, second = tensor_type(left).dtype, tensor_type(right).dtype
+    if _is_constant(left) != _is_constant(right):
+        constant, kept = (left, second) if _is_constant(left) else (right, first)
+        if is_float(kept):
+            return kept, constant
+    target = wider(first, second)
+    return target, left if first != target else right
+
+
+def _is_constant(operand: Operand) -> bool:
+    return isinstance(operand.value, Computed) and isinstance(operand.value.expr, Constant)
 
 
 def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:

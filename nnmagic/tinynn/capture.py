@@ -10,16 +10,28 @@ import numpy as np
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
-from nnmagic.relay.types import dtype_of_array
+from nnmagic.relay.types import dtype_of_array, is_float
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
 from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, Value
 
 #: A tuple of the notebook is for shapes and settings, not for data.
 _MAX_ITEMS, _MAX_DEPTH = 10_000, 20
 
+#: What to do with NumPy's other dtypes, by their kind; the name in braces is the user's.
+_DTYPE_HINTS = {
+    "O": "if it holds numbers, convert it in another cell: {name} = {name}.astype('float32')",
+    "f": "convert it in another cell: {name} = {name}.astype('float64')",
+    "c": "hold real and imaginary parts in two arrays: {name}.real and {name}.imag",
+    "U": "a cell computes with numbers: give each string a number",
+    "S": "a cell computes with numbers: give each string a number",
+    "T": "a cell computes with numbers: give each string a number",
+    "M": "convert it in another cell: {name} = {name}.astype('int64')",
+    "m": "convert it in another cell: {name} = {name}.astype('int64')",
+}
+
 
 class NotCapturable(Exception):  # noqa: N818  # a question answered with no
-    """A value that a cell cannot use: ``what`` it is, and a ``hint``."""
+    """A value that a cell cannot use: ``what`` it is, and a ``hint``, where ``{name}`` is the value's."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -49,7 +61,7 @@ def settled(value: object, depth: int = 0) -> object:
     """
     match value:
         case np.ma.MaskedArray():
-            raise NotCapturable("a masked array", "fill it first, as in x = x.filled(0)")
+            raise NotCapturable("a masked array", "fill it in another cell, as in {name} = {name}.filled(0)")
         case np.ndarray():
             return _constant(value).data
         case tuple() | list():
@@ -65,7 +77,7 @@ def captured(value: object) -> Value:
         case np.ndarray():  # settled: it is a constant's own
             return _tensor(ir.Constant(value))
         case np.generic():
-            return _tensor(_constant(value))
+            return Known(_python_number(value))
         case bool():
             return Known(value)
         case int():
@@ -89,18 +101,31 @@ def captured(value: object) -> Value:
     raise not_capturable(value)
 
 
+def _python_number(value: np.generic) -> object:
+    """A NumPy scalar as the Python number that it equals: Python's arithmetic gives either, by chance."""
+    if isinstance(value, np.str_):
+        return str.__str__(value)
+    kind = dtype_of_array(np.asarray(value))
+    if kind is None:
+        raise _no_dtype(value)
+    return float(value) if is_float(kind) else value.item()
+
+
 def _tensor(constant: ir.Constant) -> Computed:
     return Computed(constant, constant.tensor_type)
 
 
-def _constant(value: np.generic | np.ndarray) -> ir.Constant:
+def _constant(value: np.ndarray) -> ir.Constant:
     """A constant with a copy of the array."""
-    if dtype_of_array(np.asarray(value)) is None:
-        what = (
-            f"a NumPy array of {value.dtype}" if isinstance(value, np.ndarray) else f"a NumPy {value.dtype}"
-        )
-        raise NotCapturable(what, "convert it first, as in x = x.astype('float32')")
-    return ir.constant(np.asarray(value))
+    if dtype_of_array(value) is None:
+        raise _no_dtype(value)
+    return ir.constant(value)
+
+
+def _no_dtype(value: np.generic | np.ndarray) -> NotCapturable:
+    what = f"a NumPy array of {value.dtype}" if isinstance(value, np.ndarray) else f"a NumPy {value.dtype}"
+    hint = _DTYPE_HINTS.get(value.dtype.kind, "hold its numbers in an array of numbers")
+    return NotCapturable(what, hint)
 
 
 def _settled_items(value: tuple[object, ...] | list[object], depth: int) -> tuple[object, ...]:
@@ -147,7 +172,7 @@ def not_capturable(value: object) -> NotCapturable:
     if isinstance(value, dict | set | frozenset):
         return NotCapturable(f"a {kind.__name__}", "give what is needed a name of its own in another cell")
     if any("__array__" in vars(base) or "__dlpack__" in vars(base) for base in kind.__mro__):
-        hint = "pass it as an argument, or convert it in another cell: x = numpy.asarray(x)"
+        hint = "pass it as an argument, or convert it in another cell: {name} = numpy.asarray({name})"
         return NotCapturable(f"a {kind.__module__}.{kind.__qualname__}", hint)
     if callable(value):
         return NotCapturable(f"a {kind.__qualname__}", "compute its result in another cell and use that")

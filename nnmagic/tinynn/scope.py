@@ -154,7 +154,9 @@ def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, span: Sp
         hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
         return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
     twin = _operator_name(path[-1:]) if "." in name else None
-    hint = problem.hint if twin is None else f"write {twin}: the operator of that name"
+    hint = (
+        problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
+    )
     return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
 
 

@@ -170,6 +170,22 @@ def test_captured_values() -> None:
     assert set(program.captured) - same == {"W", "hidden"}, "what may change is copied"
 
 
+@pytest.mark.parametrize(
+    ("value", "expression", "text"),
+    [
+        (1 / np.sqrt(64), "x * k", "multiply(%x, 0.125f)"),
+        (np.float32(0.5), "x * k", "multiply(%x, 0.5f)"),
+        (np.int64(3), "x.reshape(k * 2)", "reshape(%x, newshape=[6])"),
+        (np.int64(3), "x * k", "multiply(%x, 3f)"),
+        (np.uint8(3), "x[:, :k - 1]", "strided_slice(%x, begin=[0], end=[2], strides=[1], axes=[1])"),
+        (np.bool_(True), "sum(x, axis=0, keepdims=k)", "sum(%x, axis=[0], keepdims=True)"),
+        (np.str_("float64"), "cast(x, k)", 'cast(%x, dtype="float64")'),
+    ],
+)
+def test_a_numpy_scalar_is_a_python_number(value: object, expression: str, text: str) -> None:
+    assert line_of(expression, "x: Tensor[(2, 3), f32]", {"k": value}) == text
+
+
 def test_an_array_is_captured_as_it_is_now() -> None:
     weights = np.zeros((3,), np.float32)
     program = program_of("def f(x: Tensor[(3,), f32]):\n    return x + W\n", {"W": weights})
