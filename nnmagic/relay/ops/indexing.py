@@ -54,6 +54,14 @@ def integers(types: Sequence[Type], index: int) -> TensorType:
     return found
 
 
+def signed_integers(types: Sequence[Type], index: int) -> TensorType:
+    """An argument that must be a tensor of signed integers."""
+    found = tensor(types, index)
+    if not found.dtype.startswith("int"):
+        raise RelationError(f"expected a tensor of signed integers, found {type_text(found)}", index)
+    return found
+
+
 def _where(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     condition, first, second = (tensor(types, index) for index in range(3))
     if first.dtype != second.dtype:
@@ -154,7 +162,7 @@ declare(
 
 
 def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, indices = tensor(types, 0), integers(types, 1)
+    data, indices = tensor(types, 0), signed_integers(types, 1)
     if len(data.shape) != len(indices.shape):
         raise RelationError(f"{type_text(data)} and {type_text(indices)} must have one rank", 0, 1)
     axis = axis_of(attrs, data.shape)
@@ -216,7 +224,7 @@ def _scatter_elements(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _scatter_nd(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    data, indices, updates = (tensor(types, index) for index in range(3))
+    data, indices, updates = tensor(types, 0), integers(types, 1), tensor(types, 2)
     depth = index_depth(indices, data, 1)
     wanted = indices.shape[1:] + data.shape[depth:]
     require_type(updates, wanted, "the updates", 2)
@@ -258,7 +266,7 @@ def _sequence_mask(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _sparse_to_dense(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    indices, values = integers(types, 0), tensor(types, 1)
+    indices, values = signed_integers(types, 0), tensor(types, 1)
     tensor(types, 2, rank=0)
     if len(indices.shape) > 2 or len(values.shape) > 1:
         raise RelationError("sparse_indices has a rank of at most 2, sparse_values of at most 1", 0, 1)

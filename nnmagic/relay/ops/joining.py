@@ -20,7 +20,6 @@ from nnmagic.relay.ops.dims import (
     add,
     floor_divide,
     is_unknown,
-    merge_dim,
     multiply,
     product,
     same_dim,
@@ -84,7 +83,6 @@ def _stack(types: Sequence[Type], attrs: Attrs) -> TensorType:
             raise RelationError(
                 f"the tensors must have one shape, found {type_text(tensors[0])} and {type_text(other)}", 0
             )
-        shape = tuple(merge_dim(a, b) for a, b in zip(shape, other.shape, strict=True))
     at = new_axis(cast(int, attrs["axis"]), len(shape))
     return TensorType((*shape[:at], len(tensors), *shape[at:]), tensors[0].dtype)
 

@@ -34,7 +34,7 @@ from nnmagic.relay.ops.relations import (
     require_type,
     tensor,
 )
-from nnmagic.relay.text.types import type_text
+from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
 
 
@@ -89,7 +89,7 @@ def _fifo_buffer(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _divided(dim: Dim, by: int, what: str) -> Dim:
     if by < 1 or (isinstance(dim, int) and dim % by):
-        raise RelationError(f"{what} {dim} cannot be divided by {by}", 0)
+        raise RelationError(f"{what} {dim_text(dim)} cannot be divided by {by}", 0)
     return floor_divide(dim, by)
 
 
@@ -153,8 +153,8 @@ def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
     kernel, most, step, grid = (
         cast(int, attrs[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")
     )
-    if step < 1 or grid < 1:
-        raise RelationError("stride1 and stride2 must be positive")
+    if step < 1 or grid < 1 or kernel < 1:
+        raise RelationError("kernel_size, stride1 and stride2 must be positive")
     border = most + (kernel - 1) // 2
     sides = (
         ceil_divide(add(add(dim, pad), -2 * border), step)

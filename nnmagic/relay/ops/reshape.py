@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import Shape, floor_divide, known_size, multiply, product
+from nnmagic.relay.text.types import dim_text
 from nnmagic.relay.types import ANY, Dim
 
 
@@ -88,7 +89,7 @@ def _split_dim(dim: Dim, left: int | None, right: int | None) -> tuple[Dim, Dim]
 
 def _divided(dim: Dim, by: int) -> Dim:
     if by <= 0 or (isinstance(dim, int) and dim % by):
-        raise RelationError(f"a dimension of {dim} cannot be split by {by}", 0)
+        raise RelationError(f"a dimension of {dim_text(dim)} cannot be split by {by}", 0)
     return floor_divide(dim, by)
 
 

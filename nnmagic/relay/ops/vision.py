@@ -63,6 +63,8 @@ def _regions(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, regions = tensor(types, 0, rank=4), tensor(types, 1, rank=2)
     require_same(regions.shape[1], 5, "a region has 5 numbers", 1)
     layout, plain = image_layout(attrs, "HW")
+    if layout.name not in {"NCHW", "NHWC"}:
+        raise RelationError(f"the layout must be NCHW or NHWC, not {layout.name!r}")
     channels = convert_shape(data.shape, layout, plain)[1]
     result: Shape = (regions.shape[0], channels, *dims(attrs, "pooled_size", 2))
     return TensorType(convert_shape(result, plain, layout), data.dtype)
