@@ -11,7 +11,7 @@ from typing import Any
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 
 #: dtype -> the dtype of its keys.
@@ -70,10 +70,11 @@ def _topk(site: Site) -> Value:
     """The first k of everything sorted; for k < 1 all."""
     attrs = site.attrs
     kind, dtype = str(attrs["ret_type"]), str(attrs["dtype"])
+    own, k = shape_of(site.args[0]), integer(attrs["k"])
+    axis = integer(attrs["axis"]) % len(own)
+    site.require(k <= own[axis], f"k is {k}, more elements than axis {axis} has")
 
     def compute(data: Any) -> Any:
-        axis = integer(attrs["axis"]) % len(data.shape)
-        k = integer(attrs["k"])
         shape = [*data.shape[:axis], k if k > 0 else data.shape[axis], *data.shape[axis + 1 :]]
         places = order(data, axis, ascending=bool(attrs["is_ascend"]), dtype="int64")
 

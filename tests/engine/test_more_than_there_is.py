@@ -1,0 +1,51 @@
+"""What asks for more than a dimension holds is refused: when compiling where that is known, else at the call."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnmagic.engine import EngineError
+from tests.engine.programs import compiled
+
+
+def zeros(*shape, dtype="f4"):
+    return np.zeros(shape, dtype)
+
+
+#: parameters, body, arguments that do not fit, the message. All dimensions that do not fit are ``?``.
+AT_THE_CALL = [
+    ("%x: Tensor[(?, 8), float32]", 'topk(%x, k=3, axis=0, ret_type="values")', [zeros(2, 8)], "topk: k is 3"),
+]
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_topk_of_more_than_there_is(axis):
+    call = f'topk(%x, k=20, axis={axis}, ret_type="values")'
+    with pytest.raises(EngineError, match="topk: k is 20, more elements than axis 1 has"):
+        compiled(f"def @main(%x: Tensor[(3, 4), float32]) {{ {call} }}")
+
+
+def main():
+    for params, body, arguments, message in AT_THE_CALL:
+        executable = compiled(f"def @main({params}) {{ {body} }}")
+        with pytest.raises(ValueError, match=message):
+            executable(arguments)
+
+
+def test_at_the_call_in_a_child_process():
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.engine.test_more_than_there_is"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, f"exit status {run.returncode}\n{run.stdout}\n{run.stderr}"
+
+
+if __name__ == "__main__":
+    main()
