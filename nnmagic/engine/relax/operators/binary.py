@@ -95,6 +95,20 @@ def _require_broadcast(site: Site, shapes: Sequence[Sequence[Any]]) -> bool:
     return known
 
 
+def dividing(function: Callable[[Any, Any], Any]) -> Rule:
+    """A division. TVM refuses one by a literal 0, which therefore stays a tensor."""
+
+    def operand(value: Value) -> Value:
+        found = _immediate(value)
+        return value if getattr(found, "value", None) == 0 else found
+
+    def rule(site: Site) -> Value:
+        _require_broadcast(site, [shape_of(arg) for arg in site.args])
+        return site.te(lambda *tensors: broadcast(function, *tensors), *map(operand, site.args))
+
+    return rule
+
+
 def _immediate(value: Value) -> Value:
     """A constant of rank 0 as a number in the kernel's code."""
     if isinstance(value, relax.Var) or shape_of(value) or dtype_of(value) in {"uint64", "int64"}:
@@ -134,12 +148,12 @@ RULES.update(
         "add": _arithmetic(lambda a, b: a + b, relax.op.add),
         "subtract": _arithmetic(lambda a, b: a - b, relax.op.subtract),
         "multiply": _arithmetic(lambda a, b: a * b, relax.op.multiply),
-        "divide": broadcasting(scalar.divide),
-        "floor_divide": broadcasting(floating(scalar.floored_quotient)),
-        "floor_mod": broadcasting(floating(scalar.floored_rest)),
-        "trunc_divide": broadcasting(floating(scalar.truncated_quotient)),
-        "trunc_mod": broadcasting(floating(scalar.truncated_rest)),
-        "mod": broadcasting(floating(scalar.truncated_rest)),
+        "divide": dividing(scalar.divide),
+        "floor_divide": dividing(floating(scalar.floored_quotient)),
+        "floor_mod": dividing(floating(scalar.floored_rest)),
+        "trunc_divide": dividing(floating(scalar.truncated_quotient)),
+        "trunc_mod": dividing(floating(scalar.truncated_rest)),
+        "mod": dividing(floating(scalar.truncated_rest)),
         "power": _power,
         "maximum": broadcasting(scalar.maximum),
         "minimum": broadcasting(scalar.minimum),

@@ -114,22 +114,44 @@ def truncated_quotient(left: Any, right: Any) -> Any:
 
 
 def truncated_rest(left: Any, right: Any) -> Any:
-    """What truncated division leaves, with the sign of ``left``."""
-    if is_float(dtype_of(left)):
-        return left - tirx.trunc(left / right) * right
-    return _TRUNCATED_REST(left, right)
+    """What truncated division leaves, with the sign of ``left``; exact, also of floats."""
+    return _exact_rest(left, right) if is_float(dtype_of(left)) else _TRUNCATED_REST(left, right)
+
+
+def _exact_rest(left: Any, right: Any) -> Any:
+    """The C library's ``fmod``: ``left - trunc(left / right) * right`` loses all digits of large quotients."""
+    dtype = dtype_of(left)
+    return tirx.call_pure_extern(dtype, "fmod" if dtype == "float64" else "fmodf", left, right)
 
 
 def floored_quotient(left: Any, right: Any) -> Any:
-    """Division that rounds down."""
-    return tirx.floor(left / right) if is_float(dtype_of(left)) else _FLOORED_QUOTIENT(left, right)
+    """Division that rounds down; of floats as NumPy: from what is left without the rest, which is exact."""
+    if not is_float(dtype_of(left)):
+        return _FLOORED_QUOTIENT(left, right)
+    rest, found = (tirx.Var(name, dtype_of(left)) for name in ("rest", "quotient"))
+    quotient = (left - rest) / right
+    below = tirx.Select(_crosses(rest, right), quotient - constant(1, left), quotient)
+    floor = tirx.floor(found)
+    nearest = tirx.Select(found - floor > constant(0.5, left), floor + constant(1, left), floor)
+    positive = tirx.Select(nearest == constant(0, left), tirx.abs(nearest), nearest)  # no -0
+    settled = tirx.Let(rest, _exact_rest(left, right), tirx.Let(found, below, positive))
+    return tirx.Select(right == constant(0, left), left / right, settled)
 
 
 def floored_rest(left: Any, right: Any) -> Any:
-    """What floored division leaves, with the sign of ``right``."""
-    if is_float(dtype_of(left)):
-        return left - tirx.floor(left / right) * right
-    return _FLOORED_REST(left, right)
+    """What floored division leaves, with the sign of ``right``; exact, also of floats."""
+    if not is_float(dtype_of(left)):
+        return _FLOORED_REST(left, right)
+    zero, rest = constant(0, left), tirx.Var("rest", dtype_of(left))
+    nothing = tirx.Select(right < zero, -tirx.abs(rest), tirx.abs(rest))
+    found = tirx.Select(_crosses(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
+    return tirx.Let(rest, _exact_rest(left, right), found)
+
+
+def _crosses(rest: Any, right: Any) -> Any:
+    """Whether a truncated division's rest, not 0, has another sign than the divisor; NaN has not."""
+    zero = constant(0, right)
+    return tirx.any(tirx.all(rest < zero, right > zero), tirx.all(rest > zero, right < zero))
 
 
 def divide(left: Any, right: Any) -> Any:
