@@ -1,0 +1,60 @@
+"""Division, floored division and rests of floating-point numbers are NumPy's for every pair of numbers."""
+
+import numpy as np
+import pytest
+
+from tests.engine.programs import compiled
+
+NUMBERS = [0, -0.0, 1, -1, 3, -3, 7, -7, 1e8, 1e10, 0.1, 0.7, -0.7, 2.5, np.inf, -np.inf, np.nan, 1e-30]
+CALLS = {
+    "divide": np.divide,
+    "floor_divide": np.floor_divide,
+    "floor_mod": np.mod,
+    "trunc_mod": np.fmod,
+    "mod": np.fmod,
+    "trunc_divide": lambda a, b: np.trunc(a / b),
+}
+
+
+def body(left, right):
+    return f"({', '.join(f'{name}({left}, {right})' for name in CALLS)})"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_two_tensors(dtype):
+    with np.errstate(all="ignore"):
+        numbers = np.array(NUMBERS).astype(dtype)
+        x, y = (np.ascontiguousarray(one.ravel()) for one in np.meshgrid(numbers, numbers))
+        kind = f"Tensor[({x.size}), {dtype}]"
+        found = compiled(f"def @main(%x: {kind}, %y: {kind}) {{ {body('%x', '%y')} }}")([x, y])
+        for (name, function), result in zip(CALLS.items(), found, strict=True):
+            if name == "trunc_divide" and dtype == "float16":  # NumPy rounds the quotient to float16 first
+                continue
+            np.testing.assert_array_equal(result, function(x, y), err_msg=name)
+            if name == "floor_mod":
+                np.testing.assert_array_equal(np.signbit(result), np.signbit(function(x, y)))
+
+
+@pytest.mark.parametrize("constant", ["0", "-0", "3", "-0.3"])
+def test_a_constant_and_a_tensor(constant):
+    x, number = np.array(NUMBERS, "f4"), np.float32(constant)
+    kind = f"Tensor[({x.size}), float32]"
+    found = compiled(f"def @main(%x: {kind}, %c: float32) {{ {body('%x', '%c')} }}")([x, number])
+    literal = f"{constant}f"
+    text = f"def @main(%x: {kind}) {{ ({body('%x', literal)}, {body(literal, '%x')}) }}"
+    right, left = compiled(text)([x])
+    with np.errstate(all="ignore"):
+        for place, (name, function) in enumerate(CALLS.items()):
+            expected = function(x, number)
+            np.testing.assert_array_equal(found[place], expected, err_msg=name)
+            np.testing.assert_array_equal(right[place], expected, err_msg=name)
+            np.testing.assert_array_equal(left[place], function(number, x), err_msg=name)
+
+
+def test_a_rest_that_is_used_often():
+    kind = "Tensor[(18), float64]"
+    text = f"def @main(%x: {kind}) {{ let %m = floor_mod(%x, 0.7f64); add(multiply(%m, %m), floor_mod(%m, %m)) }}"
+    x = np.array(NUMBERS)
+    with np.errstate(all="ignore"):
+        rest = np.mod(x, 0.7)
+        np.testing.assert_array_equal(compiled(text)([x]), rest * rest + np.mod(rest, rest))
