@@ -13,7 +13,7 @@ import numpy as np
 
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.text.types import type_text
+from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
     AnyDim,
@@ -23,6 +23,7 @@ from nnmagic.relay.types import (
     Type,
     TypeCall,
     VarDim,
+    dtype_of_array,
     is_float,
     is_integer,
 )
@@ -134,9 +135,7 @@ class _Conversion:
                     ]
                     work.extend(reversed(steps))
                 case _:
-                    raise TypeError(
-                        f"{place} is of type {type_text(type_)}, which cannot be passed from Python"
-                    )
+                    raise TypeError(f"{place} is of type {_shown(type_)}, which cannot be passed from Python")
         return made[0]
 
     def _checked(self, place: _Place | str, type_: TypeCall, item: object) -> AdtValue:
@@ -145,7 +144,7 @@ class _Conversion:
         data = self.parameter.data_types.get(type_.func.name)
         names = " or ".join(each.name for each in data.constructors) if data else "a constructor"
         hint = f"nnmagic.relay.AdtValue(constructor, fields) of {names}"
-        raise TypeError(f"{place} must be {type_text(type_)}, {hint}, not {_kind(item)}")
+        raise TypeError(f"{place} must be {_shown(type_)}, {hint}, not {_kind(item)}")
 
     def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
         """The types of a value's fields, after checking its constructor and their number."""
@@ -153,12 +152,12 @@ class _Conversion:
         if types is None:
             data = self.parameter.data_types.get(type_.func.name)
             if data is None:
-                raise TypeError(f"{place} is of type {type_text(type_)}, which the module does not define")
+                raise TypeError(f"{place} is of type {_shown(type_)}, which the module does not define")
             found = [each for each in data.constructors if each.name == item.constructor]
             if not found:
                 names = ", ".join(each.name for each in data.constructors)
                 raise TypeError(
-                    f"{place} must be {type_text(type_)}, made by {names}; "
+                    f"{place} must be {_shown(type_)}, made by {names}; "
                     f"{item.constructor!r} is none of its constructors"
                 )
             values = dict(zip(data.type_vars, type_.args, strict=True))
@@ -169,7 +168,7 @@ class _Conversion:
             given = len(fields) if isinstance(fields, tuple | list) else _kind(fields)
             raise TypeError(
                 f"{place}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
-                f"({', '.join(map(type_text, types))}), not {given}"
+                f"({', '.join(map(_shown, types))}), not {given}"
             )
         return types
 
@@ -180,10 +179,10 @@ def _paired(types: Sequence[Type], items: Sequence[object]) -> Iterator[tuple[in
 
 def _tuple_fields(place: _Place | str, type_: TupleType, value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
-        raise TypeError(f"{place} must be a tuple, {type_text(type_)}, not {_kind(value)}")
+        raise TypeError(f"{place} must be a tuple, {_shown(type_)}, not {_kind(value)}")
     if len(value) != len(type_.fields):
         raise TypeError(
-            f"{place} must be a tuple of {len(type_.fields)}, {type_text(type_)}, not of {len(value)}"
+            f"{place} must be a tuple of {len(type_.fields)}, {_shown(type_)}, not of {len(value)}"
         )
     return value
 
@@ -198,7 +197,9 @@ def _tensor(
 
 def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be {type_text(type_)}; a masked array has a mask that would be lost")
+        raise TypeError(f"{name} must be {_shown(type_)}; a masked array has a mask that would be lost")
+    if isinstance(value, np.generic) and not type_.shape and value.dtype != NUMPY_DTYPES[type_.dtype]:
+        value = _python_number(value)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     if isinstance(value, bool | int | float):
@@ -206,13 +207,11 @@ def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarra
     imported = _importer(value)
     if imported is None:
         hint = "; convert it with numpy.asarray(..., dtype=...)" if isinstance(value, list | tuple) else ""
-        raise TypeError(f"{name} must be {type_text(type_)}, not {_kind(value)}{hint}")
+        raise TypeError(f"{name} must be {_shown(type_)}, not {_kind(value)}{hint}")
     try:
         return imported()
     except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
-        raise TypeError(
-            f"{name} must be {type_text(type_)}; {_kind(value)} gave no array: {error}"
-        ) from error
+        raise TypeError(f"{name} must be {_shown(type_)}; {_kind(value)} gave no array: {error}") from error
 
 
 def _importer(value: object) -> Callable[[], np.ndarray] | None:
@@ -224,11 +223,19 @@ def _importer(value: object) -> Callable[[], np.ndarray] | None:
     return None
 
 
+def _python_number(value: np.generic) -> object:
+    """A NumPy scalar of another dtype as the Python number that it equals; what is no number as it is."""
+    dtype = dtype_of_array(np.asarray(value))
+    if dtype is None:
+        return value
+    return float(value) if is_float(dtype) else value.item()
+
+
 def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> np.ndarray:
     """A Python number takes the parameter's dtype, where the dtype can hold it."""
     if type_.shape:
         raise TypeError(
-            f"{name} must be {type_text(type_)}, an array of rank {len(type_.shape)}, not {_kind(value)}"
+            f"{name} must be {_shown(type_)}, an array of rank {len(type_.shape)}, not {_kind(value)}"
         )
     dtype = type_.dtype
     fits = (
@@ -257,10 +264,10 @@ def _check_array(
 ) -> None:
     if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
-        raise TypeError(f"{name} must be {type_text(type_)}, not an array of {array.dtype}{hint}")
+        raise TypeError(f"{name} must be {_shown(type_)}, not an array of {array.dtype}{hint}")
     if array.ndim != len(type_.shape):
         raise TypeError(
-            f"{name} must be {type_text(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
+            f"{name} must be {_shown(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
     for axis, (expected, found) in enumerate(zip(type_.shape, array.shape, strict=True)):
@@ -276,20 +283,27 @@ def _check_dim(
     found: int,
     dims: MutableMapping[str, int],
 ) -> None:
-    label = (
-        expected.label
-        if isinstance(expected, AnyDim)
-        else expected.name
-        if isinstance(expected, VarDim)
-        else None
-    )
+    label = _label(expected)
     wanted = dims.setdefault(label, found) if label is not None else expected
     if isinstance(wanted, int) and wanted != found:
-        what = f"must be {wanted}" if label is None else f"({label}) is {wanted} elsewhere in this call"
+        what = f"must be {wanted}" if label is None else f'("{label}") is {wanted} elsewhere in this call'
         raise ValueError(
-            f"{name} must be {type_text(type_)}, not of shape {array.shape}: "
+            f"{name} must be {_shown(type_)}, not of shape {array.shape}: "
             f"dimension {axis} {what}, not {found}"
         )
+
+
+def _shown(type_: Type) -> str:
+    """A type as Relay writes it, with the names of its dimensions: ``Tensor[("n", 3), float32]``."""
+    return type_text(type_, lambda dim: f'"{label}"' if (label := _label(dim)) else dim_text(dim))
+
+
+def _label(dim: Dim) -> str | None:
+    """The name of a dimension that is known when the function is called."""
+    match dim:
+        case AnyDim(label=name) | VarDim(name=name):
+            return name
+    return None
 
 
 def _kind(value: object) -> str:

@@ -50,6 +50,38 @@ def test_numbers_take_the_dtype_of_a_scalar():
 
 
 @pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("float32", 1 / np.sqrt(64)),
+        ("float16", np.float64(0.1)),
+        ("float64", np.float32(0.1)),
+        ("int8", np.int64(-7)),
+        ("float32", np.uint8(3)),
+        ("bool", np.bool_(True)),
+    ],
+)
+def test_a_numpy_scalar_is_taken_as_the_python_number(dtype, value):
+    found = convert(Parameter("s", TensorType((), dtype)), value)
+    assert (found.dtype, found.shape) == (np.dtype(dtype), ())
+    assert found == np.asarray(value.item(), dtype)
+
+
+def test_messages_name_the_dimensions_as_the_cell_does():
+    rows = Parameter("x", TensorType((AnyDim("n"), 3), "float32"))
+    with pytest.raises(TypeError) as caught:
+        convert(rows, np.ones((2, 3)))
+    assert str(caught.value) == (
+        """x must be Tensor[("n", 3), float32], not an array of float64; convert it with .astype('float32')"""
+    )
+    with pytest.raises(ValueError) as caught:
+        convert_argument(rows, np.ones((2, 3), "f4"), {"n": 5})
+    assert str(caught.value) == (
+        'x must be Tensor[("n", 3), float32], not of shape (2, 3): '
+        'dimension 0 ("n") is 5 elsewhere in this call, not 2'
+    )
+
+
+@pytest.mark.parametrize(
     ("dtype", "value", "kind", "message"),
     [
         ("int8", 128, ValueError, "s must be int8, from -128 to 127; 128 is outside"),
@@ -57,7 +89,10 @@ def test_numbers_take_the_dtype_of_a_scalar():
         ("bool", 1, TypeError, "s must be bool, not the Python int 1"),
         ("float32", True, TypeError, "s must be float32, not the Python bool True"),
         ("float16", 1e6, ValueError, "too large"),
-        ("float32", np.float64(1), TypeError, "not an array of float64"),
+        ("float16", np.float64(1e6), ValueError, "s must be float16; 1000000.0 is too large for it"),
+        ("int8", np.float64(1), TypeError, "s must be int8, not the Python float 1.0"),
+        ("int8", np.int64(300), ValueError, "s must be int8, from -128 to 127; 300 is outside"),
+        ("float32", np.complex64(1), TypeError, "s must be float32, not an array of complex64"),
         ("float32", "1", TypeError, "s must be float32, not a str"),
         ("float32", None, TypeError, "s must be float32, not a NoneType"),
     ],
@@ -112,7 +147,7 @@ def test_named_dimensions_agree_over_the_arguments_of_a_call():
     convert_argument(column, np.ones(5, "f4"), dims)
     assert dims == {"n": 5}
     with pytest.raises(
-        ValueError, match=r"y must be Tensor\[\(\?\), float32\].*dimension 0 \(n\) is 5 elsewhere.*not 4"
+        ValueError, match=r'y must be Tensor\[\("n"\), float32\].*dimension 0 \("n"\) is 5 elsewhere.*not 4'
     ):
         convert_argument(column, np.ones(4, "f4"), dims)
 
