@@ -84,6 +84,8 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
     """The module with every operator a TIR function and every call lowered for the virtual machine."""
     transform = relax.transform
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
+    # The plan reuses memory across branches as if both had run: freed storage is written to, and TVM crashes.
+    planning = [] if _has_branches(module) else [transform.StaticPlanBlockMemory()]
     passes = [
         transform.ConvertToDataflow(1),
         transform.LegalizeOps(),
@@ -93,7 +95,7 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
         transform.CallTIRRewrite(),
-        transform.StaticPlanBlockMemory(),
+        *planning,
         transform.LowerAllocTensor(),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
@@ -104,6 +106,19 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
     ]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
         return tvm.transform.Sequential(passes)(module)
+
+
+def _has_branches(module: tvm.IRModule) -> bool:
+    found = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, relax.If):
+            found.append(node)
+
+    for function in module.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, look)
+    return bool(found)
 
 
 @tvm.transform.module_pass(opt_level=0, name="SafeKernels")  # type: ignore[untyped-decorator]  # TVM's
