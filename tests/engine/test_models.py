@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine import EngineError
 from tests.relay.corpus import FOLDER, models
-
-#: The cells of the LSTM are function literals that are called.
-NOT_YET = {"lstm": pytest.mark.xfail(raises=EngineError, strict=True, reason="functions as values")}
 
 
 def drawn(place, name, shape, scale):
@@ -26,7 +22,7 @@ def drawn(place, name, shape, scale):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=NOT_YET.get(name, ())) for name in models()])
+@pytest.mark.parametrize("name", models())
 def test_a_model_computes_what_real_relay_computed(name):
     module = nnmagic.relay.parse(models()[name])
     compiled = nnmagic.compile(module)
