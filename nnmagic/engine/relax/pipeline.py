@@ -142,7 +142,8 @@ def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
     ):
         return function
     schedule = s_tir.Schedule(function.with_attr("global_symbol", "main"))
-    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+    outermost = function.body.block.name_hint  # "root", or that of a kernel of one block without loops
+    for block in schedule.get_child_blocks(schedule.get_sblock(outermost)):
         found = schedule.get(block)
         if found.init is not None:
             loops = schedule.get_loops(block)

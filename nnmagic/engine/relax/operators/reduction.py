@@ -11,13 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Rule, integers, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, integers, te_of
+from nnmagic.engine.relax.operators.shaping import product
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.types import is_float
+from nnmagic.relay.types import TensorType, is_float
 
 _NARROW = ("float16", "bfloat16")
+
+#: TVM's number of the kernels that it does not fuse.
+OPAQUE = 8
 
 
 def axes_of(axis: object, rank: int, *, exclude: bool = False) -> list[int]:
@@ -171,12 +177,51 @@ def _argument(better: Callable[[Any, Any], Any]) -> Rule:
     return te_of(compute)
 
 
-def _scan(function: Callable[..., Any]) -> Rule:
-    def compute(attrs: Attrs, data: Any) -> Any:
-        dtype = str(attrs["dtype"]) or data.dtype
-        return function(data, axis=attrs["axis"], dtype=dtype, exclusive=bool(attrs["exclusive"]))
+def _scan(combine: Callable[[Any, Any], Any], start: int) -> Rule:
+    """What ``combine`` makes of all elements up to each one, or before each one, along an axis."""
 
-    return te_of(compute)
+    def rule(site: Site) -> Value:
+        axis, exclusive = site.attrs["axis"], bool(site.attrs["exclusive"])
+        result = site.call.checked_type
+        assert isinstance(result, TensorType)
+
+        def compute(data: Any) -> Any:
+            flat = topi.reshape(data, [product(data.shape)]) if axis is None else data
+            return scan(combine, start, flat, integer(axis or 0), result.dtype, exclusive)
+
+        # Opaque: TVM's fusion does not follow what a loop nest of our own reads.
+        return site.te(compute, *site.args, primfunc_attrs={"op_pattern": OPAQUE})
+
+    return rule
+
+
+def scan(
+    combine: Callable[[Any, Any], Any], start: int, data: Any, axis: int, dtype: str, exclusive: bool
+) -> Any:
+    """A scan as a tensor expression; it starts with ``start`` and is computed in ``dtype``."""
+    axis %= len(data.shape)
+
+    def kernel(source: Any, target: Any) -> Any:
+        with IRBuilder() as builder:
+            with T.grid(*data.shape) as places:
+                at = [places] if isinstance(places, tirx.Var) else list(places)
+                before = [*at[:axis], at[axis] - 1, *at[axis + 1 :]]
+                element = source[tuple(before if exclusive else at)].astype(dtype)
+                first = tirx.const(start, dtype) if exclusive else element
+                value = tirx.if_then_else(at[axis] > 0, combine(target[tuple(before)], element), first)
+                T.buffer_store(target, value, at)
+            return builder.get()
+
+    buffers = [tirx.decl_buffer(data.shape, kind, name) for kind, name in ((data.dtype, "x"), (dtype, "found"))]
+    return te.extern(
+        [data.shape],
+        [data],
+        lambda ins, outs: kernel(ins[0], outs[0]),
+        dtype=dtype,
+        in_buffers=buffers[:1],
+        out_buffers=buffers[1:],
+        name="scan",
+    )
 
 
 RULES.update(
@@ -191,7 +236,7 @@ RULES.update(
         "variance": te_of(_variance),
         "argmax": _argument(lambda a, b: a > b),
         "argmin": _argument(lambda a, b: a < b),
-        "cumsum": _scan(topi.cumsum),
-        "cumprod": _scan(topi.cumprod),
+        "cumsum": _scan(lambda a, b: tirx.any(a, b) if scalar.dtype_of(a) == "bool" else a + b, 0),
+        "cumprod": _scan(lambda a, b: tirx.all(a, b) if scalar.dtype_of(a) == "bool" else a * b, 1),
     }
 )

@@ -35,11 +35,16 @@ class Site:
         """The call's attributes, complete."""
         return self.call.attrs
 
-    def te(self, function: Callable[..., Any], *args: Value) -> Value:
+    def te(
+        self,
+        function: Callable[..., Any],
+        *args: Value,
+        primfunc_attrs: Mapping[str, object] | None = None,
+    ) -> Value:
         """A kernel computed by a tensor expression; ``args`` are tensors, tuples of them or dimensions."""
         name = _kernel_name(self.call)
         given = [list(arg) if isinstance(arg, tuple) else arg for arg in args]
-        return self.builder.call_te(function, *given, primfunc_name_hint=name)
+        return self.builder.call_te(function, *given, primfunc_name_hint=name, primfunc_attrs=primfunc_attrs)
 
     def emit(self, expr: Any) -> Value:
         """Binds an intermediate expression to a variable."""
