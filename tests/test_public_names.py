@@ -120,7 +120,7 @@ def test_bfloat16() -> None:
 
 def test_relay_text_is_read_and_printed() -> None:
     text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float32]) {\n  exp(%x)\n}\n'
-    module = nnmagic.relay.parse(text)
+    module = nnmagic.relay.infer_type(nnmagic.relay.parse(text))
     typed = "def @main(%x: Tensor[(2), float32] /* ty=Tensor[(2), float32] */)"
     assert typed in module.astext()
     assert typed in module.astext(show_meta_data=False)

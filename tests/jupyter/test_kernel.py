@@ -119,20 +119,23 @@ def test_loading_the_extension_is_cheap(record_property: Callable[[str, object],
         from IPython.core import magic_arguments
         import IPython.display
         ip = InteractiveShell.instance()
-        begin = time.perf_counter()
+        begin, begin_wall = time.process_time(), time.perf_counter()
         ip.extension_manager.load_extension("nnmagic")
-        seconds = time.perf_counter() - begin
+        seconds, wall = time.process_time() - begin, time.perf_counter() - begin_wall
         heavy = {"numpy", "tvm", "tvm_ffi", "synr", "matplotlib"} & set(sys.modules)
         assert not heavy, heavy
         assert ip.find_cell_magic("tinynn") and ip.find_cell_magic("relay") and ip.find_line_magic("tinynn")
-        print(seconds)
+        print(seconds, wall)
         """
     )
-    times = []
-    for _ in range(3):  # the best of three: the machine may be busy
+    times, walls = [], []
+    for _ in range(3):  # the best of three, of the processor's time: other tests run beside this one
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        times.append(float(done.stdout.splitlines()[-1]))
+        seconds, wall = map(float, done.stdout.splitlines()[-1].split())
+        times.append(seconds)
+        walls.append(wall)
     record_property("seconds", min(times))
+    record_property("seconds on the clock", min(walls))
     assert min(times) < 0.05
 
 
