@@ -36,9 +36,10 @@ def _fingerprint(value: object) -> str:
     match value:
         case np.ma.MaskedArray():  # its mask is no part of its content
             return f"value {kind} {next(_unique)}"
-        case np.ndarray() | np.generic():
-            array = np.asarray(value)
-            return f"{'array' if array.shape else 'number'} {_array_digest(array)}"
+        case np.ndarray():
+            return f"array {_array_digest(value)}"
+        case np.generic():  # a Python number in a cell, which an array of rank 0 is not
+            return f"number {kind} {_array_digest(np.asarray(value))}"
         case float():
             return f"number {kind} {float.hex(value)}"
         case int():  # bool too: the kind tells True and 1 apart

@@ -17,7 +17,10 @@ from nnmagic.engine import relax
 from nnmagic.functions import compile as compiling
 from nnmagic.functions.compile import MEMORY
 from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.relay import Constant
 from nnmagic.tinynn import MISSING
+from nnmagic.tinynn.capture import captured, settled
+from nnmagic.tinynn.values import Computed, Known, TupleOf
 
 SOURCE = "def scaled(x: Tensor[(2,), f32]):\n    return x * w0 + bias\n"
 ONES = np.ones(2, "float32")
@@ -128,6 +131,15 @@ def test_a_value_that_no_cell_takes_is_no_hit() -> None:
         nnmagic.compile(SOURCE, namespace=namespace(w0=endless))
 
 
+def test_a_scalar_is_no_array_of_rank_0() -> None:
+    """The one is a Python number, which takes the tensor's dtype, the other a tensor of its own dtype."""
+    half = "def half(x: Tensor[(2,), f32]):\n    return x * k\n"
+    for _ in range(2):  # the second time, what may be found was put there by the other
+        assert nnmagic.compile(half, namespace={"k": np.float64(0.5)})(ONES).dtype == np.float32
+        with pytest.raises(nnmagic.TinyNNError, match="dtypes never mix"):
+            nnmagic.compile(half, namespace={"k": np.array(0.5)})
+
+
 def test_options_and_edits_are_told() -> None:
     nnmagic.compile(SOURCE, namespace=namespace())
     level = nnmagic.compile(SOURCE, namespace=namespace(), opt_level=0)
@@ -185,6 +197,36 @@ DIFFERENT = [
 def test_fingerprints_of_different_values_differ() -> None:
     found = [fingerprint(value) for value in DIFFERENT]
     assert len(set(found)) == len(found)
+
+
+def meaning(value: object) -> object:
+    """What a value is inside a cell, as something that can be compared."""
+    match value:
+        case Computed(expr=Constant(data=data)):
+            return ("constant", data.dtype.name, data.shape, data.tobytes())
+        case Known(value=known):
+            return ("known", type(known).__name__, repr(known))
+        case TupleOf(items=items):
+            return ("tuple", tuple(map(meaning, items)))
+    return ("name", repr(value))
+
+
+def test_values_of_one_fingerprint_mean_the_same() -> None:
+    """The promise that the cache rests on, whatever a value of the notebook comes to mean in a cell."""
+    plain = [0, 1, True, False, 0.0, -0.0, 1.0, 0.5, float("nan"), float("inf"), "1", None, ..., (), (1, 2)]
+    scalars = [np.dtype(name).type(1) for name in ("f2", "f4", "f8", "i1", "i4", "i8", "u1", "u8", "?")]
+    arrays = [np.asarray(scalar) for scalar in scalars] + [np.asarray(scalar)[None] for scalar in scalars]
+    swapped = [array.astype(array.dtype.newbyteorder()) for array in arrays]
+    dtypes = [nnmagic.f32, np.float32, np.dtype("f4"), np.dtype(">f4"), nnmagic.Tensor, tuple]
+    single = [*plain, *scalars, *arrays, *swapped, *dtypes]
+    held = [each for each in single if not getattr(each, "shape", ())]
+    values = [*single, *([each] for each in held), *((each,) for each in held)]
+    meanings: dict[str, object] = {}
+    for value in values:
+        found = meaning(captured(settled(value)))
+        assert meanings.setdefault(fingerprint(value), found) == found, value
+        assert fingerprint(settled(value)) == fingerprint(value), "what was compiled is found again"
+    assert len(meanings) < len(values), "some do share one"
 
 
 def test_fingerprints_of_equal_values_are_equal() -> None:
