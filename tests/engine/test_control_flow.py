@@ -1,0 +1,256 @@
+"""Functions as values, data types, match and references on the relax engine, against NumPy and by hand."""
+
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.engine import EngineError
+from nnmagic.relay import AdtValue
+from tests.engine.programs import VERSION, compiled
+
+LIST = """type L[A] {
+  Cons(A, L[A]),
+  Nil,
+}
+"""
+TOTAL = """def @total(%l: L[float32]) -> float32 {
+  match (%l) {
+    Cons(%h, %t) => { add(%h, @total(%t)) },
+    Nil => { 0f },
+  }
+}
+"""
+NIL = AdtValue("Nil")
+
+
+def listed(items):
+    result = NIL
+    for item in reversed(items):
+        result = AdtValue("Cons", (item, result))
+    return result
+
+
+def items(value):
+    found = []
+    while value.constructor == "Cons":
+        found.append(value.fields[0])
+        value = value.fields[1]
+    assert value == NIL
+    return found
+
+
+def floats(*values):
+    return [np.float32(value) for value in values]
+
+
+def test_a_list_is_summed():
+    total = compiled(LIST + TOTAL, entry="total")
+    assert total([listed(floats(1, 2, 3.5))]) == 6.5
+    assert total([NIL]) == 0
+
+
+def test_a_generic_map_with_a_closure_gives_a_list():
+    text = """
+def @map[A, B](%f: fn (A) -> B, %l: L[A]) -> L[B] {
+  match (%l) {
+    Cons(%h, %t) => { Cons(%f(%h), @map(%f, %t)) },
+    Nil => { Nil },
+  }
+}
+def @main(%l: L[Tensor[(2), float32]], %k: Tensor[(2), float32]) -> L[Tensor[(2), float32]] {
+  let %scale = fn (%v: Tensor[(2), float32]) { multiply(%v, %k) };
+  @map(%scale, %l)
+}
+"""
+    rows = np.arange(6, dtype="f4").reshape(3, 2)
+    k = np.array([2, -1], "f4")
+    found = items(compiled(LIST + text)([listed(list(rows)), k]))
+    np.testing.assert_array_equal(np.stack(found), rows * k)
+
+
+def test_fold_and_reverse_take_constructors_and_globals_as_functions():
+    text = """
+def @fold[A, B](%f: fn (B, A) -> B, %start: B, %l: L[A]) -> B {
+  match (%l) {
+    Cons(%h, %t) => { @fold(%f, %f(%start, %h), %t) },
+    Nil => { %start },
+  }
+}
+def @less_twice(%a: float32, %b: float32) -> float32 { subtract(%a, multiply(%b, 2f)) }
+def @main(%l: L[float32]) -> (float32, L[float32]) {
+  let %push = fn (%done: L[float32], %each: float32) -> L[float32] { Cons(%each, %done) };
+  (@fold(@less_twice, 0f, %l), @fold(%push, Nil, %l))
+}
+"""
+    total, backwards = compiled(LIST + text)([listed(floats(1, 2, 4))])
+    assert total == -14
+    assert items(backwards) == [4, 2, 1]
+
+
+def test_functions_return_functions_that_remember():
+    text = """
+def @main(%x: float32, %y: float32) {
+  let %adder = fn (%a: float32) { fn (%b: float32) { subtract(%a, %b) } };
+  let %one = %adder(%x);
+  let %two = %adder(%y);
+  (%one(%y), %two(%x), %one(%x))
+}
+"""
+    assert compiled(text)(floats(5, 3)) == (2, -2, 0)
+
+
+def test_a_local_loop_carries_tensors():
+    text = """
+def @main(%n: int32, %x: Tensor[(2, 2), float32]) {
+  let %loop = fn (%i: int32, %z: Tensor[(2, 2), float32]) -> Tensor[(2, 2), float32] {
+    if (greater(%i, 0)) { %loop(subtract(%i, 1), add(multiply(%z, %x), %x)) } else { %z }
+  };
+  %loop(%n, %x)
+}
+"""
+    x = np.array([[0.5, 1], [-1, 2]], "f4")
+    expected = x
+    for _ in range(5):
+        expected = expected * x + x
+    np.testing.assert_allclose(compiled(text)([np.int32(5), x]), expected, rtol=1e-6)
+
+
+def test_references_are_shared_and_written_in_order():
+    text = """
+def @main(%x: float32) {
+  let %r = ref(%x);
+  let %same = %r;
+  let %before = ref_read(%same);
+  let %_ = ref_write(%r, add(%before, 1f));
+  let %middle = ref_read(%same);
+  let %twice = fn () { let %_1 = ref_write(%same, multiply(ref_read(%r), 2f)); ref_read(%r) };
+  let %a = %twice();
+  let %b = %twice();
+  (%before, %middle, %a, %b, ref_read(%r))
+}
+"""
+    assert compiled(text)(floats(3)) == (3, 4, 8, 16, 16)
+
+
+def test_trees_and_nested_patterns():
+    text = """
+type T[A] { Leaf(A), Node(T[A], (A, T[A])), }
+def @main(%t: T[float32]) -> float32 {
+  match (%t) {
+    Node(Leaf(%a), (%b, Leaf(%c))) => { add(multiply(%a, 100f), add(multiply(%b, 10f), %c)) },
+    Node(%l, (%b, %r)) => { add(@main(%l), add(%b, @main(%r))) },
+    Leaf(%v) => { %v },
+  }
+}
+"""
+    one, two, three, four, five = (np.float32(value) for value in (1, 2, 3, 4, 5))
+    small = AdtValue("Node", (AdtValue("Leaf", (one,)), (two, AdtValue("Leaf", (three,)))))
+    assert compiled(text)([AdtValue("Node", (small, (four, AdtValue("Leaf", (five,)))))]) == 123 + 4 + 5
+
+
+def test_a_match_that_takes_nothing_names_the_constructor():
+    text = LIST + "def @main(%l: L[float32]) { match? (%l) { Cons(%h, _) => { %h } } }"
+    head = compiled(text)
+    assert head([listed(floats(7))]) == 7
+    with pytest.raises(RuntimeError, match=r"no arm of the match.* takes Nil"):
+        head([NIL])
+    assert head([listed(floats(8))]) == 8
+
+
+def test_results_do_not_share_memory_with_arguments():
+    pair = compiled(LIST + "def @main(%x: Tensor[(2), float32]) { let %l = Cons(%x, Nil); (%x, %l) }")
+    x = np.zeros(2, "f4")
+    first, second = pair([x])
+    assert not any(np.shares_memory(x, other) for other in (first, second.fields[0]))
+    assert not np.shares_memory(first, second.fields[0])
+
+
+def test_dimensions_known_when_it_runs():
+    text = """
+def @main(%l: L[Tensor[(?, 2), float32]]) -> Tensor[(?, 2), float32] {
+  match? (%l) { Cons(%a, Cons(%b, _)) => { concatenate((%a, %b), axis=0) } }
+}
+"""
+    a, b = np.ones((1, 2), "f4"), np.zeros((3, 2), "f4")
+    np.testing.assert_array_equal(compiled(LIST + text)([listed([a, b])]), np.concatenate([a, b]))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (3.0, TypeError, r"must be L\[float32\], .*AdtValue.* of Cons or Nil, not a float"),
+        (AdtValue("Leaf"), TypeError, "'Leaf' is none of its constructors"),
+        (AdtValue("Cons", (np.float32(1),)), TypeError, "Cons has 2 fields, .*, not 1"),
+        (listed([np.array(1.0)]), TypeError, r"argument 'l'.Cons\[0\] must be float32"),
+        (
+            listed([np.float32(1)] * 9 + [np.array(1.0)]),
+            TypeError,
+            r"'l'.Cons\[1\].*steps.*.Cons\[0\] must be",
+        ),
+        (listed([np.ones(2, "f4")]), TypeError, r"Cons\[0\] must be float32, of rank 0"),
+    ],
+)
+def test_a_wrong_argument_is_told_with_its_place(value, error, message):
+    main = TOTAL.replace("@total", "@main")
+    function = nnmagic.compile(nnmagic.relay.parse(VERSION + LIST + main))
+    with pytest.raises(error, match=message):
+        function(value)
+
+
+def test_functions_and_references_stay_inside():
+    with pytest.raises(EngineError, match="holds a function, which cannot go between Python and Relay"):
+        compiled("def @main(%f: fn (float32) -> float32, %x: float32) { %f(%x) }")
+    with pytest.raises(EngineError, match="holds a reference"):
+        compiled("def @main(%x: float32) { ref(%x) }")
+
+
+def test_threads_share_a_function():
+    total = compiled(LIST + TOTAL, entry="total")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda n: total([listed([np.float32(1)] * n)]), range(0, 200, 5)))
+    assert found == list(range(0, 200, 5))
+
+
+def test_stages_show_the_kernels():
+    total = compiled(LIST + TOTAL, entry="total")
+    assert "total_kernel0" in total.stage("relax")
+    assert all(total.stage(name) for name in ("tir", "llvm", "asm"))
+
+
+@pytest.mark.slow
+def test_deep_recursion_gives_a_result():
+    script = """
+        import numpy as np
+        from tests.engine.test_control_flow import LIST, TOTAL, compiled, listed
+        total = compiled(LIST + TOTAL, entry="total")
+        assert total([listed([np.float32(1)] * 20000)]) == 20000
+        loop = compiled('''def @main(%n: int32) {
+          let %loop = fn (%i: int32, %z: int32) -> int32 {
+            if (greater(%i, 0)) { %loop(subtract(%i, 1), add(%z, 2)) } else { %z }
+          };
+          %loop(%n, 0)
+        }''')
+        assert loop([np.int32(100000)]) == 200000
+        endless = compiled('''def @main(%x: int32) {
+          let %f = fn (%i: int32) -> int32 { add(%f(add(%i, 1)), 1) };
+          %f(%x)
+        }''')
+        try:
+            endless([np.int32(0)])
+        except RecursionError as error:
+            assert "deeper than" in str(error)
+            print("done")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
