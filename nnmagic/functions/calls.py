@@ -21,6 +21,17 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.annotations import Tensor, dtype_named
+from nnmagic.tinynn.values import type_shown
+
+
+@dataclass(frozen=True, slots=True)
+class ShownType:
+    """A type that no annotation of a cell can say, such as one with an unnamed dimension; shown as text."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +113,17 @@ def parameter_names(hints: Sequence[str]) -> tuple[str, ...]:
 
 
 def annotation(type_: Type) -> object:
-    """A type as an annotation, ``Tensor[(2, "n"), f32]``; as Relay's text where a cell cannot write it."""
+    """A type as an annotation, ``Tensor[(2, "n"), f32]``; shown as text where a cell cannot write it."""
     match type_:
         case TensorType(shape=shape, dtype=dtype):
             dims = [_annotated_dim(dim) for dim in shape]
             known = dtype_named(dtype)
             if known is None or None in dims:
-                return type_text(type_)
+                return ShownType(type_shown(type_))
             return Tensor(tuple(dim for dim in dims if dim is not None), known) if shape else known
         case TupleType(fields=fields):
             return GenericAlias(tuple, tuple(map(annotation, fields)))
-    return type_text(type_)
+    return ShownType(type_text(type_))
 
 
 def _annotated_dim(dim: object) -> int | str | None:
@@ -142,7 +153,7 @@ def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np
     """Each array of a result with the array that takes it."""
     if isinstance(result, tuple):
         if not isinstance(out, tuple | list) or len(out) != len(result):
-            what = f"of {len(out)}" if isinstance(out, tuple | list) else f"but a {type(out).__name__}"
+            what = f"of {len(out)}" if isinstance(out, tuple | list) else _kind(out)
             raise TypeError(f"{where} must be a tuple of {len(result)} arrays, not {what}")
         parts = enumerate(zip(result, out, strict=True))
         return [pair for i, (part, target) in parts for pair in _pairs(part, target, f"{where}[{i}]")]
@@ -151,7 +162,7 @@ def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np
             f"{where}: only arrays can be written to, and the result is a {type(result).__name__}"
         )
     if not isinstance(out, np.ndarray):
-        raise TypeError(f"{where} must be a NumPy array, not a {type(out).__name__}")
+        raise TypeError(f"{where} must be a NumPy array, not {_kind(out)}")
     if out.dtype.newbyteorder("=") != result.dtype:
         raise TypeError(f"{where} must be an array of {result.dtype}, not of {out.dtype}")
     if out.shape != result.shape:
@@ -159,6 +170,11 @@ def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np
     if not out.flags.writeable:
         raise ValueError(f"{where} is read-only")
     return [(result, out, where)]
+
+
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -81,6 +81,8 @@ _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
     BuiltinOp.GT: python.gt,
     BuiltinOp.GE: python.ge,
 }
+_LATER_HINT = "a named dimension is known only when the function is called"
+_SIZE_HINT = f"{_LATER_HINT}; for the mean along an axis write mean(x, axis=0)"
 _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
@@ -158,6 +160,8 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
         hint = None
         if isinstance(number.value, TupleOf):
             hint = "make it a tensor first: stack it, or capture a NumPy array"
+        elif isinstance(known, AnyDim):
+            hint = _SIZE_HINT if sign == "/" else _LATER_HINT
         raise Refusal(
             f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
             number.span,
@@ -302,5 +306,9 @@ def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -
 def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> Refusal:
     hint = None
     if any(isinstance(side.value, Known) and isinstance(side.value.value, AnyDim) for side in (left, right)):
-        hint = "a named dimension is known only when the function is called"
+        hint = _LATER_HINT
+    elif any(
+        isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
+    ):
+        hint = "it has several results: take one of them, as in result[0]"
     return Refusal(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)

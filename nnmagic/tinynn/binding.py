@@ -150,10 +150,17 @@ def bind(
     return given
 
 
+#: What other libraries call a parameter.
+_OTHER_KEYWORDS = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "axes": "axis", "stride": "strides"}
+
+
 def _unknown_keyword(
     function: str, keyword: str, parameters: Sequence[str], operand: Operand, renamed: Mapping[str, str]
 ) -> Refusal:
-    close = difflib.get_close_matches(keyword, [*parameters, *renamed], n=1)
+    other = _OTHER_KEYWORDS.get(keyword)
+    close = (
+        [other] if other in parameters else difflib.get_close_matches(keyword, [*parameters, *renamed], n=1)
+    )
     hint = f"did you mean `{close[0]}`?" if close else _signature(function, parameters)
     return Refusal(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
 

@@ -95,7 +95,7 @@ def _completed(given: tuple[Dim, ...], wanted: tuple[Dim, ...], span: Span) -> t
     left, right = list(given), [dim for dim in wanted if dim != -1]
     for dim in [dim for dim in right if isinstance(dim, AnyDim) and dim.label is not None]:
         if dim not in left:
-            hint = f"the tensor's shape is {shape_shown(given)}"
+            hint = f"the tensor's shape is {shape_shown(given)}; write -1 for one dimension that follows"
             raise Refusal(f"reshape: the tensor has no dimension {dim_shown(dim)}", span, hint=hint)
         left.remove(dim)
         right.remove(dim)
@@ -153,7 +153,8 @@ def _arange(call: Arguments) -> Value:
     numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
-            raise Refusal(f"arange takes numbers that are known while compiling, not {number!r}", call.span)
+            shown = f"the dimension {dim_shown(number)}" if isinstance(number, AnyDim) else repr(number)
+            raise Refusal(f"arange takes numbers that are known while compiling, not {shown}", call.span)
     if "stop" not in call:
         numbers.insert(0, 0)
     if "step" not in call:

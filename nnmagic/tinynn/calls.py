@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
@@ -28,6 +28,7 @@ from nnmagic.tinynn.values import (
     is_number,
     known_value,
     number_constant,
+    source_text,
     type_shown,
     with_article,
 )
@@ -51,6 +52,12 @@ _DTYPE_ATTRIBUTE = {
     "random.uniform": "out_dtype",
 }
 
+#: What ``max`` and ``min`` are in Python beside reductions: of two tensors an operator, of numbers a number.
+_OF_TWO: dict[str, tuple[str, Callable[[Sequence[bool | int | float]], bool | int | float]]] = {
+    "max": ("maximum", max),
+    "min": ("minimum", min),
+}
+
 #: Operators of which Relay's Python function gives the first result alone.
 _FIRST_RESULT = frozenset({"nn.dropout"})
 
@@ -58,6 +65,10 @@ _FIRST_RESULT = frozenset({"nn.dropout"})
 def operator_call(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
     """A call of an operator as it was written: tensors, numbers beside them, attributes. Raises Refusal."""
     name = operator.name
+    if name in _OF_TWO and len(operands) > 1:
+        pair = _of_two(name, operands, span)
+        if pair is not None:
+            return pair
     order = list(operator.call_order or (*operator.args, *(attr.name for attr in operator.attrs)))
     required = [parameter for parameter in order if _is_required(operator, parameter)]
     given = bind(name, order, required, operands, span, operator.keywords)
@@ -72,6 +83,21 @@ def operator_call(operator: Operator, operands: Sequence[Operand], span: Span) -
     if operator.name in _FIRST_RESULT and isinstance(result, TupleOf):
         return result.items[0]
     return result
+
+
+def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
+    """``max(2, 3)`` of numbers known while compiling is Python's; None where Relay's reduction is meant."""
+    positional = [operand for operand in operands if operand.keyword is None]
+    if len(positional) < 2:
+        return None
+    if is_tensor(positional[1].value):
+        hint = f"write {_OF_TWO[name][0]}({', '.join(source_text(each.span) for each in positional[:2])})"
+        raise Refusal(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
+    numbers = [each.value.value for each in operands if isinstance(each.value, Known)]
+    known = [number for number in numbers if isinstance(number, bool | int | float)]
+    if len(known) == len(operands) == len(positional):
+        return Known(_OF_TWO[name][1](known))
+    return None
 
 
 def _is_required(operator: Operator, parameter: str) -> bool:
@@ -93,8 +119,11 @@ def _argument(
     if isinstance(operand.value, TupleOf) and operator.variadic:
         return _tensors(operator, operand)
     if isinstance(operand.value, TupleOf):
+        hint = "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"
         raise Refusal(
-            f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}", operand.span
+            f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}",
+            operand.span,
+            hint=hint if parameter in _INDEX_ARGUMENTS else None,
         )
     return Operand(_tensor(operator, parameter, operand), operand.span)
 

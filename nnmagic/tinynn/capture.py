@@ -173,7 +173,13 @@ def not_capturable(value: object) -> NotCapturable:
         return NotCapturable(f"a {kind.__name__}", "give what is needed a name of its own in another cell")
     if any("__array__" in vars(base) or "__dlpack__" in vars(base) for base in kind.__mro__):
         hint = "pass it as an argument, or convert it in another cell: {name} = numpy.asarray({name})"
-        return NotCapturable(f"a {kind.__module__}.{kind.__qualname__}", hint)
+        return NotCapturable(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
     if callable(value):
-        return NotCapturable(f"a {kind.__qualname__}", "compute its result in another cell and use that")
-    return NotCapturable(f"a {kind.__qualname__}", "capture what is needed of it as a NumPy array")
+        return NotCapturable(
+            _kind_shown(kind.__qualname__), "compute its result in another cell and use that"
+        )
+    return NotCapturable(_kind_shown(kind.__qualname__), "capture what is needed of it as a NumPy array")
+
+
+def _kind_shown(name: str) -> str:
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from nnmagic.diagnostics import Note, Span
+from nnmagic.diagnostics import Note, Span, closest
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, scalar_type
 from nnmagic.tinynn.annotations import DType, Tensor
@@ -26,6 +26,7 @@ from nnmagic.tinynn.values import (
     type_shown,
 )
 
+_KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
 _EXAMPLE = "write a type, as in Tensor[(2, 3), f32]"
 
 
@@ -78,11 +79,37 @@ def _dim(operand: Operand) -> Dim:
         case int() if not isinstance(found, bool):
             if 0 <= found < 2**63:
                 return found
-            raise Refusal(f"a dimension cannot be {found}", operand.span)
+            raise Refusal(
+                f"a dimension cannot be {found}", operand.span, hint=_KNOWN_LATER if found < 0 else None
+            )
     if found is Ellipsis:
         hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
         raise Refusal("a tensor's rank must be known", operand.span, hint=hint)
-    raise Refusal(f"a dimension must be an int or a name, not {described(operand.value)}", operand.span)
+    later = _KNOWN_LATER if operand.value == Known(None) else None
+    message = f"a dimension must be an int or a name, not {described(operand.value)}"
+    raise Refusal(message, operand.span, hint=later)
+
+
+def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> Refusal:
+    """A name in a shape that stands for nothing: most often a dimension that lacks its quotes."""
+    sizes = [key for key, value in namespace.items() if isinstance(value, int) and key[:1] != "_"]
+    meant = closest(name, sizes) if len(name) > 2 else None
+    hint = f'for a size known at the call, write "{name}"'
+    if meant is not None:
+        hint = f"did you mean {meant}? {hint[:1].upper()}{hint[1:]}"
+    return Refusal(f"unknown name `{name}`", span, hint=hint)
+
+
+def named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
+    """The named dimensions of a parameter, each with how a body writes its size: ``x.shape[0]``."""
+    match type_:
+        case TensorType(shape=shape):
+            for axis, dim in enumerate(shape):
+                if isinstance(dim, AnyDim) and dim.label is not None:
+                    yield dim.label, f"{written}.shape[{axis}]"
+        case TupleType(fields=fields):
+            for index, part in enumerate(fields):
+                yield from named_dimensions(f"{written}[{index}]", part)
 
 
 def tuple_annotation(items: Sequence[Operand]) -> Value:

@@ -9,6 +9,7 @@ from synr import Transformer, ast
 
 from nnmagic.diagnostics import Diagnostics, Source, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import FuncType, Type
 from nnmagic.tinynn import tree
 from nnmagic.tinynn.annotations import DType
@@ -18,14 +19,16 @@ from nnmagic.tinynn.declarations import (
     annotated_type,
     as_declared,
     declared_value,
+    named_dimensions,
     relay_value,
     tensor_annotation,
     tuple_annotation,
+    unknown_dimension,
 )
 from nnmagic.tinynn.indexing import subscript
 from nnmagic.tinynn.members import attribute
 from nnmagic.tinynn.names import assigned_names, callees_first, names_bound
-from nnmagic.tinynn.scope import Scope
+from nnmagic.tinynn.scope import Scope, UnknownName
 from nnmagic.tinynn.syntax import SIGNS
 from nnmagic.tinynn.unpacking import fail_all, unpack
 from nnmagic.tinynn.values import (
@@ -45,6 +48,7 @@ from nnmagic.tinynn.values import (
     computed,
     described,
     is_failed,
+    source_text,
 )
 
 
@@ -68,6 +72,9 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
         self.locals: dict[str, Value] = {}
         self.assigned: frozenset[str] = frozenset()
         self.unfinished: set[str] = set()
+        #: The named dimensions of the function's parameters, each with what the body calls it.
+        self.dimensions: dict[str, str] = {}
+        self.in_shape = False
 
     # -- places and errors -----------------------------------------------------------------------------
 
@@ -124,7 +131,7 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
     def _function(self, definition: tree.Definition, signature: _Signature) -> ir.Function | None:
         """The Relay function, or None where an error was reported; callers know its type from then on."""
         before = len(self.found.found)
-        self.locals, params = {}, []
+        self.locals, self.dimensions, params = {}, {}, []
         self.assigned = frozenset(assigned_names(definition.body))
         for parameter, type_ in signature.parameters:
             if type_ is None:
@@ -133,6 +140,8 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
             variable = ir.Var(parameter.name, type_, span=self.place(parameter.span))
             params.append(variable)
             self.locals[parameter.name] = computed(variable, type_)
+            for label, written in named_dimensions(parameter.name, type_):
+                self.dimensions.setdefault(label, written)
         result = self._body(definition, signature)
         if result is None or signature.failed or len(self.found.found) > before:
             return None
@@ -304,7 +313,16 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
         if name in self.assigned:
             raise self._unbound(name, root)
         path = (name, *(link.field.name for link in chain))
-        value, taken = self.scope.lookup(path, self.place(expr.span), self.locals)
+        place = self.place(expr.span)
+        try:
+            value, taken = self.scope.lookup(path, place, self.locals)
+        except UnknownName:
+            if self.in_shape:
+                raise unknown_dimension(name, place, self.scope.namespace) from None
+            if path[0] in self.dimensions:
+                hint = f'the dimension "{name}" is {self.dimensions[name]}'
+                raise Refusal(f"unknown name `{name}`", place, hint=hint) from None
+            raise
         start = chain[taken - 2].span if taken > 1 else root.span
         return self._attributes(Operand(value, self.place(start)), chain[taken - 1 :])
 
@@ -367,11 +385,17 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
         return subscript(owner, items, span)
 
     def _type_subscript(self, owner: TupleConstructor, index: list[ast.Expr], span: Span) -> Value:
-        items = self._operands(index)
+        if owner.name != "Tensor":
+            items = self._operands(index)
+            return FAILED if any(is_failed(item.value) for item in items) else tuple_annotation(items)
+        self.in_shape = True
+        try:
+            items = self._operands(index[:1])
+        finally:
+            self.in_shape = False
+        items += self._operands(index[1:])
         if any(is_failed(item.value) for item in items):
             return FAILED
-        if owner.name != "Tensor":
-            return tuple_annotation(items)
         shape = index[0]
         parts: list[Operand] = []
         if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and items and isinstance(items[0].value, TupleOf):
@@ -387,7 +411,23 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
             operands.append(Operand(self.transform_expr(value), self.place(value.span), key.value))
         if any(is_failed(operand.value) for operand in (callee, *operands)):
             return FAILED
-        return self._apply(callee, operands, self.place(expr.span))
+        try:
+            return self._apply(callee, operands, self.place(expr.span))
+        except Refusal as refusal:
+            hiding = self._hiding(expr.func_name)
+            if hiding is None:
+                raise
+            error = refusal.diagnostic
+            raise Refusal(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
+
+    def _hiding(self, callee: ast.Expr) -> str | None:
+        """A hint where a written path such as ``nn.relu`` begins with a name of the function's own."""
+        if not (isinstance(callee, ast.Attr) and isinstance(callee.object, ast.Var)):
+            return None
+        name, word = callee.object.id.name, callee.field.name
+        if name not in self.locals or f"{name}.{word}" not in OPERATORS:
+            return None
+        return f"`{name}` is a name of the function's own here: rename it, or write relay.{name}.{word}"
 
     def _apply(self, callee: Operand, operands: list[Operand], span: Span) -> Value:
         match callee.value:
@@ -399,12 +439,15 @@ class Elaborator(Transformer):  # type: ignore[misc]  # synr is untyped
                 return self._apply(Operand(function, callee.span), [receiver, *operands], span)
             case GlobalFunction(name=name) as function:
                 if name in self.unfinished:
-                    hint = "there is no `if` yet that could stop it"
-                    raise Refusal(f"`{name}` would call itself without end", callee.span, hint=hint)
+                    reason = "there is no `if` yet that could stop it"
+                    raise Refusal(f"`{name}` would call itself without end", callee.span, hint=reason)
                 return function_call(function, operands, span)
             case Known(value=DType() as dtype):
                 return dtype_call(dtype.name, dtype.short, operands, span)
-        raise Refusal(f"{described(callee.value)} cannot be called", callee.span)
+        hint = None
+        if isinstance(callee.value, Known | TupleOf) and source_text(callee.span) == "x":
+            hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
+        raise Refusal(f"{described(callee.value)} cannot be called", callee.span, hint=hint)
 
 
 def _is_binary(expr: ast.Expr) -> bool:

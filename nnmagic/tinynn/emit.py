@@ -47,13 +47,18 @@ def located(
     """An operator's refusal at its place; the operands and the attribute that it speaks of are pointed at."""
     blamed = [operands[index] for index in error.operands if index < len(operands)]
     notes = [Note(f"this is {described(operand.value)}", operand.span) for operand in blamed]
+    hint = error.hint
     words = re.findall(r"\w+", error.message)
     named = [place for name, place in places.items() if name in words]
     if named:
         span = named[0]
     elif len(blamed) == 1:
         span, notes = blamed[0].span, []
-    return Refusal(error.message, span, hint=error.hint, notes=notes)
+    if hint is None and (found := re.search(r"attribute 'shape' must be an int, not '(\w+)'", error.message)):
+        hint = f'the size of the dimension "{found[1]}" is that of a tensor, as in x.shape[0]'
+    if hint is None and re.search(r"attribute 'padding' must be an int, not '", error.message):
+        hint = "write the numbers, as in padding=1 or padding=(1, 1)"
+    return Refusal(error.message, span, hint=hint, notes=notes)
 
 
 def computed_part(operand: Operand) -> Computed:

@@ -78,7 +78,9 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
     hint = None
     if name in _OTHER_NAMES:
         hint = f"write {_OTHER_NAMES[name]}"
-    elif close := difflib.get_close_matches(name, [*_ATTRIBUTES, *METHODS, *OPERATORS], n=1):
+    elif (close := difflib.get_close_matches(name, [*_ATTRIBUTES, *METHODS, *OPERATORS], n=1)) and abs(
+        len(close[0]) - len(name)
+    ) < 2:  # `foo` is no `floor`
         hint = f"did you mean .{close[0]}?"
     shown = described(Computed(value.expr, type_))
     raise Refusal(f"{shown} has no attribute `{name}`", span, hint=hint)

@@ -31,6 +31,10 @@ from nnmagic.tinynn.values import (
 _PREFIXES = ("relay", "nnmagic")
 
 
+class UnknownName(Refusal):
+    """A name that stands for nothing."""
+
+
 @dataclass(slots=True)
 class Scope:
     """The names outside a function's own: the cell's functions, the notebook's names, the language's."""
@@ -119,7 +123,7 @@ class Scope:
         if suggestions:
             hint = f"did you mean {suggestions[0]}?"
         what = "operator" if len(path) > 1 and path[0] in ("nn", "image", "vision", *_PREFIXES) else "name"
-        return Refusal(f"unknown {what} `{name}`", span, hint=hint)
+        return UnknownName(f"unknown {what} `{name}`", span, hint=hint)
 
 
 def _is_operator(value: Value) -> bool:

@@ -220,6 +220,8 @@ class CellCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         span = self.places.word(arg.lineno, arg.col_offset)
         if arg.annotation is None:
             hint = f"write its type, as in {arg.arg}: Tensor[(2, 3), f32]"
+            if arg.arg == "self":
+                hint = "a method cannot be compiled: write a function, and give it what it needs"
             self.refuse(f"parameter `{arg.arg}` has no type", span, hint)
             return self._silent_parameter(arg)
         return ast.Parameter(span, arg.arg, self.compile_type(arg.annotation))

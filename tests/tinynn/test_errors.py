@@ -58,6 +58,7 @@ NOTEBOOK: dict[str, object] = {
     "settings": {"a": 1},
     "weights": [np.ones(3), np.ones(4)],
     "words": np.array(["a"]),
+    "thing": object(),
     "masked": np.ma.masked_array([1.0, 2.0]),
     "z": 1 + 2j,
     "f64_array": np.ones(3),
@@ -147,6 +148,10 @@ CASES: list[tuple[str, list[str]]] = [
     # the notebook
     (body("return «helper»(x)"), ["`helper` is the Python function helper, which a cell cannot use"]),
     (body("return «exp»(x)"), ["`exp` is the Python function helper, which hides the operator exp"]),
+    (body("import os\nreturn x").replace("import os", "«import os»"), ["`import` is not part of TinyNN"]),
+    (body("return «thing» * x"), ["`thing` is an object, which a cell cannot use"]),
+    (body("return arange«(x.shape[0])»", 'x: Tensor[("n", 3), f32]').replace("arange«(x.shape[0])»", "«arange(x.shape[0])»"),
+     ['arange takes numbers that are known while compiling, not the dimension "n"']),
     (body("return «layer»(x)"), ["`layer` is a Layer, which a cell cannot use"]),
     (body("return «layer.weight» @ x"), ["`layer` is a Layer, which a cell cannot use"]),
     (body("return «Layer»()(x)"), ["`Layer` is the class Layer, which a cell cannot use"]),
@@ -260,6 +265,25 @@ HINTS = [
     (body("return x * spectrum"), "hold real and imaginary parts in two arrays: spectrum.real and spectrum.imag"),
     (body("return x * masked"), "fill it in another cell, as in masked = masked.filled(0)"),
     (body("return x * words"), "a cell computes with numbers: give each string a number"),
+    # sizes
+    ("def f(x: Tensor[(n, 2), f32]):\n    return x\n", 'for a size known at the call, write "n"'),
+    ("def f(x: Tensor[(widht, 2), f32]):\n    return x\n", 'did you mean width? For a size known at the call, write "widht"'),
+    ("def f(x: Tensor[(None, 2), f32]):\n    return x\n", 'for a size known at the call, write its name in quotes, as in "n"'),
+    ("def f(x: Tensor[(-1, 2), f32]):\n    return x\n", 'for a size known at the call, write its name in quotes, as in "n"'),
+    (body("return x.reshape(n, 3)", 'x: Tensor[("n", 3), f32]'), 'the dimension "n" is x.shape[0]'),
+    (body('return zeros(("n", 3), f32)'), 'the size of the dimension "n" is that of a tensor, as in x.shape[0]'),
+    (body("return sum(x, axis=0) / x.shape[0]", 'x: Tensor[("n", 3), f32]'),
+     "a named dimension is known only when the function is called; for the mean along an axis write mean(x, axis=0)"),
+    # what other libraries write
+    (body("return max(x, y)"), "write maximum(x, y)"),
+    (body("return sum(x, dim=1)"), "did you mean `axis`?"),
+    (body("return x.size(0)"), "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"),
+    (body("return x.foo"), None),
+    (body("return take(x, [0, 1])"), "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"),
+    (body("return conv2d(x, y, padding='SAME')"), "write the numbers, as in padding=1 or padding=(1, 1)"),
+    (body("return split(x, 2) * 2"), "it has several results: take one of them, as in result[0]"),
+    ("def f(nn: f32, y: f32):\n    return nn.relu(y)\n", "`nn` is a name of the function's own here: rename it, or write relay.nn.relu"),
+    ("def f(self, x: f32):\n    return x\n", "a method cannot be compiled: write a function, and give it what it needs"),
     (body("return rleu(x)"), "did you mean relu?"),
     (body("return nn.reluu(x)"), "did you mean nn.relu?"),
     (body("return sum(x, axs=1)"), "did you mean `axis`?"),
@@ -280,8 +304,8 @@ HINTS = [
 
 
 @pytest.mark.parametrize(("text", "hint"), HINTS)
-def test_hint(text: str, hint: str) -> None:
-    namespace = {**NOTEBOOK, "Tensor": Layer} if "nnmagic.Tensor" in hint else NOTEBOOK
+def test_hint(text: str, hint: str | None) -> None:
+    namespace = {**NOTEBOOK, "Tensor": Layer} if "nnmagic.Tensor" in (hint or "") else NOTEBOOK
     assert errors_of(text, namespace)[0].hint == hint
 
 
