@@ -2,12 +2,20 @@
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    the whole suite           make test-fast   without what is marked slow
 #   make lint    style and strict types    make format      put style right
+#   make oracle  real Relay judges programs, texts, types and numbers; wants a Python 3.10 for x86-64 Linux, too
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-fast lint format lab clean
+# Where TVM's last wheel with Relay is installed. It is called tvm, too: it cannot share an environment with the
+# TVM that nnmagic runs on.
+ORACLE := $(VENV)/oracle
+FITS   := import platform, sys; sys.exit((sys.version_info[:2], sys.platform, platform.machine()) != ((3, 10), "linux", "x86_64"))
+ORACLE_PYTHON ?= $(shell for python in python3.10 "$$HOME"/.pyenv/versions/3.10.*/bin/python; do \
+	"$$python" -c '$(FITS)' 2>/dev/null && { echo "$$python"; break; }; done)
+
+.PHONY: demo test test-fast lint format lab oracle oracle-python clean
 
 demo: $(VENV)/ready-test
 	$(BIN)/python tools/run_notebook.py examples/quickstart.ipynb
@@ -17,6 +25,14 @@ test: $(VENV)/ready-test
 
 test-fast: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+oracle: $(VENV)/ready-test $(ORACLE)/ready
+	$(ORACLE)/bin/python -m pytest tests/engine/test_native.py
+	NNMAGIC_ORACLE="$(abspath $(ORACLE))/bin/python" $(BIN)/python -m pytest tests/oracle -n $(JOBS) --dist worksteal
+
+# Succeeds where `make oracle` can.
+oracle-python:
+	@test -n "$(ORACLE_PYTHON)" || { echo "no working Python 3.10 for x86-64 Linux was found: ORACLE_PYTHON=... names one" >&2; exit 1; }
 
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .
@@ -39,6 +55,13 @@ $(VENV)/ready-%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group $*
+	@touch $@
+
+$(ORACLE)/ready: pyproject.toml | oracle-python
+	@test -x $(ORACLE)/bin/python || $(ORACLE_PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(ORACLE)/bin/python -m pip install --quiet --disable-pip-version-check --group relay
+	$(ORACLE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 .PRECIOUS: $(VENV)/ready-%

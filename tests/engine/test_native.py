@@ -165,6 +165,21 @@ def test_values_that_are_not_of_the_data_type(value, problem):
 
 
 @with_relay
+def test_a_sum_with_itself_that_is_used_again():
+    """Relay's SimplifyExpr breaks it."""
+    executable = build("""
+        def @main(%x: Tensor[(1, 3), float32], %w: Tensor[(3, 2), float32]) {
+          %0 = nn.matmul(%x, %w, units=None);
+          %1 = add(%0, %0);
+          (add(%0, %1), negative(%1))
+        }
+    """)
+    first, second = executable([np.ones((1, 3), "float32"), np.ones((3, 2), "float32")])
+    np.testing.assert_array_equal(first, [[9, 9]])
+    np.testing.assert_array_equal(second, [[-6, -6]])
+
+
+@with_relay
 def test_arguments_that_do_not_fit():
     executable = build("def @main(%x: Tensor[(2), float32]) { %x }")
     with pytest.raises(ValueError, match=r"Tensor\[\(2\), float32\], not of shape \(3,\)"):

@@ -1,8 +1,8 @@
 """Random well-typed Relay programs, by seed: the same seed is the same program everywhere.
 
-A program is a `@main` over small tensors (and sometimes a global that it calls) of element-wise operators, reductions,
-shape changes, products, tuples, lets, ifs, closures, shared nodes and constants. Values stay small, so that two
-compilers' roundings stay close.
+A program is a `@main` over small tensors (and sometimes a global that it calls) of element-wise operators,
+reductions, shape changes, products, tuples, lets, ifs, closures, shared nodes and constants. Values stay
+small, so that two compilers' roundings stay close.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Generator:
 
 
 def generate(seed: int) -> Module:
-    """The program of a seed: 1 to 4 parameters, up to 20 steps, one or several results, sometimes a second global."""
+    """The program of a seed: up to 4 parameters and 20 steps, one or several results, sometimes a helper."""
     maker = Generator(np.random.default_rng(seed))
     params = []
     for _ in range(int(maker.rng.integers(1, 5))):

@@ -29,6 +29,9 @@ from nnmagic.relay.types import TensorType, TupleType, Type
 #: The texts that an executable can show: what went to TVM, its loops, machine code.
 STAGES = ("relay", "tir", "llvm", "asm")
 
+#: SimplifyExpr makes of ``add(x, x)``, where ``x`` is used again, what the next pass refuses.
+_BROKEN_PASSES = ["SimplifyExpr"]
+
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 _COMPILING = threading.RLock()
 
@@ -57,7 +60,8 @@ class Executable:
             resolved = resolve_target(target)
             with _refusals():
                 program = relay.fromtext(text)
-                with tvm.transform.PassContext(opt_level=opt_level, config=self._recording()):
+                config = self._recording()
+                with tvm.transform.PassContext(opt_level, config=config, disabled_pass=_BROKEN_PASSES):
                     build = self._build_graph if _is_static_dataflow(module) else self._build_machine
                     self._start: Callable[[], Run] = build(module, program, resolved)
 

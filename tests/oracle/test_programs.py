@@ -1,0 +1,105 @@
+"""Whole programs: real Relay types and prints them as we do, and computes what the relax engine does."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from nnmagic.diagnostics import RelayError
+from nnmagic.engine import EngineError
+from nnmagic.engine.native.text import for_relay
+from nnmagic.engine.relax import build
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.text.parser import parse_module
+from tests.engine.programs import drawn
+from tests.oracle.generate import generate, inputs
+from tests.oracle.judge import disagreement, flat
+from tests.relay.corpus import load_programs
+
+#: Programs of the corpus whose numbers cannot be compared.
+NO_NUMBERS = {
+    "fixed_point_multiply": "real Relay gives uninitialised memory",
+    "random_uniform": "random numbers are the engine's own",
+    "random_threefry_split": "random numbers are the engine's own",
+}
+PROGRAMS = load_programs()
+PARTS = 6
+#: How many random programs a test takes, and in how many tests.
+EACH, TESTS = 50, 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_corpus(judge, count, part):
+    wrong, computed = {}, 0
+    programs = PROGRAMS[part::PARTS]
+    for record in programs:
+        found = disagreement(record["text"], judge.ask(record["text"]))
+        if found is None and record["outputs"] is not None and record["id"] not in NO_NUMBERS:
+            rtol = record.get("rtol", 2e-3 if "f16" in record["features"] else 1e-5)
+            valid = 3 if record.get("compare") == "valid_prefix" else None
+            arguments = [drawn(one) for one in record["inputs"]]
+            found, ran = numbers(judge, parse_module(record["text"]), arguments, rtol, valid)
+            computed += ran
+        if found is not None:
+            wrong[record["id"]] = found
+    count("programs of the corpus", len(programs))
+    count("programs of the corpus that the relax engine and real Relay ran", computed)
+    assert not wrong, report(wrong)
+    assert computed >= 0.9 * len(programs)
+
+
+@pytest.mark.parametrize("start", range(0, 1000 * TESTS, 1000))
+def test_random_programs(judge, count, start):
+    """Random programs whose text can be read; that of some graphs cannot, and then neither of us reads it."""
+    wrong, computed, readable, unreadable = {}, 0, 0, 0
+    for seed in itertools.count(start):
+        module = generate(seed)
+        text = module.astext()
+        found = disagreement(text, judge.ask(text))
+        try:
+            parse_module(text)
+        except RelayError:
+            unreadable += 1
+        else:
+            readable += 1
+            if found is None:
+                found, ran = numbers(judge, module, inputs(module, seed), 1e-4)
+                computed += ran
+        if found is not None:
+            wrong[seed] = found
+        if readable == EACH:
+            break
+    count("random programs", readable)
+    count("random programs that the relax engine and real Relay ran", computed)
+    count("random graphs whose text nobody can read", unreadable)
+    assert not wrong, report(wrong)
+    assert computed >= 0.9 * EACH
+    assert unreadable <= 0.2 * EACH
+
+
+def numbers(judge, module, arguments, rtol, valid=None):
+    """How the relax engine's results differ from real Relay's, or None; and whether both ran the program."""
+    typed = infer_type(module)
+    try:
+        executable = build(typed, "main")
+    except EngineError:
+        return None, False  # what the engine lacks is for its own tests; here it is counted
+    ours = flat(executable(arguments), typed)
+    reply = judge.ask(for_relay(typed, "main").text, arguments)
+    if "outputs" not in reply:
+        reason = (reply.get("run_error") or reply["error"]).strip().rpartition("\n")[2]
+        return f"only the relax engine runs it: {reason}", False
+    theirs = reply["outputs"]
+    kinds = [[(array.dtype, array.shape) for array in arrays] for arrays in (ours, theirs)]
+    if kinds[0] != kinds[1]:
+        return f"results of {kinds[0]}, real Relay's are of {kinds[1]}", True
+    for left, right in zip(ours, theirs, strict=True):
+        if not np.allclose(
+            left[:valid] if valid else left, right[:valid] if valid else right, rtol, rtol / 10, True
+        ):
+            return f"{left}\nreal Relay's:\n{right}", True
+    return None, True
+
+
+def report(wrong):
+    return f"{len(wrong)} differ\n" + "\n".join(f"{name}: {found}" for name, found in wrong.items())
