@@ -5,11 +5,13 @@ Knows Relay modules and the engines' interface; TVM is imported when machine cod
 
 from __future__ import annotations
 
+import linecache
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nnmagic.diagnostics import Source
@@ -92,6 +94,18 @@ class Definition:
     def relay_text(self) -> str:
         """The text of its module without inferred types."""
         return untyped_text(self.module)
+
+    @cached_property
+    def source_holder(self) -> ModuleType:
+        """A module of which only the source is there: the function's, held where Python looks for source.
+
+        A module, because Python shows all of its text, in whatever language; nothing is run to make it.
+        """
+        holder = ModuleType(self.name, self.doc)
+        holder.__file__ = f"<nnmagic {self.name} {self.key[:12]}>"
+        lines = self.text.splitlines(keepends=True)
+        linecache.cache[holder.__file__] = (len(self.text), None, lines, holder.__file__)
+        return holder
 
     @cached_property
     def _built(self) -> Executable:
@@ -222,6 +236,11 @@ class CompiledFunction:
     def cache_info(self) -> CacheInfo:
         """Whether it was compiled or found in a cache, and why."""
         return self._cache_info
+
+    @property
+    def __wrapped__(self) -> ModuleType:
+        """What ``inspect.getsource`` and IPython's ``f??`` read the function's own source from."""
+        return self._definition.source_holder
 
     @property
     def __dsl_code__(self) -> str:

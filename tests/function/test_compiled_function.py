@@ -291,3 +291,25 @@ def test_tuples_go_in_and_come_out() -> None:
     assert inspect.signature(swap).parameters["p"].annotation == tuple[Tensor[(2,), f32], f32]
     with pytest.raises(TypeError, match=r"swap\(\) argument 'p' must be a tuple of 2"):
         swap((1.0,))
+
+
+def test_python_and_ipython_show_the_users_own_source() -> None:
+    import inspect
+
+    from IPython.core import oinspect
+
+    text = 'def doubled(x: Tensor[("n",), f32]):\n    """Twice."""\n    return x + x\n'
+    function = nnmagic.compile(text)
+    assert inspect.getsource(function).rstrip() == text.rstrip()
+    assert oinspect.getsource(function).rstrip() == text.rstrip()
+    assert "<nnmagic doubled " in oinspect.find_file(function)
+    assert "x: Tensor[('n',), f32]" in str(inspect.signature(function))
+    main = nnmagic.compile(
+        nnmagic.relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float32]) {\n  add(%x, 2f)\n}')
+    )
+    assert "add(%x, 2f)" in inspect.getsource(main)
+
+
+def test_an_unnamed_dimension_is_shown_without_quotes() -> None:
+    function = nnmagic.compile("def f(x: Tensor[('n', 3), f32]):\n    return concatenate([x, x])\n")
+    assert repr(function) == "<nnmagic function f(x: Tensor[('n', 3), f32]) -> Tensor[(?, 3), f32]>"
