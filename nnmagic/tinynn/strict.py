@@ -20,8 +20,8 @@ _MATHEMATICS = (
     "nn.cross_entropy nn.cross_entropy_with_logits"
 )
 _ARITHMETIC = (
-    "add subtract multiply floor_divide floor_mod trunc_divide trunc_mod power negative sum prod cumsum cumprod "
-    "clip"
+    "add subtract multiply floor_divide floor_mod trunc_divide trunc_mod power negative sum prod "
+    "cumsum cumprod clip"
 )
 
 _FLOATS = "floats"
