@@ -58,11 +58,16 @@ class Options:
 
     def build(self, module: Module, entry: str) -> Executable:
         """The machine code of a function of a typed module. Raises EngineError."""
-        from nnmagic.engine import native, relax
+        from nnmagic.engine import engine_error, native, relax
 
-        if self.engine == "relay" or (self.engine == "auto" and native.available()):
+        has_relay = native.available()
+        if self.engine == "relay" or (self.engine == "auto" and has_relay):
             return native.build(module, entry, target=self.target, opt_level=self.opt_level)
-
+        if has_relay:
+            raise engine_error(
+                "the engine 'relax' needs a newer TVM than the one that is installed, which still has Relay",
+                hint="use engine='relay'",
+            )
         return relax.build(module, entry, target=self.target, opt_level=self.opt_level)
 
 
