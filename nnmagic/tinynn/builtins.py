@@ -11,8 +11,8 @@ from dataclasses import replace
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.types import AnyDim, Dim, TensorType
-from nnmagic.tinynn.annotations import DType, dtype_named
+from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
+from nnmagic.tinynn.annotations import DType, dtype_named, dtype_short_name
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.calls import operator_call
 from nnmagic.tinynn.emit import apply, call_operator, cast, is_tensor, reshape_to
@@ -58,6 +58,19 @@ def _linear(call: Arguments) -> Value:
     if "bias" not in call:
         return result
     return apply("nn.bias_add", call.span, result, call.given["bias"], axis=-1)
+
+
+def _gelu(call: Arguments) -> Value:
+    """The exact form, x * (1 + erf(x / sqrt(2))) / 2 (Hendrycks and Gimpel, arXiv:1606.08415)."""
+    data, span = call.tensor("x"), call.span
+    dtype = call.type("x").dtype
+    if not is_float(dtype):
+        hint = "convert it first, as in x.astype(f32)"
+        raise Refusal(f"gelu is defined for floats, not {dtype_short_name(dtype)}", span, hint=hint)
+    scaled = apply("multiply", span, data, number_constant(2**-0.5, dtype, span))
+    factor = apply("add", span, apply("erf", span, scaled), number_constant(1.0, dtype, span))
+    half = apply("multiply", span, data, number_constant(0.5, dtype, span))
+    return apply("multiply", span, half, factor)
 
 
 def _matmul(call: Arguments) -> Value:
@@ -267,6 +280,7 @@ BUILTINS: dict[str, Builtin] = _table(
     ),
     _CLIP,
     Builtin("linear", "data weight bias?", _linear, "nn.dense, then nn.bias_add where there is a bias."),
+    Builtin("gelu", "x", _gelu, "x times the normal distribution function of x; exact, with erf."),
     Builtin("matmul", "a b", _matmul, "The same as a @ b."),
     Builtin("len", "x", _length, "How many items a tuple has; a tensor's first dimension."),
     Builtin("reshape", "x newshape", _reshape, "NumPy's reshape: -1 for one dimension that follows."),

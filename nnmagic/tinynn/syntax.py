@@ -205,6 +205,9 @@ class CellCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         """All parameters; those of a kind that is not taken are reported and stay as silent names."""
         for default in [*args.defaults, *filter(None, args.kw_defaults)]:
             self.refuse("default values are not supported yet", self.places.of(default), "leave it out")
+        for argument in args.posonlyargs:
+            hint = "leave out the `/` after it; a call may name any argument"
+            self.refuse("positional-only parameters are not supported yet", self.places.of(argument), hint)
         for argument in args.kwonlyargs:
             hint = "leave out the `*` before it; a call may name any argument"
             self.refuse("keyword-only parameters are not supported yet", self.places.of(argument), hint)

@@ -195,6 +195,8 @@ CASES: list[tuple[str, list[str]]] = [
         ["`d` is declared as Tensor[(3, 2), f32], but is Tensor[(2, 3), f32]"],
     ),
     ("def f(«x»):\n    return x\n", ["parameter `x` has no type"]),
+    ("def f(«x: f32», /, y: f32):\n    return x\n", ["positional-only parameters are not supported yet"]),
+    (body("return «gelu(x.astype(i32))»"), ["gelu is defined for floats, not i32"]),
     ("def f(x: f32, y: f32 = «1»):\n    return x\n", ["default values are not supported yet"]),
     ("def f(x: f32):\n    return x\n\ndef «f»(x: f32):\n    return x\n", ["`f` is defined twice"]),
     ("def f(x: f32):\n    return «f»(x)\n", ["`f` would call itself without end"]),

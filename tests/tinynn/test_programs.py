@@ -348,3 +348,12 @@ def test_a_long_sum_needs_no_deep_recursion() -> None:
 def test_a_long_function() -> None:
     lines = "".join(f"    x = relu(x * 2 - {number})\n" for number in range(1000))
     assert program_of(f"def f(x: f32):\n{lines}    return x\n").module.functions["f"].ret_type is not None
+
+
+def test_gelu_is_the_exact_one() -> None:
+    from nnmagic.engine.relax import build
+
+    x = np.linspace(-6, 6, 101)
+    program = program_of("def f(x: Tensor[(101,), f64]):\n    return gelu(x)\n")
+    expected = [value * 0.5 * (1 + math.erf(value / math.sqrt(2))) for value in x]
+    np.testing.assert_allclose(build(program.module, "f")([x]), expected, rtol=1e-6, atol=1e-9)
