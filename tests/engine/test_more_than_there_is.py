@@ -17,7 +17,12 @@ def zeros(*shape, dtype="f4"):
 
 #: parameters, body, arguments that do not fit, the message. All dimensions that do not fit are ``?``.
 AT_THE_CALL = [
-    ("%x: Tensor[(?, 8), float32]", 'topk(%x, k=3, axis=0, ret_type="values")', [zeros(2, 8)], "topk: k is 3"),
+    (
+        "%x: Tensor[(?, 8), float32]",
+        'topk(%x, k=3, axis=0, ret_type="values")',
+        [zeros(2, 8)],
+        "topk: k is 3",
+    ),
 ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from nnmagic.diagnostics import CompileError
+from nnmagic.engine import engine_error
 from nnmagic.relay.module import Module
 
 if TYPE_CHECKING:
@@ -38,10 +40,17 @@ def build(
     plain = plain_functions(module)
     with pipeline.COMPILING:
         resolved = pipeline.resolve_target(target, opt_level)
-        if entry not in plain:
-            return _evaluator(module, entry, plain, resolved, opt_level)
-        lowered = lower_module(module, {ENTRY: entry})
-        return Executable(module.functions[entry], lowered, resolved, opt_level)
+        try:
+            if entry not in plain:
+                return _evaluator(module, entry, plain, resolved, opt_level)
+            lowered = lower_module(module, {ENTRY: entry})
+            return Executable(module.functions[entry], lowered, resolved, opt_level)
+        except CompileError:
+            raise
+        except Exception as error:  # TVM raises nearly every kind
+            reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
+            message = f"TVM cannot build the function @{entry}: {reason}"
+            raise engine_error(message, module.functions[entry].span) from error
 
 
 def _evaluator(

@@ -133,6 +133,8 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
 
 
 def reason_of(error: Exception) -> Exception:
-    """What TVM's machine raised, as the exception of a call: a RecursionError or a ValueError."""
+    """What TVM's machine raised, as the exception of a call: a RecursionError, MemoryError or ValueError."""
     reason = str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()
+    if "bad_alloc" in reason or "out of memory" in reason.lower():
+        return MemoryError("a tensor of this call needs more memory than there is")
     return (RecursionError if reason == TOO_DEEP else ValueError)(reason)

@@ -133,10 +133,33 @@ def _arithmetic(function: Callable[[Any, Any], Any], named: Callable[[Any, Any],
     return lambda site: (floats if is_float(dtype_of(site.args[0])) else integers)(site)
 
 
+def _comparison(function: Callable[[Any, Any], Any], named: Callable[[Any, Any], Any]) -> Rule:
+    bools, numbers = broadcasting(function), broadcasting(function, named)
+    return lambda site: (bools if dtype_of(site.args[0]) == "bool" else numbers)(site)
+
+
+#: The code of an integer power grows with its exponent.
+_MAX_EXPONENT = 64
+_POWER_HINT = f"an integer power needs an exponent from 0 to {_MAX_EXPONENT} that is known when it is compiled"
+
+
 def _power(site: Site) -> Value:
-    if not is_float(dtype_of(site.args[0])):
-        site.refuse(f"needs floating-point numbers, not {dtype_of(site.args[0])}")
-    return broadcasting(floating(tirx.power))(site)
+    """TVM folds numbers in the code with overflow, and warns of exponents there from 3: those stay tensors."""
+    base, exponent = site.args
+    _require_broadcast(site, [shape_of(base), shape_of(exponent)])
+    dtype, known = dtype_of(base), _immediate(exponent)
+    value = getattr(known, "value", None)
+    if known is exponent and not isinstance(exponent, relax.Var) and not shape_of(exponent):
+        value = as_array(exponent.value).item()
+    if not is_float(dtype):
+        if not isinstance(value, int) or not 1 <= value <= 8:
+            site.refuse(f"of {dtype} needs an exponent that is a number from 1 to 8 known when compiling")
+        return site.te(lambda x: broadcast(scalar.wrapping(lambda a: scalar.product([a] * value)), x), base)
+    if value in (3, 4):
+        times = int(value)
+        return site.te(lambda x: broadcast(floating(lambda a, _: scalar.product([a] * times)), x, known), base)
+    operand = exponent if isinstance(value, float) and value >= 3 else known
+    return site.te(lambda *pair: broadcast(floating(tirx.power), *pair), base, operand)
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
@@ -157,15 +180,15 @@ RULES.update(
         "power": _power,
         "maximum": broadcasting(scalar.maximum),
         "minimum": broadcasting(scalar.minimum),
-        "equal": broadcasting(lambda a, b: a == b, relax.op.equal),
+        "equal": _comparison(scalar.equal, relax.op.equal),
         "not_equal": broadcasting(scalar.not_equal),
-        "less": broadcasting(lambda a, b: a < b, relax.op.less),
-        "less_equal": broadcasting(lambda a, b: a <= b, relax.op.less_equal),
-        "greater": broadcasting(lambda a, b: a > b, relax.op.greater),
-        "greater_equal": broadcasting(lambda a, b: a >= b, relax.op.greater_equal),
+        "less": _comparison(scalar.less, relax.op.less),
+        "less_equal": _comparison(scalar.less_equal, relax.op.less_equal),
+        "greater": _comparison(lambda a, b: scalar.less(b, a), relax.op.greater),
+        "greater_equal": _comparison(lambda a, b: scalar.less_equal(b, a), relax.op.greater_equal),
         "logical_and": broadcasting(tirx.all, relax.op.logical_and),
         "logical_or": broadcasting(tirx.any, relax.op.logical_or),
-        "logical_xor": broadcasting(lambda a, b: a != b, relax.op.logical_xor),
+        "logical_xor": broadcasting(scalar.not_equal, relax.op.logical_xor),
         "bitwise_and": broadcasting(tirx.bitwise_and, relax.op.bitwise_and),
         "bitwise_or": broadcasting(tirx.bitwise_or, relax.op.bitwise_or),
         "bitwise_xor": broadcasting(tirx.bitwise_xor, relax.op.bitwise_xor),

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, topi
 
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, Rule, integer, integers, number, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, integers, number, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 
@@ -31,7 +31,14 @@ def _resize(function: Callable[..., Any], spatial: int) -> Rule:
             str(attrs["out_dtype"]) or data.dtype,
         )
 
-    return te_of(compute)
+    def rule(site: Site) -> Value:
+        for size in integers(site.attrs["size"]):
+            site.require(size > 0, f"the size must be positive, not {size}")
+        for dim in shape_of(site.args[0]):
+            site.require(dim > 0, "there is no element to sample")
+        return te_of(compute)(site)
+
+    return rule
 
 
 def _crop_and_resize(attrs: Attrs, data: Any, boxes: Any, box_indices: Any) -> Any:

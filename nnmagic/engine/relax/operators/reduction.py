@@ -49,10 +49,14 @@ def reduce(function: Callable[..., Any], data: Any, axes: Sequence[int], *, keep
 
 
 def _lowest(dtype: str) -> Any:
+    if dtype == "bool":
+        return tirx.const(0, dtype)
     return tirx.const(float("-inf"), dtype) if is_float(dtype) else tirx.min_value(dtype)
 
 
 def _highest(dtype: str) -> Any:
+    if dtype == "bool":
+        return tirx.const(1, dtype)
     return tirx.const(float("inf"), dtype) if is_float(dtype) else tirx.max_value(dtype)
 
 
@@ -147,7 +151,7 @@ def _place(better: Callable[[Any, Any], Any], *, last: bool) -> Any:
 
     def combine(left: Any, right: Any) -> Any:
         (i, a), (j, b) = left, right
-        tied = a == b
+        tied = scalar.equal(a, b)
         if is_float(scalar.dtype_of(a)):
             tied = tirx.any(tied, tirx.all(scalar.is_nan(a), scalar.is_nan(b)))
         wins = tirx.any(beats(a, b), tirx.all(tied, i > j if last else i < j))
@@ -234,8 +238,8 @@ RULES.update(
         "any": reduction(_ANY),
         "mean": te_of(_mean),
         "variance": te_of(_variance),
-        "argmax": _argument(lambda a, b: a > b),
-        "argmin": _argument(lambda a, b: a < b),
+        "argmax": _argument(lambda a, b: scalar.less(b, a)),
+        "argmin": _argument(scalar.less),
         "cumsum": _scan(lambda a, b: tirx.any(a, b) if scalar.dtype_of(a) == "bool" else a + b, 0),
         "cumprod": _scan(lambda a, b: tirx.all(a, b) if scalar.dtype_of(a) == "bool" else a * b, 1),
     }

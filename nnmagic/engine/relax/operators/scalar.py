@@ -7,7 +7,7 @@ near 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
@@ -38,6 +38,8 @@ def is_true(value: Any) -> Any:
 
 def maximum(left: Any, right: Any) -> Any:
     """The larger; NaN where either is."""
+    if dtype_of(left) == "bool":
+        return tirx.any(left, right)
     if not is_float(dtype_of(left)):
         return tirx.max(left, right)
     return tirx.Select(tirx.any(left > right, is_nan(left)), left, right)
@@ -45,6 +47,8 @@ def maximum(left: Any, right: Any) -> Any:
 
 def minimum(left: Any, right: Any) -> Any:
     """The smaller; NaN where either is."""
+    if dtype_of(left) == "bool":
+        return tirx.all(left, right)
     if not is_float(dtype_of(left)):
         return tirx.min(left, right)
     return tirx.Select(tirx.any(left < right, is_nan(left)), left, right)
@@ -52,9 +56,26 @@ def minimum(left: Any, right: Any) -> Any:
 
 def not_equal(left: Any, right: Any) -> Any:
     """Whether two numbers differ, as NaN does from everything."""
+    if dtype_of(left) == "bool":
+        return tirx.any(tirx.all(left, tirx.Not(right)), tirx.all(tirx.Not(left), right))
     if not is_float(dtype_of(left)):
         return left != right
     return tirx.any(left < right, left > right, is_nan(left), is_nan(right))
+
+
+def equal(left: Any, right: Any) -> Any:
+    """Whether two are equal; of truth values without TVM's comparison, which LLVM refuses."""
+    return tirx.Not(not_equal(left, right)) if dtype_of(left) == "bool" else left == right
+
+
+def less(left: Any, right: Any) -> Any:
+    """Whether ``left`` is smaller; False is smaller than True."""
+    return tirx.all(tirx.Not(left), right) if dtype_of(left) == "bool" else left < right
+
+
+def less_equal(left: Any, right: Any) -> Any:
+    """Whether ``left`` is not larger; False is smaller than True."""
+    return tirx.any(tirx.Not(left), right) if dtype_of(left) == "bool" else left <= right
 
 
 #: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.
@@ -74,6 +95,14 @@ def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 negative = wrapping(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
+
+
+def product(factors: Sequence[Any]) -> Any:
+    """All multiplied, from the first on."""
+    result = factors[0]
+    for factor in factors[1:]:
+        result = result * factor
+    return result
 
 
 def guarded(
