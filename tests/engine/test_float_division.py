@@ -53,7 +53,8 @@ def test_a_constant_and_a_tensor(constant):
 
 def test_a_rest_that_is_used_often():
     kind = "Tensor[(18), float64]"
-    text = f"def @main(%x: {kind}) {{ let %m = floor_mod(%x, 0.7f64); add(multiply(%m, %m), floor_mod(%m, %m)) }}"
+    body = "let %m = floor_mod(%x, 0.7f64); add(multiply(%m, %m), floor_mod(%m, %m))"
+    text = f"def @main(%x: {kind}) {{ {body} }}"
     x = np.array(NUMBERS)
     with np.errstate(all="ignore"):
         rest = np.mod(x, 0.7)

@@ -1,4 +1,4 @@
-"""What asks for more than a dimension holds is refused: when compiling where that is known, else at the call."""
+"""What asks for more than a dimension holds is refused: when compiling if that is known, else at the call."""
 
 import subprocess
 import sys

@@ -138,13 +138,8 @@ def _comparison(function: Callable[[Any, Any], Any], named: Callable[[Any, Any],
     return lambda site: (bools if dtype_of(site.args[0]) == "bool" else numbers)(site)
 
 
-#: The code of an integer power grows with its exponent.
-_MAX_EXPONENT = 64
-_POWER_HINT = f"an integer power needs an exponent from 0 to {_MAX_EXPONENT} that is known when it is compiled"
-
-
 def _power(site: Site) -> Value:
-    """TVM folds numbers in the code with overflow, and warns of exponents there from 3: those stay tensors."""
+    """TVM folds numbers in the code with overflow and warns of exponents from 3: those stay tensors."""
     base, exponent = site.args
     _require_broadcast(site, [shape_of(base), shape_of(exponent)])
     dtype, known = dtype_of(base), _immediate(exponent)
@@ -157,7 +152,9 @@ def _power(site: Site) -> Value:
         return site.te(lambda x: broadcast(scalar.wrapping(lambda a: scalar.product([a] * value)), x), base)
     if value in (3, 4):
         times = int(value)
-        return site.te(lambda x: broadcast(floating(lambda a, _: scalar.product([a] * times)), x, known), base)
+        return site.te(
+            lambda x: broadcast(floating(lambda a, _: scalar.product([a] * times)), x, known), base
+        )
     operand = exponent if isinstance(value, float) and value >= 3 else known
     return site.te(lambda *pair: broadcast(floating(tirx.power), *pair), base, operand)
 

@@ -8,7 +8,17 @@ from typing import Any
 from tvm import te, topi
 
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, integers, number, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import (
+    RULES,
+    Rule,
+    Site,
+    Value,
+    integer,
+    integers,
+    number,
+    shape_of,
+    te_of,
+)
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
+from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, integers, te_of
@@ -216,7 +216,9 @@ def scan(
                 T.buffer_store(target, value, at)
             return builder.get()
 
-    buffers = [tirx.decl_buffer(data.shape, kind, name) for kind, name in ((data.dtype, "x"), (dtype, "found"))]
+    buffers = [
+        tirx.decl_buffer(data.shape, kind, name) for kind, name in ((data.dtype, "x"), (dtype, "found"))
+    ]
     return te.extern(
         [data.shape],
         [data],

@@ -148,7 +148,7 @@ def truncated_rest(left: Any, right: Any) -> Any:
 
 
 def _exact_rest(left: Any, right: Any) -> Any:
-    """The C library's ``fmod``: ``left - trunc(left / right) * right`` loses all digits of large quotients."""
+    """The C library's ``fmod``: ``left - trunc(left / right) * right`` loses digits of large quotients."""
     dtype = dtype_of(left)
     return tirx.call_pure_extern(dtype, "fmod" if dtype == "float64" else "fmodf", left, right)
 
