@@ -291,10 +291,19 @@ def _expand_dims(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
         raise RelationError(f"{name}: num_newaxis is at most {_MOST_DIMENSIONS}, not {count}")
 
 
-def _split(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
+def _split(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     count = attrs["indices_or_sections"]
     if isinstance(count, int) and count > _MOST_PARTS:
         raise RelationError(f"{name}: indices_or_sections is at most {_MOST_PARTS}, not {count}")
+    shape, axis = _tensor(types, 0).shape, attrs["axis"]
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        return  # the operator's own rule speaks of the axis
+    if isinstance(count, int) and count > 1 and not isinstance(shape[axis], int):
+        raise RelationError(
+            f"{name}: dimension {axis} of {shape_shown(shape)} may not divide into {count} equal parts",
+            0,
+            hint="split along a dimension whose size is a number",
+        )
 
 
 _RULES: dict[str, Callable[[str, Sequence[Type], Attrs], None]] = {
