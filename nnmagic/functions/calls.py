@@ -5,7 +5,6 @@ Knows Relay's types and the annotations of a cell; knows no engine but its check
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import itertools
 import keyword
@@ -16,6 +15,7 @@ from types import GenericAlias
 
 import numpy as np
 
+from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import Parameter
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
@@ -59,8 +59,8 @@ class Call:
         values = dict(zip(self.names, args, strict=False))
         for name, value in keywords.items():
             if name not in self.names:
-                close = difflib.get_close_matches(name, self.names, n=1)
-                hint = f". Did you mean {close[0]!r}?" if close else ""
+                close = closest(name, self.names)
+                hint = f". Did you mean {close!r}?" if close else ""
                 raise TypeError(f"{self.name}() got an unexpected keyword argument {name!r}{hint}")
             if name in values:
                 raise TypeError(f"{self.name}() got multiple values for argument {name!r}")

@@ -5,11 +5,10 @@ Knows values and operators; knows no syntax tree.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnmagic.diagnostics import Span
+from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.emit import is_tensor, tensor_type
 from nnmagic.tinynn.values import (
@@ -158,10 +157,8 @@ def _unknown_keyword(
     function: str, keyword: str, parameters: Sequence[str], operand: Operand, renamed: Mapping[str, str]
 ) -> Refusal:
     other = _OTHER_KEYWORDS.get(keyword)
-    close = (
-        [other] if other in parameters else difflib.get_close_matches(keyword, [*parameters, *renamed], n=1)
-    )
-    hint = f"did you mean `{close[0]}`?" if close else _signature(function, parameters)
+    close = other if other in parameters else closest(keyword, [*parameters, *renamed])
+    hint = f"did you mean `{close}`?" if close else _signature(function, parameters)
     return Refusal(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
 
 

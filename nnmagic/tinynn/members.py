@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
-from nnmagic.diagnostics import Span
+from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import TensorType
@@ -78,9 +77,7 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
     hint = None
     if name in _OTHER_NAMES:
         hint = f"write {_OTHER_NAMES[name]}"
-    elif (close := difflib.get_close_matches(name, [*_ATTRIBUTES, *METHODS, *OPERATORS], n=1)) and abs(
-        len(close[0]) - len(name)
-    ) < 2:  # `foo` is no `floor`
-        hint = f"did you mean .{close[0]}?"
+    elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
+        hint = f"did you mean .{close}?"  # `foo` is no `floor`
     shown = described(Computed(value.expr, type_))
     raise Refusal(f"{shown} has no attribute `{name}`", span, hint=hint)
