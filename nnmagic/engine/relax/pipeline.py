@@ -89,6 +89,7 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
     passes = [
         transform.ConvertToDataflow(1),
         transform.LegalizeOps(),
+        transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
         *fusion,
         transform.DeadCodeElimination(),
         transform.RewriteDataflowReshape(),
