@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -324,17 +325,48 @@ def _mirror_pad(attrs: Attrs, data: Any) -> Any:
     return topi.nn.mirror_pad(data, [a for a, _ in pairs], [b for _, b in pairs], str(attrs["mode"]))
 
 
+def _block_pairs(attrs: Attrs, name: str) -> tuple[list[int], list[int], list[int]]:
+    """The lengths of a block, and what is padded or cropped before and after."""
+    pairs = [integers(pair) for pair in attrs[name]]  # type: ignore[attr-defined]  # a tuple by declaration
+    return integers(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs]
+
+
 def _blocks(attrs: Attrs, data: Any) -> Any:
-    pairs = [integers(pair) for pair in attrs["paddings"]]  # type: ignore[attr-defined]  # a tuple by declaration
-    ends = [a for a, _ in pairs], [b for _, b in pairs]
-    return topi.nn.space_to_batch_nd(data, integers(attrs["block_shape"]), *ends, number(attrs["pad_value"]))
+    """Each place of a block becomes an image of the batch: first the places, then the images that were."""
+    lengths, before, after = _block_pairs(attrs, "paddings")
+    count, rest = len(lengths), [0] * (len(data.shape) - 1 - len(lengths))
+    value = tirx.const(number(attrs["pad_value"]), data.dtype)
+    wide = padded(data, [0, *before, *rest], [0, *after, *rest], value) if any(before + after) else data
+    spatial = [dim // length for dim, length in zip(wide.shape[1:], lengths, strict=False)]
+
+    def element(image: Any, *at: Any) -> Any:
+        place, where = image // data.shape[0], []
+        for axis in reversed(range(count)):
+            where.append(at[axis] * lengths[axis] + place % lengths[axis])
+            place = place // lengths[axis]
+        return wide(image % data.shape[0], *reversed(where), *at[count:])
+
+    return te.compute((data.shape[0] * math.prod(lengths), *spatial, *data.shape[1 + count :]), element)
 
 
 def _unblocks(attrs: Attrs, data: Any) -> Any:
-    pairs = [integers(pair) for pair in attrs["crops"]]  # type: ignore[attr-defined]  # a tuple by declaration
-    return topi.nn.batch_to_space_nd(
-        data, integers(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs]
-    )
+    """What ``_blocks`` does, undone, and cropped."""
+    lengths, before, after = _block_pairs(attrs, "crops")
+    count, batch = len(lengths), data.shape[0] // math.prod(lengths)
+    spatial = [
+        dim * length - a - b
+        for dim, length, a, b in zip(data.shape[1:], lengths, before, after, strict=False)
+    ]
+
+    def element(image: Any, *at: Any) -> Any:
+        place: Any = 0
+        places = [i + a for i, a in zip(at, before, strict=False)]
+        for i, length in zip(places, lengths, strict=True):
+            place = place * length + i % length
+        inner = [i // length for i, length in zip(places, lengths, strict=True)]
+        return data(place * batch + image, *inner, *at[count:])
+
+    return te.compute((batch, *spatial, *data.shape[1 + count :]), element)
 
 
 def _reverse(attrs: Attrs, data: Any) -> Any:
