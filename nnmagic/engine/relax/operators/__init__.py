@@ -20,6 +20,7 @@ from nnmagic.engine.relax.operators import (
     reduction,
     shaping,
     sorting,
+    suppression,
     unary,
     vision,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "reduction",
     "shaping",
     "sorting",
+    "suppression",
     "unary",
     "vision",
 ]
