@@ -61,7 +61,9 @@ class Twin:
     def never_ran(self) -> list[int]:
         """The lines of plain statements that no call reached: such a case proves little."""
         kinds = (ast.Assign, ast.AugAssign, ast.Return, ast.AnnAssign)
-        wanted = {node.lineno for node in ast.walk(self.tree) if isinstance(node, kinds)}
+        functions = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+        nodes = [node for function in functions for node in ast.walk(function)]
+        wanted = {node.lineno for node in nodes if isinstance(node, kinds)}
         return sorted(wanted - self.ran)
 
     def _argument(self, value: object) -> object:
