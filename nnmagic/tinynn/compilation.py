@@ -31,7 +31,8 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
     assert len(functions) == len(module.funcs), "a function that failed without an error"
     try:
         typed = infer_type(
-            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.linker.types)
+            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.linker.types),
+            look_into_callees=True,
         )
     except RelayError as error:
         raise TinyNNError(error.diagnostics) from None

@@ -116,19 +116,26 @@ class ExpressionParser:
             self.cursor.expect(";")
         for var, bound, span in reversed(lets):
             value = Let(var, bound, value, span=span)
+            self.scope.ended.add(var)
         self.scope.leave(scopes)
         return value
 
     def _bind_graph(self, token: Token, value: Expr) -> None:
         """``%0 = value``: the first value of a number counts, in the whole module."""
         first = self.scope.graph.setdefault(_graph_key(token), value)
-        if first is not value and token.text not in self._own_graph and _has_free_variables(first):
+        if first is not value and _graph_key(token) not in self._own_graph:
+            self._check_foreign(token, first)
+        self._own_graph.add(_graph_key(token))
+
+    def _check_foreign(self, token: Token, value: Expr) -> None:
+        """What another function has bound can stand here where it needs none of that function's variables."""
+        if _has_free_variables(value):
             self.cursor.fail(
-                f"`{shown(token.text)}` is bound already, in another function, with whose variables it is made",
+                f"`{shown(token.text)}` is bound already, in another function and from its variables",
                 token,
                 hint="the numbers count through the whole module: take one that is free",
             )
-        self._own_graph.add(token.text)
+        self._own_graph.add(_graph_key(token))
 
     def block(self) -> Steps[Expr]:
         """``{ body }``."""
@@ -296,8 +303,13 @@ class ExpressionParser:
     def _variable(self, token: Token) -> Expr:
         if token.kind == "graph":
             found: Expr | None = self.scope.graph.get(_graph_key(token))
+            if found is not None and _graph_key(token) not in self._own_graph:
+                self._check_foreign(token, found)
         else:
             found = self.scope.variables.get(token.text[1:])
+            if found in self.scope.ended:
+                hint = "take another name for a second one: Relay reads this as the first"
+                self._error(f"the let of `{token.text}` has ended", self.cursor.span(token), hint=hint)
         if found is not None:
             return found
         known = [*self.scope.variables] if token.kind == "local" else []

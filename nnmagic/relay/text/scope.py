@@ -18,6 +18,8 @@ class Scope:
     constructors: Mapping[str, Constructor]
     graph: dict[str, Expr]
     variables: dict[str, Var] = field(default_factory=dict)
+    #: The variables of lets that have ended: as in Relay, the scope around the let still has their names.
+    ended: set[Var] = field(default_factory=set)
     #: For each open scope the names bound in it, with what they meant before.
     _open: list[dict[str, Var | None]] = field(default_factory=lambda: [{}])
 
