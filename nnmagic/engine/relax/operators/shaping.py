@@ -211,11 +211,9 @@ def _clamped(bound: int, dim: Any, low: Any, high: Any) -> Any:
     return tirx.min(tirx.max(limit + dim if bound < 0 else limit, low), high)
 
 
-def _strided_set(site: Site) -> Value:
-    """The data with the elements that a slice names replaced; begin, end and strides must be constants."""
+def strided_set(site: Site) -> Value:
+    """The data with the elements that a slice names replaced; begin, end and strides are constants."""
     data, values, *bounds = site.args
-    if any(isinstance(bound, relax.Var) for bound in bounds):
-        site.refuse("begin, end and strides must be constants")
     begin, end, strides = ([int(item) for item in as_array(bound.value)] for bound in bounds)
     strides = strides or [1] * len(begin)
     spans = [sliced(dim, *one) for dim, *one in zip(shape_of(data), begin, end, strides, strict=False)]
@@ -275,6 +273,10 @@ def _collapse(site: Site, shape: Sequence[Any]) -> Value:
     return site.te(lambda x: topi.collapse_sum(x, shape), site.args[0])
 
 
+#: How a border is filled: with one value, with the outermost elements, with a mirror image.
+PAD_MODES = ("constant", "edge", "reflect")
+
+
 def _pad(site: Site) -> Value:
     """Constant, edge or reflected padding; the constant is the second argument."""
     data, value = site.args
@@ -284,9 +286,9 @@ def _pad(site: Site) -> Value:
     mode = site.attrs["pad_mode"]
     if mode == "constant":
         return site.te(lambda x, fill: padded(x, before, after, fill()), data, value)
-    if mode in ("edge", "reflect"):
+    if mode in PAD_MODES:
         return site.te(lambda x: _extended(x, before, after, str(mode)), data)
-    return site.refuse(f"pad_mode must be 'constant', 'edge' or 'reflect', not {mode!r}")
+    return site.refuse(f"pad_mode must be one of {', '.join(PAD_MODES)}, not {mode!r}")
 
 
 def padded(data: Any, before: Sequence[Any], after: Sequence[Any], fill: Any) -> Any:
@@ -306,16 +308,19 @@ def padded(data: Any, before: Sequence[Any], after: Sequence[Any], fill: Any) ->
 def _extended(data: Any, before: Sequence[int], after: Sequence[int], mode: str) -> Any:
     shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
 
-    def source(at: Any, width: int, dim: Any) -> Any:
-        place = at - width
-        if mode == "reflect":  # the border itself is not repeated
-            place = tirx.Select(place < 0, -place, place)
-            place = tirx.Select(place >= dim, 2 * dim - 2 - place, place)
-        return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
+    def element(*index: Any) -> Any:
+        places = zip(index, before, data.shape, strict=True)
+        return data(*(repeated(at - width, dim, mode) for at, width, dim in places))
 
-    return te.compute(
-        shape, lambda *index: data(*(source(*one) for one in zip(index, before, data.shape, strict=True)))
-    )
+    return te.compute(shape, element)
+
+
+def repeated(place: Any, dim: Any, mode: str) -> Any:
+    """The element that stands at a place beyond the border."""
+    if mode == "reflect":  # the border itself is not repeated
+        place = tirx.Select(place < 0, -place, place)
+        place = tirx.Select(place >= dim, 2 * dim - 2 - place, place)
+    return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
 
 
 def _mirror_pad(attrs: Attrs, data: Any) -> Any:
@@ -407,7 +412,6 @@ RULES.update(
         "split": _split,
         "meshgrid": _meshgrid,
         "strided_slice": _strided_slice,
-        "strided_set": _strided_set,
         "slice_like": _slice_like,
         "broadcast_to": _broadcast_to,
         "broadcast_to_like": lambda site: relax.op.broadcast_to(site.args[0], shape_of(site.args[1])),
