@@ -226,12 +226,15 @@ def sign(value: Any) -> Any:
 
 
 def clip(value: Any, low: float, high: float) -> Any:
-    """Limited to a range; NaN stays NaN. For integers the limits are first brought into the dtype's range."""
+    """Limited to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
+
+    For integers the limits are first brought into the dtype's range.
+    """
     dtype = dtype_of(value)
     if is_integer(dtype):
         info = tirx.min_value(dtype).value, tirx.max_value(dtype).value
         low, high = (int(min(max(limit, info[0]), info[1])) for limit in (low, high))
-    return minimum(maximum(value, constant(low, value)), constant(high, value))
+    return maximum(minimum(value, constant(high, value)), constant(low, value))
 
 
 #: Cephes' minimax polynomials for tanh near 0 (S. Moshier, tanhf.c and tanh.c), highest power first.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.constants import as_array
@@ -140,12 +141,26 @@ def _ones(shape: Sequence[Any]) -> set[int]:
 
 def _concatenate(site: Site) -> Value:
     (parts,) = site.args
-    return relax.op.concat(list(parts), axis=integer(site.attrs["axis"]))
+    axis = integer(site.attrs["axis"])
+    if _alike(parts, axis % len(shape_of(parts[0]))):
+        return relax.op.concat(list(parts), axis=axis)
+    return site.te(lambda *tensors: topi.concatenate(list(tensors), axis), *parts)
 
 
 def _stack(site: Site) -> Value:
     (parts,) = site.args
-    return relax.op.stack(list(parts), axis=integer(site.attrs["axis"]))
+    axis = integer(site.attrs["axis"])
+    if _alike(parts, None):
+        return relax.op.stack(list(parts), axis=axis)
+    return site.te(lambda *tensors: topi.stack(list(tensors), axis), *parts)
+
+
+def _alike(parts: Sequence[Value], free: int | None) -> bool:
+    """Whether the parts are known to have one shape, but for the axis ``free``; else the call is asked."""
+    columns = enumerate(zip(*map(shape_of, parts), strict=True))
+    return all(
+        tvm_ffi.structural_equal(dim, column[0]) for axis, column in columns if axis != free for dim in column
+    )
 
 
 def _split(site: Site) -> Value:
@@ -161,7 +176,13 @@ def _split(site: Site) -> Value:
 
 def _meshgrid(site: Site) -> Value:
     (parts,) = site.args
+    if len(parts) == 1:
+        return (site.emit(relax.op.reshape(parts[0], [product(shape_of(parts[0]))])),)
     return site.te(lambda *tensors: topi.meshgrid(list(tensors), site.attrs["indexing"]), *parts)
+
+
+#: Beyond the end of any axis.
+_FAR = 2**63 - 1
 
 
 def _strided_slice(site: Site) -> Value:
@@ -169,16 +190,20 @@ def _strided_slice(site: Site) -> Value:
     (data,) = site.args
     attrs = site.attrs
     begin, end, strides = (integers(attrs[name]) for name in ("begin", "end", "strides"))
-    axes = integers(attrs["axes"]) if attrs["axes"] is not None else list(range(len(begin)))
-    strides = strides * len(begin) if len(strides) == 1 else strides or [1] * len(begin)
     shape = shape_of(data)
+    axes = list(range(len(shape))) if attrs["axes"] is None else integers(attrs["axes"])
+    if attrs["axes"] is None:  # axes that are left out are taken whole
+        strides += [1] * (len(shape) - len(strides))
+        begin += [0 if step > 0 else _FAR for step in strides[len(begin) :]]
+        end += [_FAR if step > 0 else -_FAR for step in strides[len(end) :]]
     starts: list[Any] = [0] * len(shape)
     steps = [1] * len(shape)
     lengths = list(shape)
     for place, axis in enumerate(axis % len(shape) for axis in axes):
         stop: int | None = end[place]
         if attrs["slice_mode"] == "size":
-            stop = None if end[place] < 0 else begin[place] + end[place]
+            stop = None if end[place] < 0 or end[place] == _FAR else begin[place] + end[place]
+        if attrs["slice_mode"] != "end":
             strides[place] = 1
         starts[axis], lengths[axis] = sliced(shape[axis], begin[place], stop, strides[place])
         steps[axis] = strides[place]
