@@ -13,7 +13,14 @@ from tvm import relax, te, tirx, topi
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.creation import arange
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, integer, shape_of
-from nnmagic.engine.relax.operators.shaping import PAD_MODES, product, repeated, same_number, strided_set
+from nnmagic.engine.relax.operators.shaping import (
+    PAD_MODES,
+    broadcast_to,
+    product,
+    repeated,
+    same_number,
+    strided_set,
+)
 from nnmagic.engine.relax.operators.sorting import order as order_of
 from nnmagic.relay.types import is_float
 
@@ -68,22 +75,7 @@ def _full(site: Site) -> Value:
 
 
 def _broadcast_to(site: Site) -> Value:
-    data = site.args[0]
-    dims = _from_tensor(site, 1)
-    own = shape_of(data)
-    for dim, wanted in zip(reversed(own), reversed(dims), strict=False):
-        site.require(
-            tirx.any(wanted == dim, tirx.convert(dim) == 1), "the data does not broadcast to this shape"
-        )
-
-    def compute(x: Any, shape: Any) -> Any:
-        def element(*at: Any) -> Any:
-            last = at[len(at) - len(x.shape) :]
-            return x(*(tirx.Select(dim == 1, 0, place) for dim, place in zip(x.shape, last, strict=True)))
-
-        return te.compute(shape, element)
-
-    return site.te(compute, data, relax.ShapeExpr(dims))
+    return broadcast_to(site, _from_tensor(site, 1))
 
 
 def _reshape(site: Site) -> Value:
@@ -122,6 +114,8 @@ def _picked(dims: Sequence[Any], place: Any) -> Any:
 def _squeeze(site: Site) -> Value:
     data, axes = site.args
     rank, dropped = len(shape_of(data)), shape_of(axes)[0]
+    if dropped == 0:
+        return data
 
     def sizes(x: Any, named: Any) -> list[Any]:
         gone = []
@@ -159,7 +153,8 @@ def _tile(site: Site) -> Value:
     def compute(x: Any, shape: Any) -> Any:
         skipped = result - len(own)
         return te.compute(
-            shape, lambda *at: x(*(i % dim for i, dim in zip(at[skipped:], x.shape, strict=True)))
+            shape,
+            lambda *at: x(*(i % tirx.max(dim, 1) for i, dim in zip(at[skipped:], x.shape, strict=True))),
         )
 
     return site.te(compute, data, relax.ShapeExpr(dims))
@@ -333,7 +328,7 @@ def _argwhere(site: Site) -> Value:
     total: Any = 1
     for dim in own:
         total = total * dim
-    flat = site.emit(relax.op.reshape(condition, [total]))
+    flat = site.emit(site.te(lambda x: topi.reshape(x, [total]), condition))
     counts = site.emit(site.te(_counted, flat))
 
     def length(x: Any) -> list[Any]:
@@ -350,8 +345,9 @@ def _argwhere(site: Site) -> Value:
             place: Any = flat_places(row)
             found: Any = tirx.const(0, "int64")
             for one in reversed(range(len(own))):
-                found = tirx.Select(axis == one, tirx.floormod(place, dims[one]), found)
-                place = tirx.floordiv(place, dims[one])
+                length = tirx.max(dims[one], tirx.const(1, "int64"))
+                found = tirx.Select(axis == one, tirx.floormod(place, length), found)
+                place = tirx.floordiv(place, length)
             return found.astype("int32")
 
         return te.compute((*rows, len(own)), element)

@@ -79,7 +79,7 @@ def less_equal(left: Any, right: Any) -> Any:
 
 
 #: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.
-_WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
+WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
 
 
 def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,9 +87,9 @@ def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def computed(*operands: Any) -> Any:
         dtype = dtype_of(operands[0])
-        if dtype not in _WRAPPING:
+        if dtype not in WRAPPING:
             return function(*operands)
-        return function(*(operand.astype(_WRAPPING[dtype]) for operand in operands)).astype(dtype)
+        return function(*(operand.astype(WRAPPING[dtype]) for operand in operands)).astype(dtype)
 
     return computed
 

@@ -243,6 +243,11 @@ def strided_set(site: Site) -> Value:
     strides = strides or [1] * len(begin)
     spans = [sliced(dim, *one) for dim, *one in zip(shape_of(data), begin, end, strides, strict=False)]
 
+    lengths = [length for _, length in spans] + shape_of(data)[len(spans) :]
+    for given, length in zip(shape_of(values), lengths, strict=True):
+        if given is not length:
+            site.require(given == length, "the values have not the shape of the slice")
+
     def compute(x: Any, new: Any) -> Any:
         def element(*index: Any) -> Any:
             steps = zip(index, spans, strides, strict=False)
@@ -288,14 +293,63 @@ def _slice_like(site: Site) -> Value:
     return site.te(compute, data, relax.ShapeExpr(shape))
 
 
+def broadcast_to(site: Site, shape: Sequence[Any]) -> Value:
+    """The data repeated along its dimensions of 1."""
+    data = site.args[0]
+    own = shape_of(data)
+    site.require(len(own) <= len(shape), "the data has more dimensions than the shape")
+    for dim, wanted in zip(reversed(own), reversed(shape), strict=False):
+        if dim is not wanted and dim != 1:
+            fits = dim == wanted if isinstance(dim, int) else tirx.any(dim == wanted, dim == 1)
+            site.require(fits, "the data does not broadcast to this shape")
+
+    def compute(x: Any, dims: Any) -> Any:
+        def element(*at: Any) -> Any:
+            places = zip(x.shape, at[len(at) - len(x.shape) :], strict=True)
+            return x(*(_within_own(dim, place) for dim, place in places))
+
+        return te.compute(dims, element)
+
+    return site.te(compute, data, relax.ShapeExpr(shape))
+
+
+def _within_own(dim: Any, place: Any) -> Any:
+    """The place in a dimension that was repeated where it is 1."""
+    if isinstance(dim, tirx.IntImm):
+        return tirx.const(0, "int64") if dim.value == 1 else place
+    return tirx.Select(dim == 1, tirx.const(0, "int64"), tirx.convert(place).astype("int64"))
+
+
 def _broadcast_to(site: Site) -> Value:
     shape = site.attrs["shape"]
     assert isinstance(shape, tuple)
-    return relax.op.broadcast_to(site.args[0], site.dims(shape))
+    return broadcast_to(site, site.dims(shape))
 
 
 def _collapse(site: Site, shape: Sequence[Any]) -> Value:
-    return site.te(lambda x: topi.collapse_sum(x, shape), site.args[0])
+    """The sums that undo a broadcast from ``shape``."""
+    data = site.args[0]
+    added = len(shape_of(data)) - len(shape)
+
+    def compute(x: Any, dims: Any) -> Any:
+        wide = "float32" if x.dtype in ("float16", "bfloat16") else x.dtype
+        # A dimension that is not 1 is not summed over: its loop runs once.
+        lengths = [*x.shape[:added]]
+        lengths += [
+            tirx.Select(small == 1, large, tirx.const(1, "int64"))
+            for small, large in zip(dims, x.shape[added:], strict=True)
+        ]
+        spans = [te.reduce_axis((0, length), f"k{axis}") for axis, length in enumerate(lengths)]
+
+        def element(*at: Any) -> Any:
+            where = [span.var for span in spans[:added]]
+            where += [span.var + place for span, place in zip(spans[added:], at, strict=True)]
+            return te.sum(x(*where).astype(wide), axis=spans)
+
+        found = te.compute(dims, element) if spans else topi.identity(x)
+        return found if wide == x.dtype else topi.cast(found, x.dtype)
+
+    return site.te(compute, data, relax.ShapeExpr(shape))
 
 
 #: How a border is filled: with one value, with the outermost elements, with a mirror image.
@@ -346,6 +400,16 @@ def repeated(place: Any, dim: Any, mode: str) -> Any:
         place = tirx.Select(place < 0, -place, place)
         place = tirx.Select(place >= dim, 2 * dim - 2 - place, place)
     return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
+
+
+def _layout_transform(site: Site) -> Value:
+    (data,) = site.args
+    source, target = (str(site.attrs[name]) for name in ("src_layout", "dst_layout"))
+    if sorted(source) == sorted(target) and source.isalpha():
+        return relax.op.permute_dims(data, [source.index(letter) for letter in target])
+    if not all(isinstance(dim, int) for dim in shape_of(data)):
+        site.refuse("blocks of a dimension that is known only at the call cannot be run")
+    return site.te(lambda x: topi.layout_transform(x, source, target), data)
 
 
 def _mirror_pad(attrs: Attrs, data: Any) -> Any:
@@ -418,9 +482,23 @@ def _reverse_sequence(attrs: Attrs, data: Any, lengths: Any) -> Any:
 def _repeat(site: Site) -> Value:
     (data,) = site.args
     axis, repeats = site.attrs["axis"], integer(site.attrs["repeats"])
+    if repeats < 1:
+        site.refuse(f"repeats must be at least 1, not {repeats}")
     if axis is None:
         data, axis = site.emit(relax.op.reshape(data, [product(shape_of(data))])), 0
-    return relax.op.repeat(data, repeats, axis=integer(axis))
+    dims = shape_of(data)
+    place = integer(axis) % len(dims)
+    dims[place] = dims[place] * (repeats if isinstance(dims[place], int) else tirx.const(repeats, "int64"))
+
+    def compute(x: Any, shape: Any) -> Any:
+        return te.compute(
+            shape,
+            lambda *at: x(
+                *at[:place], tirx.floordiv(at[place], tirx.const(repeats, "int64")), *at[place + 1 :]
+            ),
+        )
+
+    return site.te(compute, data, relax.ShapeExpr(dims))
 
 
 RULES.update(
@@ -439,7 +517,7 @@ RULES.update(
         "strided_slice": _strided_slice,
         "slice_like": _slice_like,
         "broadcast_to": _broadcast_to,
-        "broadcast_to_like": lambda site: relax.op.broadcast_to(site.args[0], shape_of(site.args[1])),
+        "broadcast_to_like": lambda site: broadcast_to(site, shape_of(site.args[1])),
         "collapse_sum_like": lambda site: _collapse(site, shape_of(site.args[1])),
         "collapse_sum_to": lambda site: _collapse(site, integers(site.attrs["shape"])),
         "reverse": te_of(_reverse),
@@ -447,7 +525,7 @@ RULES.update(
         "repeat": _repeat,
         "tile": op(relax.op.tile, repeats="reps"),
         "sliding_window": te_rule(topi.sliding_window, "axis", "window_shape", "strides"),
-        "layout_transform": te_rule(topi.layout_transform, "src_layout", "dst_layout"),
+        "layout_transform": _layout_transform,
         "nn.pad": _pad,
         "nn.mirror_pad": te_of(_mirror_pad),
         "nn.dilate": te_rule(topi.nn.dilate, "strides", "dilation_value"),
