@@ -91,10 +91,14 @@ def dropout(data, rate=0.5):
     return data
 
 
-def pad(data, pad_width, pad_value=0, pad_mode="constant"):
-    if pad_mode == "constant":
-        return np.pad(data, pad_width, constant_values=pad_value)
-    return np.pad(data, pad_width, mode=pad_mode)
+def pad(data, pad_width, mode="constant", pad_value=0, pad_mode=None, **more):
+    """NumPy's; ``pad_value`` and ``pad_mode`` are Relay's, whose third argument is the value."""
+    if not isinstance(mode, str):
+        mode, pad_value = "constant", mode
+    mode = pad_mode or mode
+    if mode == "constant":
+        more = {"constant_values": pad_value, **more}
+    return np.pad(data, pad_width, mode=mode, **more)
 
 
 # -- normalizations ----------------------------------------------------------------------------------------

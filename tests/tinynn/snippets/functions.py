@@ -73,7 +73,7 @@ CASES: list[Case] = [
     refused("no-result", "def «f»(x: f32):\n    y = x + 1\n", "`f` returns nothing", "add `return y` at its end"),
     refused("result-of-nothing", function("x: f32", "«return»"), "`return` without a value"),
     refused("a-text-as-result", function("x: f32", 'return «"a"»'), "expected a tensor, found the string 'a'"),
-    refused("a-function-as-result", function("x: f32", "return «relu»"), "expected a tensor, found the operator nn.relu"),
+    refused("a-function-as-result", function("x: f32", "return «relu»"), "expected a tensor, found the function relu"),
     refused("call-of-itself-without-end", "def f(x: f32):\n    return «f»(x)\n", "`f` would call itself without end"),
     # -- refused: types --------------------------------------------------------------------------------------
     refused("no-type", "def f(«x»):\n    return x\n", "parameter `x` has no type", "write its type, as in x: Tensor[(2, 3), f32]"),
@@ -89,7 +89,7 @@ CASES: list[Case] = [
     refused("a-dimension-without-quotes", "def f(x: Tensor[(«n», 2), f32]):\n    return x\n", "unknown name `n`", 'for a size known at the call, write "n"'),
     refused("a-number-as-type", "def f(x: «5»):\n    return x\n", "the number 5 is no type"),
     refused("a-tuple-as-type", "def f(x: «(f32, f32)»):\n    return x\n", "a tuple is no type", "write tuple[Tensor[(2, 3), f32], f32]"),
-    refused("an-operator-as-type", "def f(x: «relu»):\n    return x\n", "the operator nn.relu is no type"),
+    refused("an-operator-as-type", "def f(x: «relu»):\n    return x\n", "the function relu is no type"),
     refused("wrong-result-type", "def f(x: f32) -> f64:\n    return «x * 2»\n", "the result of `f` is declared as f64, but is f32", "convert it, as in x.astype(f64)"),
     refused("wrong-result-shape", "def f(x: Tensor[(2, 3), f32]) -> Tensor[(2, 3), f32]:\n    return «x.T»\n", "the result of `f` is declared as Tensor[(2, 3), f32], but is Tensor[(3, 2), f32]"),
     refused("wrong-declared-variable", function(X, "y: i32 = «x.sum()»\nreturn y"), "`y` is declared as i32, but is f32", "convert it, as in x.astype(i32)"),
