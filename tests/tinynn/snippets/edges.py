@@ -4,6 +4,8 @@
 negative, under real Relay, too.
 """
 
+# ruff: noqa: E501  # a case reads best on one line
+
 import numpy as np
 
 from tests.tinynn.snippets.cases import Case, accepted
