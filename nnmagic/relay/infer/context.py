@@ -35,9 +35,11 @@ class Context:
     call's node is to have besides its type. waiting: the operator calls whose argument types are not known.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, *, loose: bool = False) -> None:
         self.module = module
-        self.solver = Solver()
+        self.solver = Solver(loose=loose)
+        #: How many of the errors are sizes that differ, and nothing else.
+        self.size_errors = 0
         self.diagnostics = Diagnostics()
         self.types: dict[Expr, Type] = {}
         self.signatures: dict[str, FuncType] = {}
@@ -91,6 +93,7 @@ class Context:
             detail = (
                 "" if not mismatch.detail or _plainly_different(expected, found) else f": {mismatch.detail}"
             )
+            self.size_errors += mismatch.only_sizes
             self.error(expr, f"{what}: expected {shown(expected)}, found {shown(found)}{detail}", notes=notes)
             return None
 

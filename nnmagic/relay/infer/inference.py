@@ -27,14 +27,33 @@ def infer_type(module: Module, *, look_into_callees: bool = False) -> Module:
     filled in are found anew. Sharing and spans are kept, ``AnyDim`` labels where they are known to hold.
     Raises RelayError with every independent error.
     """
-    context = Context(module)
-    _check_data_types(context)
-    for group in components(call_graph(module)):
-        _infer_group(context, group)
+    context = _inferred(Context(module))
+    errors = context.diagnostics.found
+    if errors and context.size_errors == len(errors):
+        # Where real Relay has made a size unknown before it meets another one, it sees nothing wrong.
+        loose = _inferred(Context(module, loose=True))
+        if not loose.diagnostics.found and _real_relay_accepts(loose, look_into_callees):
+            context = loose
     context.diagnostics.raise_if_any(RelayError)
     shown = _shown_types(context, look_into_callees)
     context.diagnostics.raise_if_any(RelayError)
     return _typed_module(context, shown)
+
+
+def _inferred(context: Context) -> Context:
+    """The context after the inference of its module."""
+    _check_data_types(context)
+    for group in components(call_graph(context.module)):
+        _infer_group(context, group)
+    return context
+
+
+def _real_relay_accepts(context: Context, look_into_callees: bool) -> bool:
+    try:
+        shown_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
+    except UnlikeRelayError:
+        return False
+    return True
 
 
 def _check_data_types(context: Context) -> None:
@@ -173,6 +192,8 @@ def _typed_module(context: Context, shown: Mapping[Expr, Type]) -> Module:
             case Call():
                 assert isinstance(old, Call)
                 type_args = tuple(map(context.solver.resolve, context.type_args.get(old, new.type_args)))
+                if any(context.solver.hole_in(type_) is not None for type_ in type_args):
+                    type_args = ()
                 attrs = context.attrs.get(old, new.attrs)
                 return replace(new, checked_type=found, type_args=type_args, attrs=attrs)
             case _:

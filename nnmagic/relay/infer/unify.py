@@ -38,11 +38,15 @@ UNKNOWN: Final[Type] = TypeVar("_")
 
 
 class MismatchError(Exception):
-    """Two types that cannot be made equal; ``detail`` says in what they differ, "" where that is plain."""
+    """Two types that cannot be made equal; ``detail`` says in what they differ, "" where that is plain.
 
-    def __init__(self, detail: str = "") -> None:
+    ``only_sizes``: they are tensors that differ in the sizes of dimensions.
+    """
+
+    def __init__(self, detail: str = "", *, only_sizes: bool = False) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.only_sizes = only_sizes
 
 
 class NestingError(Exception):
@@ -126,7 +130,9 @@ class Solver:
     ``ready`` holds the callbacks whose hole was filled; the owner runs them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, loose: bool = False) -> None:
+        #: Whether two sizes that differ make `?`.
+        self.loose = loose
         self._filled: dict[Hole, Type] = {}
         self._waiting: dict[Hole, list[Callable[[], None]]] = {}
         # Types without holes, by id (which the kept type guards), with nesting and size: not walked again.
@@ -198,7 +204,7 @@ class Solver:
         match left, right:
             case TensorType(), TensorType():
                 self.widened = self.widened or left != right
-                return _unify_tensors(left, right)
+                return _unify_tensors(left, right, self.loose)
             case TupleType(), TupleType() if len(left.fields) != len(right.fields):
                 raise MismatchError(f"a tuple of {len(left.fields)} is not a tuple of {len(right.fields)}")
             case FuncType(), FuncType():
@@ -253,7 +259,7 @@ class Solver:
         return plain
 
 
-def _unify_tensors(left: TensorType, right: TensorType) -> TensorType:
+def _unify_tensors(left: TensorType, right: TensorType, loose: bool) -> TensorType:
     if left == right:
         return left
     if left.dtype != right.dtype:
@@ -263,13 +269,13 @@ def _unify_tensors(left: TensorType, right: TensorType) -> TensorType:
     shape: list[Dim] = []
     wrong = []
     for axis, (a, b) in enumerate(zip(left.shape, right.shape, strict=True)):
-        dim = unify_dim(a, b)
+        dim = ANY if loose and a != b else unify_dim(a, b)
         if dim is None:
             wrong.append(f"dimension {axis}: {dim_text(a)} is not {dim_text(b)}")
         else:
             shape.append(dim)
     if wrong:
-        raise MismatchError(", ".join(wrong))
+        raise MismatchError(", ".join(wrong), only_sizes=True)
     return TensorType(tuple(shape), left.dtype)
 
 

@@ -6,6 +6,7 @@ Knows the operators' names and the names that the module declares.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from typing import NoReturn
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, Span
 from nnmagic.relay.expr import (
@@ -44,7 +45,7 @@ from nnmagic.relay.text.pattern_parser import parse_pattern
 from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.stackless import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
-from nnmagic.relay.traverse import binders, pattern_vars, post_order
+from nnmagic.relay.traverse import pattern_vars
 
 #: How deeply expressions may be nested; those that hold bindings, which are printed with indentation; and the
 #: scopes of functions, branches and arms, through which other parts of the compiler walk by recursion.
@@ -83,7 +84,6 @@ class ExpressionParser:
         self.scope = scope
         self.diagnostics = diagnostics
         self.globals: list[GlobalVar] = []
-        self._own_graph: set[str] = set()  # the `%0` that this definition has bound
         self._expression_depth = 0
         self._scope_depth = 0
 
@@ -122,20 +122,15 @@ class ExpressionParser:
 
     def _bind_graph(self, token: Token, value: Expr) -> None:
         """``%0 = value``: the first value of a number counts, in the whole module."""
-        first = self.scope.graph.setdefault(_graph_key(token), value)
-        if first is not value and _graph_key(token) not in self._own_graph:
-            self._check_foreign(token, first)
-        self._own_graph.add(_graph_key(token))
+        if not self.scope.bind_graph(_graph_key(token), value):
+            self._foreign(token)
 
-    def _check_foreign(self, token: Token, value: Expr) -> None:
-        """What another function has bound can stand here where it needs none of that function's variables."""
-        if _has_free_variables(value):
-            self.cursor.fail(
-                f"`{shown(token.text)}` is bound already, in another function and from its variables",
-                token,
-                hint="the numbers count through the whole module: take one that is free",
-            )
-        self._own_graph.add(_graph_key(token))
+    def _foreign(self, token: Token) -> NoReturn:
+        self.cursor.fail(
+            f"`{shown(token.text)}` is bound already, in another function and from its variables",
+            token,
+            hint="the numbers count through the whole module: take one that is free",
+        )
 
     def block(self) -> Steps[Expr]:
         """``{ body }``."""
@@ -303,8 +298,8 @@ class ExpressionParser:
     def _variable(self, token: Token) -> Expr:
         if token.kind == "graph":
             found: Expr | None = self.scope.graph.get(_graph_key(token))
-            if found is not None and _graph_key(token) not in self._own_graph:
-                self._check_foreign(token, found)
+            if found is not None and not self.scope.may_use(_graph_key(token)):
+                self._foreign(token)
         else:
             found = self.scope.variables.get(token.text[1:])
             if found in self.scope.ended:
@@ -495,10 +490,3 @@ _WORDS: dict[str, Callable[[ExpressionParser], Steps[Expr]]] = {
 def _graph_key(token: Token) -> str:
     """The number of a graph variable: ``%007`` is ``%7``."""
     return token.text[1:].lstrip("0")
-
-
-def _has_free_variables(root: Expr) -> bool:
-    """Whether an expression uses variables that it does not bind itself."""
-    nodes = list(post_order(root))
-    bound = {var for node in nodes for var in binders(node)}
-    return any(isinstance(node, Var) and node not in bound for node in nodes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnmagic.relay.expr import Constant
+from nnmagic.relay.expr import Constant, Var
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Int64, VarDim, dtype_of_array
 
 _SUFFIXES = {
@@ -65,7 +65,9 @@ def string_text(value: str) -> str:
     return '"' + "".join(_ESCAPES.get(char, char) for char in value) + '"'
 
 
-def attr_text(value: object, reference: Callable[[Constant | VarDim], str], *, exact: bool = False) -> str:
+def attr_text(
+    value: object, reference: Callable[[Constant | Var | VarDim], str], *, exact: bool = False
+) -> str:
     """An attribute's value; ``reference`` gives the text of what stands in the metadata.
 
     ``exact``: floating-point numbers with all their digits, where Relay writes six.
@@ -85,7 +87,7 @@ def attr_text(value: object, reference: Callable[[Constant | VarDim], str], *, e
             return f"[{', '.join(attr_text(item, reference, exact=exact) for item in value)}]"
         case AnyDim():
             return "?"
-        case Constant() | VarDim():
+        case Constant() | Var() | VarDim():
             return reference(value)
     raise TypeError(f"not an attribute's value: {value!r}")
 

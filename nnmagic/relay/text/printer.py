@@ -38,7 +38,8 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops import NONE_GIVEN, OPERATORS, Attr
 from nnmagic.relay.text.literals import attr_text, scalar_text
-from nnmagic.relay.text.metadata import METADATA_ATTRS, MetadataWriter
+from nnmagic.relay.text.metadata import METADATA_ATTRS
+from nnmagic.relay.text.metadata_writer import MetadataWriter
 from nnmagic.relay.text.stackless import Steps, run
 from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.types import Dim, FuncType, Type, VarDim
@@ -105,10 +106,10 @@ class _Printer:
     def type_data(self, data: TypeData) -> str:
         generic = f"[{', '.join(var.name for var in data.type_vars)}]" if data.type_vars else ""
         lines = [
-            f"  {each.name}{f'({self.types(each.inputs)})' if each.inputs else ''},\n"
+            f"  {each.name}{f'({self.types(each.inputs)})' if each.inputs else ''},"
             for each in data.constructors
-        ]
-        return f"type {data.header.name}{generic} {{\n{''.join(lines)}}}\n"
+        ] or ["  "]
+        return "\n".join([f"type {data.header.name}{generic} {{", *lines, "}\n"])
 
     def definition(self, name: str, function: Function) -> str:
         self.uses = _count_uses(function)

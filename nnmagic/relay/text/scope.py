@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnmagic.relay.expr import Constructor, Expr, Var
+from nnmagic.relay.traverse import binders, post_order
 
 
 @dataclass(slots=True)
@@ -20,8 +21,25 @@ class Scope:
     variables: dict[str, Var] = field(default_factory=dict)
     #: The variables of lets that have ended: as in Relay, the scope around the let still has their names.
     ended: set[Var] = field(default_factory=set)
+    #: The numbers that this function has bound, or may use all the same.
+    _usable: set[str] = field(default_factory=set)
     #: For each open scope the names bound in it, with what they meant before.
     _open: list[dict[str, Var | None]] = field(default_factory=lambda: [{}])
+
+    def bind_graph(self, number: str, value: Expr) -> bool:
+        """Gives a number its value, unless it has one; whether the number may be used here."""
+        if number not in self.graph:
+            self.graph[number] = value
+            self._usable.add(number)
+        return self.may_use(number)
+
+    def may_use(self, number: str) -> bool:
+        """Whether what a number stands for is made without variables of another function."""
+        if number not in self._usable:
+            if _has_free_variables(self.graph[number]):
+                return False
+            self._usable.add(number)
+        return True
 
     def bind(self, name: str, var: Var) -> None:
         """Gives ``name`` a meaning in this scope; of two variables of one name, Relay takes the first."""
@@ -42,3 +60,10 @@ class Scope:
                     del self.variables[name]
                 else:
                     self.variables[name] = before
+
+
+def _has_free_variables(root: Expr) -> bool:
+    """Whether an expression uses variables that it does not bind itself."""
+    nodes = list(post_order(root))
+    bound = {var for node in nodes for var in binders(node)}
+    return any(isinstance(node, Var) and node not in bound for node in nodes)

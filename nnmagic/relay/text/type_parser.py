@@ -10,7 +10,8 @@ from nnmagic.relay.expr import Constant, Var
 from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
 from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.literals import read_number
-from nnmagic.relay.text.metadata import VAR_KEY, MetadataReader
+from nnmagic.relay.text.metadata import VAR_KEY
+from nnmagic.relay.text.metadata_reader import MetadataReader
 from nnmagic.relay.types import (
     ANY,
     NUMPY_DTYPES,
@@ -29,7 +30,7 @@ from nnmagic.relay.types import (
 
 #: What Relay takes for a dtype, also where nothing can compute with it (`float33`).
 _DTYPE = re.compile(r"bool|(?:int|uint|float|bfloat)[0-9]{1,3}(?:x[0-9]{1,4})?")
-_DTYPES_WITHOUT_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+_OTHER_NAMES = {"int": "int32", "uint": "uint32", "float": "float32", "uint1": "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class TypeParser:
         return value
 
     def _dtype(self, token: Token) -> str:
-        name = _DTYPES_WITHOUT_BITS.get(token.text, token.text)
+        name = _OTHER_NAMES.get(token.text, token.text)
         if not _DTYPE.fullmatch(name):
             known = [*NUMPY_DTYPES, "Tensor", *self.type_vars, *self.headers]
             self.cursor.fail(f"unknown type `{shown(name)}`", token, hint=did_you_mean(name, known))
