@@ -14,6 +14,8 @@ from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values import (
     BuiltinName,
     Computed,
+    ConstructorName,
+    DataTypeName,
     Known,
     Method,
     Operand,
@@ -60,9 +62,20 @@ _OTHER_NAMES = {
 }
 
 
+def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
+    for constructor in data.type.constructors:
+        if constructor.name == name:
+            return ConstructorName(constructor, data.fields[name])
+    close = closest(name, data.fields)
+    hint = f"did you mean {close}?" if close else f"its constructors: {', '.join(data.fields)}"
+    raise Refusal(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
+
+
 def attribute(owner: Operand, name: str, span: Span) -> Value:
     """``owner.name``. Raises Refusal."""
     value = owner.value
+    if isinstance(value, DataTypeName):
+        return _constructor(value, name, span)
     if not is_tensor(value):
         raise Refusal(f"{described(value)} has no attribute `{name}`", span)
     assert isinstance(value, Computed)
