@@ -92,7 +92,7 @@ def load(path: str | os.PathLike[str]) -> CompiledFunction:
 
 def _definition(head: dict[str, Any], arrays: list[np.ndarray], key: str) -> Definition:
     """Raises one of many errors for data that ``to_bytes`` did not make."""
-    module = infer_type(module_from_data(head["module"], arrays))
+    module = infer_type(module_from_data(head["module"], arrays), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")
     filename, text, first_line, indent = head["source"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nnmagic.relay.expr import Constructor, Function
-from nnmagic.relay.types import GlobalTypeVar, TypeVar
+from nnmagic.relay.expr import Constructor, Expr, Function
+from nnmagic.relay.types import GlobalTypeVar, Type, TypeVar
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +24,9 @@ class Module:
 
     functions: Mapping[str, Function] = field(default_factory=dict)
     types: Mapping[str, TypeData] = field(default_factory=dict)
+    #: The types that the typed text shows where they are not the ``checked_type``: real Relay forgets some of
+    #: what it knows, see infer/shown.py.
+    shown_types: Mapping[Expr, Type] = field(default_factory=dict)
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The text with the version line and, where there are ``meta[...]`` references, the metadata section.

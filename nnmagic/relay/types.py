@@ -84,6 +84,18 @@ class TypeVar(_Text):
     name: str
 
 
+class IncompleteType(TypeVar):
+    """A type that is not known: while types are inferred, and where nothing says what it is.
+
+    Messages show it as ``_``; the text of a module as ``meta[IncompleteType][k]``.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("_")
+
+
 @dataclass(frozen=True, slots=True)
 class FuncType(_Text):
     """``fn [T](A, B) -> R``."""

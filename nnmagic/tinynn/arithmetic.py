@@ -39,6 +39,28 @@ from nnmagic.tinynn.weak import alike, as_weak, beside_tensor, both_weak, is_wea
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
+#: Operators by the name of the function that means the same.
+NAMED: dict[str, AnyOp] = {
+    "add": BuiltinOp.Add,
+    "subtract": BuiltinOp.Sub,
+    "multiply": BuiltinOp.Mul,
+    "divide": BuiltinOp.Div,
+    "floor_divide": BuiltinOp.FloorDiv,
+    "mod": BuiltinOp.Mod,
+    "power": ExtraOp.Pow,
+    "left_shift": ExtraOp.LShift,
+    "right_shift": ExtraOp.RShift,
+    "equal": BuiltinOp.Eq,
+    "not_equal": BuiltinOp.NotEq,
+    "less": BuiltinOp.LT,
+    "less_equal": BuiltinOp.LE,
+    "greater": BuiltinOp.GT,
+    "greater_equal": BuiltinOp.GE,
+    "bitwise_and": BuiltinOp.BitAnd,
+    "bitwise_or": BuiltinOp.BitOr,
+    "bitwise_xor": BuiltinOp.BitXor,
+}
+
 #: Operators of two tensors that are one Relay operator, whatever the dtype.
 _BINARY: dict[AnyOp, str] = {
     BuiltinOp.Add: "add",
@@ -98,13 +120,99 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
         return matrix_product(left, right, span)
     if op is BuiltinOp.Div:
         return _true_division(left, right, span)
+    left, right = _bool_beside_number(left, right, span), _bool_beside_number(right, left, span)
     one, other = same_dtype(left, right, sign)
     _check_numbers(op, left, right, one)
+    if op is ExtraOp.Pow and is_integer(tensor_type(one).dtype):
+        return _integer_power(sign, one, other, right, span)
+    if tensor_type(one).dtype == "bool" and op in _ON_BOOLS:
+        return _on_bools(op, sign, one, other, span)
     names = _BITWISE.get(op)
     if names is not None:
         name = names[0] if tensor_type(one).dtype == "bool" else names[1]
         return _checked(sign, name, one, other, span)
     return _checked(sign, _BINARY[op], one, other, span)
+
+
+#: Arithmetic of two bools that NumPy defines: the logical operator; None: NumPy refuses it, too.
+_ON_BOOLS: dict[AnyOp, str | None] = {
+    BuiltinOp.Add: "logical_or",
+    BuiltinOp.Mul: "logical_and",
+    BuiltinOp.Sub: None,
+}
+
+
+def _on_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) -> Computed:
+    name = _ON_BOOLS[op]
+    if name is None:
+        hint = (
+            f"write {source_text(one.span)} ^ {source_text(other.span)}, or convert both, as in x.astype(i32)"
+        )
+        raise Refusal(f"`{sign}` is not defined for bools", span, hint=hint)
+    return _checked(sign, name, one, other, span)
+
+
+def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
+    """A tensor of bools beside a Python number is NumPy's: int64 beside an int, float64 beside a float."""
+    known = other.value.value if isinstance(other.value, Known) else None
+    value = side.value
+    if isinstance(known, bool) or not isinstance(known, int | float) or not is_tensor(value):
+        return side
+    if not isinstance(value, Computed) or tensor_type(side).dtype != "bool":
+        return side
+    return Operand(cast(value, "int64" if isinstance(known, int) else "float64", span), side.span)
+
+
+#: The exponents of integers that are one operator; the engine multiplies.
+_SMALL_POWERS = range(1, 9)
+
+
+def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand, span: Span) -> Computed:
+    """``base ** exponent`` of integers, by squaring; it wraps as NumPy's.
+
+    A tensor of signed exponents is refused: NumPy raises where one is negative.
+    """
+    known = written.value.value if isinstance(written.value, Known) else None
+    if isinstance(known, int):
+        return _known_power(sign, base, exponent, int(known), span)
+    dtype = tensor_type(exponent).dtype
+    if not dtype.startswith("uint"):
+        short = dtype_short_name(dtype)
+        name = source_text(base.span)
+        hint = f"convert both to a float dtype, as in {name}.astype(f64), or the exponents to an unsigned one"
+        raise Refusal(
+            f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
+            written.span,
+            hint=hint,
+        )
+    bits = int("".join(filter(str.isdigit, dtype)))
+    one = number_constant(1, dtype, span)
+    zero = number_constant(0, dtype, span)
+    power: Computed = _checked(sign, "multiply", base, exponent, span)  # of the common shape
+    power = apply("ones_like", span, power)
+    square: Computed | Operand = base
+    for bit in range(bits):
+        shifted = apply("right_shift", span, exponent, number_constant(bit, dtype, span))
+        is_set = apply("not_equal", span, apply("bitwise_and", span, shifted, one), zero)
+        power = apply("where", span, is_set, apply("multiply", span, power, square), power)
+        square = apply("multiply", span, square, square)
+    return power
+
+
+def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:
+    if number in _SMALL_POWERS:
+        return _checked(sign, "power", base, exponent, span)
+    power, square = None, base
+    while number:
+        if number & 1:
+            power = square if power is None else Operand(apply("multiply", span, power, square), span)
+        number >>= 1
+        if number:
+            square = Operand(apply("multiply", span, square, square), span)
+    if power is None:
+        return apply("ones_like", span, base)
+    assert isinstance(power.value, Computed)
+    return power.value
 
 
 def _checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
@@ -219,6 +327,11 @@ def _as_float64(side: Operand, span: Span) -> Operand:
     return Operand(number_constant(float(known), "float64", side.span), side.span)
 
 
+def unary_named(name: str, function: str, operand: Operand, span: Span) -> Value:
+    """``~x`` for the function ``invert`` of NumPy, and so on. Raises Refusal."""
+    return unary({"invert": BuiltinOp.Invert, "negative": BuiltinOp.USub}[name], function, operand, span)
+
+
 # -- unary --------------------------------------------------------------------------------------------
 
 
@@ -237,7 +350,9 @@ def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
             return apply("logical_not", span, operand)
         if is_integer(dtype):
             return apply("bitwise_not", span, operand)
-        raise Refusal(f"`~` is defined for integers and bools, not {dtype_short_name(dtype)}", operand.span)
+        raise Refusal(
+            f"`{sign}` is defined for integers and bools, not {dtype_short_name(dtype)}", operand.span
+        )
     if dtype == "bool":
         hint = f"write ~{source_text(operand.span)}" if op is BuiltinOp.USub else None
         raise Refusal(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)

@@ -79,27 +79,47 @@ def known_argument(function: str, parameter: str, operand: Operand) -> object:
 class Builtin:
     """A function of the language that is not one operator.
 
-    ``signature``: parameter names separated by blanks, with ``?`` those that may be left out; the last may be
-    ``*name``: all further positional arguments, as a tuple.
+    ``signature``: parameter names separated by blanks, with ``?`` those that may be left out; after ``*`` by
+    keyword only; the last may be ``*name``: all further positional arguments, as a tuple. ``aliases``: other
+    names that a keyword may have, each as ``dim=axis``; ``data``, which Relay calls the first parameter, is
+    one everywhere. ``numpy``: the name of the twin in NumPy, if there is one. ``method``: whether tensors
+    have it as a method, too.
     """
 
     name: str
     signature: str
     apply: Callable[[Arguments], Value]
     summary: str
+    numpy: str | None = None
+    aliases: str = ""
+    method: bool = True
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, in order."""
+        words = self.signature.split()
+        return tuple(word.strip("?*") for word in words if word != "*")
 
     def call(self, operands: Sequence[Operand], span: Span) -> Value:
         """Binds the arguments and applies it. Raises Refusal."""
-        names = self.signature.split()
-        rest = names.pop()[1:] if names and names[-1].startswith("*") else None
-        required = [name for name in names if not name.endswith("?")]
+        before, _, after = self.signature.partition(" * ")
+        positional, by_keyword = before.split(), after.split()
+        rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
+        required = [name for name in positional if not name.endswith("?")]
         if rest is not None:
-            operands = _gathered(operands, len(names), rest)
-            names.append(rest)
-        given = bind(self.name, [name.rstrip("?") for name in names], required, operands, span)
+            operands = _gathered(operands, len(positional), rest)
+            positional.append(rest)
+        names = [name.rstrip("?") for name in (*positional, *by_keyword)]
+        given = bind(self.name, names, required, operands, span, self._renamed(names), len(positional))
         if rest is not None and rest not in given:
             given[rest] = Operand(TupleOf(()), span)
         return self.apply(Arguments(self.name, given, span))
+
+    def _renamed(self, names: Sequence[str]) -> dict[str, str]:
+        others = dict(pair.split("=") for pair in self.aliases.split())
+        if names and "data" not in names:
+            others.setdefault("data", names[0])
+        return others
 
 
 def _gathered(operands: Sequence[Operand], fixed: int, rest: str) -> list[Operand]:
@@ -121,14 +141,20 @@ def bind(
     operands: Sequence[Operand],
     span: Span,
     renamed: Mapping[str, str] | None = None,
+    most_positional: int | None = None,
 ) -> dict[str, Operand]:
-    """Arguments by parameter name. ``renamed``: other names that a keyword may have. Raises Refusal."""
+    """Arguments by parameter name. ``renamed``: other names that a keyword may have. Raises Refusal.
+
+    ``most_positional``: how many parameters may be given by position; all unless said.
+    """
     positional = [operand for operand in operands if operand.keyword is None]
-    if len(positional) > len(parameters):
-        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
-        listed = f" ({', '.join(parameters)})" if parameters else ""
+    most = len(parameters) if most_positional is None else most_positional
+    if len(positional) > most:
+        takes = f"{most} argument{'' if most == 1 else 's'}"
+        listed = f" ({', '.join(parameters[:most])})" if most else ""
         message = f"{function} takes {takes}{listed}, but {len(positional)} are given"
-        raise Refusal(message, positional[len(parameters)].span)
+        hint = f"by keyword: {', '.join(parameters[most:])}" if most < len(parameters) else None
+        raise Refusal(message, positional[most].span, hint=hint)
     given = dict(zip(parameters, positional, strict=False))
     for operand in operands[len(positional) :]:
         keyword = operand.keyword
@@ -152,10 +178,22 @@ def bind(
 #: What other libraries call a parameter.
 _OTHER_KEYWORDS = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "axes": "axis", "stride": "strides"}
 
+#: Parameters of NumPy's functions that mean nothing where tensors do not change.
+_NEVER_KEYWORDS = {
+    "out": "tensors do not change: give the result a name, as in y = ...",
+    "order": "the order of elements in memory is not part of a tensor: leave it out",
+    "subok": "leave it out",
+    "casting": "leave it out, and convert with astype",
+    "inplace": "tensors do not change: give the result a name, as in y = ...",
+}
+
 
 def _unknown_keyword(
     function: str, keyword: str, parameters: Sequence[str], operand: Operand, renamed: Mapping[str, str]
 ) -> Refusal:
+    if keyword in _NEVER_KEYWORDS:
+        message = f"{function} has no parameter `{keyword}`"
+        raise Refusal(message, operand.span, hint=_NEVER_KEYWORDS[keyword])
     other = _OTHER_KEYWORDS.get(keyword)
     close = other if other in parameters else closest(keyword, [*parameters, *renamed])
     hint = f"did you mean `{close}`?" if close else _signature(function, parameters)

@@ -30,7 +30,8 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
     assert len(functions) == len(module.funcs), "a function that failed without an error"
     try:
         typed = infer_type(
-            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.types())
+            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.types()),
+            look_into_callees=True,
         )
     except RelayError as error:
         raise TinyNNError(error.diagnostics) from None

@@ -18,9 +18,11 @@ from nnmagic.relay.types import (
     scalar_type,
 )
 from nnmagic.tinynn.annotations import DType, Tensor
+from nnmagic.tinynn.builtins import PYTHON_TYPES
 from nnmagic.tinynn.emit import cast, is_tensor
 from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import (
+    BuiltinName,
     Computed,
     ConstructorName,
     DataTypeName,
@@ -56,6 +58,9 @@ def annotated_type(operand: Operand) -> Type:
             raise Refusal(
                 "a type in quotes is not supported", operand.span, hint="write it without the quotes"
             )
+        case BuiltinName(builtin=builtin) if builtin.name in PYTHON_TYPES:
+            message, hint = PYTHON_TYPES[builtin.name]
+            raise Refusal(message, operand.span, hint=hint)
         case TupleOf():
             raise Refusal("a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]")
     raise Refusal(f"{described(operand.value)} is no type", operand.span, hint=_EXAMPLE)

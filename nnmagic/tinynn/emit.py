@@ -12,6 +12,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
+from nnmagic.relay.ops.demands import demand
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.strict import check, check_result
 from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, computed, described
@@ -33,6 +34,7 @@ def call_operator(
         types = [computed_part(operand).type for operand in operands]
         check(operator, types, complete)
         result = operator.result_type(types, complete)
+        demand(operator.name, types, complete)
         check_result(operator, result)
     except RelationError as error:
         raise located(error, operands, span, places or {}) from None

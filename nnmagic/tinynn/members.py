@@ -7,10 +7,11 @@ from collections.abc import Callable
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.types import TensorType
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 from nnmagic.tinynn.annotations import dtype_named
-from nnmagic.tinynn.builtins import METHODS
-from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
+from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.builtins import IN_PLACE, METHODS
+from nnmagic.tinynn.emit import apply, is_tensor, reshape_to, tensor_type
 from nnmagic.tinynn.values import (
     BuiltinName,
     Computed,
@@ -36,18 +37,52 @@ def _type(value: Computed) -> TensorType:
     return value.type
 
 
+def _matrices_transposed(value: Computed, span: Span) -> Value:
+    rank = len(_type(value).shape)
+    if rank < 2:
+        raise Refusal("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
+    return apply("transpose", span, value, axes=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _bytes_of(value: Computed) -> int:
+    return NUMPY_DTYPES[_type(value).dtype].itemsize
+
+
+def _all_bytes(value: Computed, span: Span) -> Value:
+    size = product(_type(value).shape)
+    if not isinstance(size, int):
+        raise Refusal("`.nbytes` is known only when the function is called", span)
+    return Known(size * _bytes_of(value))
+
+
 _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
     "shape": lambda value, _span: TupleOf(tuple(Known(dim) for dim in _type(value).shape)),
     "ndim": lambda value, _span: Known(len(_type(value).shape)),
     "size": lambda value, _span: Known(product(_type(value).shape)),
     "dtype": lambda value, _span: Known(dtype_named(_type(value).dtype)),
+    "itemsize": lambda value, _span: Known(_bytes_of(value)),
+    "nbytes": _all_bytes,
     "T": _transposed,
+    "mT": _matrices_transposed,
+    "real": lambda value, _span: value,
 }
 
 #: What NumPy's or PyTorch's tensors have and a cell has under another name.
 _OTHER_NAMES = {
     "view": "reshape",
-    "permute": "transpose",
+    "unsqueeze": "expand_dims",
+    "tolist": "the tensor itself",
+    "detach": "the tensor itself",
+    "cpu": "the tensor itself",
+    "cuda": "the tensor itself",
+    "contiguous": "the tensor itself",
+    "flat": "ravel()",
+    "imag": "the tensor itself: there are no complex numbers",
+    "sub": "the operator -",
+    "mul": "the operator *",
+    "div": "the operator /",
+    "bmm": "the operator @",
+    "type": "astype",
     "dim": "ndim",
     "float": "astype(f32)",
     "double": "astype(f64)",
@@ -55,10 +90,8 @@ _OTHER_NAMES = {
     "long": "astype(i64)",
     "half": "astype(f16)",
     "to": "astype",
-    "item": "reshape(())",
     "numpy": "the tensor itself",
     "mm": "the operator @",
-    "dot": "the operator @",
 }
 
 
@@ -71,6 +104,18 @@ def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
     raise Refusal(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
 
 
+def _item(call: Arguments) -> Value:
+    """The one element, as a tensor of rank 0."""
+    shape = call.type("a").shape
+    if any(dim != 1 for dim in shape):
+        hint = "index it, as in x[0], or reduce it, as in x.sum()"
+        raise Refusal(f"item() of {described(call.given['a'].value)}", call.span, hint=hint)
+    return reshape_to(call.tensor("a"), (), call.span) if shape else call.tensor("a")
+
+
+_ITEM = Builtin("item", "a", _item, "The one element of a tensor of size 1, as rank 0.")
+
+
 def attribute(owner: Operand, name: str, span: Span) -> Value:
     """``owner.name``. Raises Refusal."""
     value = owner.value
@@ -81,6 +126,11 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
     assert isinstance(value, Computed)
     if name in _ATTRIBUTES:
         return _ATTRIBUTES[name](value, span)
+    if name == "item":
+        return Method(owner, name, BuiltinName(_ITEM))
+    if name in IN_PLACE:
+        message = f"`{name}` would change the tensor, and tensors do not change"
+        raise Refusal(message, span, hint=IN_PLACE[name])
     if name in METHODS:
         return Method(owner, name, BuiltinName(METHODS[name]))
     operator = resolve(name)

@@ -6,12 +6,13 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim, TensorType
-from nnmagic.tinynn.emit import apply, is_tensor, located, reshape_to, tensor_type
+from nnmagic.tinynn.emit import apply, computed_part, is_tensor, located, reshape_to, tensor_type
 from nnmagic.tinynn.strict import check_product, dims_differ
 from nnmagic.tinynn.values import (
     Computed,
     Operand,
     Refusal,
+    TupleOf,
     described,
     dim_shown,
     shape_shown,
@@ -19,23 +20,27 @@ from nnmagic.tinynn.values import (
 )
 
 
-def matrix_product(left: Operand, right: Operand, span: Span) -> Computed:
-    """NumPy's matmul: vectors count as a row or a column, leading dimensions broadcast. Raises Refusal."""
+def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@") -> Computed:
+    """NumPy's matmul: vectors count as a row or a column, leading dimensions broadcast. Raises Refusal.
+
+    ``written`` is what the cell calls it.
+    """
+    sign = f"`{written}`"
     for side in (left, right):
         if not is_tensor(side.value):
-            raise Refusal(f"`@` takes tensors, not {described(side.value)}", side.span)
+            raise Refusal(f"{sign} takes tensors, not {described(side.value)}", side.span)
         if not tensor_type(side).shape:
             raise Refusal(
-                "`@` takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
+                f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
     one, other = tensor_type(left), tensor_type(right)
     try:
-        check_product("`@`", one, other, (-1, -2 if len(other.shape) > 1 else -1))
+        check_product(sign, one, other, (-1, -2 if len(other.shape) > 1 else -1))
     except RelationError as error:
         raise located(error, (left, right), span, {}) from None
     assert isinstance(left.value, Computed)
     assert isinstance(right.value, Computed)
-    _check_leading(left, right, span)
+    _check_leading(sign, left, right, span)
     rows, columns = left.value, right.value
     if len(one.shape) == 1:
         rows = apply("expand_dims", span, rows, axis=0)
@@ -54,12 +59,12 @@ def _shape(value: Computed) -> tuple[Dim, ...]:
     return value.type.shape
 
 
-def _check_leading(left: Operand, right: Operand, span: Span) -> None:
+def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None:
     one, other = tensor_type(left).shape, tensor_type(right).shape
     for first, second in zip(reversed(one[:-2]), reversed(other[:-2]), strict=False):
         if first != 1 and second != 1 and dims_differ(first, second):
             raise Refusal(
-                f"`@`: the leading dimensions of {shape_shown(one)} and {shape_shown(other)} "
+                f"{sign}: the leading dimensions of {shape_shown(one)} and {shape_shown(other)} "
                 f"do not broadcast ({dim_shown(first)} against {dim_shown(second)})",
                 span,
                 notes=(typed_note(left), typed_note(right)),
@@ -95,12 +100,30 @@ def _of_stacks(left: Computed, right: Computed, span: Span) -> Computed:
     second = (1,) * (rank + 2 - len(other)) + other[:-2]
     batch = tuple(b if a == 1 else a for a, b in zip(first, second, strict=True))
     if _unknown((*batch, *one[-2:], *other[-2:])):
-        message = "`@` of tensors of rank 4 or more with named dimensions is not supported yet"
-        raise Refusal(message, span, hint="reshape both to rank 3 first")
+        return _by_names(left, right, batch, span)
     flat = [_flattened(value, batch, span) for value in (left, right)]
     return reshape_to(
         apply("nn.batch_matmul", span, *flat, transpose_b=False), (*batch, one[-2], other[-1]), span
     )
+
+
+def _by_names(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
+    """With dimensions that only the call knows, which one reshape could not tell apart: by names of axes."""
+    one, other = _shape(left), _shape(right)
+    letters = "abcdefghijklmnopqrstuvw"[: len(batch)]
+    first = letters[len(batch) - len(one) + 2 :]
+    second = letters[len(batch) - len(other) + 2 :]
+    equation = f"{first}xy,{second}yz->{letters}xz"
+    if any(a == 1 and b != 1 for a, b in zip(one[-3::-1], batch[::-1], strict=False)):
+        left = apply("broadcast_to", span, left, shape=(*batch, *one[-2:]))
+        equation = f"{letters}xy,{second}yz->{letters}xz"
+    if any(a == 1 and b != 1 for a, b in zip(other[-3::-1], batch[::-1], strict=False)):
+        right = apply("broadcast_to", span, right, shape=(*batch, *other[-2:]))
+        equation = f"{equation.partition(',')[0]},{letters}yz->{letters}xz"
+    pair = computed_part(Operand(TupleOf((left, right)), span))
+    found = apply("einsum", span, pair, equation=equation)
+    assert isinstance(found.type, TensorType)
+    return Computed(found.expr, TensorType((*batch, one[-2], other[-1]), found.type.dtype))
 
 
 def _flattened(value: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:

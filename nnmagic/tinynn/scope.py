@@ -16,7 +16,7 @@ from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import GlobalTypeVar
 from nnmagic.tinynn.annotations import DTYPES
-from nnmagic.tinynn.builtins import BUILTINS, PYTHON_ONLY
+from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.capture import NotCapturable, captured, compiled_function, not_capturable, settled
 from nnmagic.tinynn.iteration import ITERATION
 from nnmagic.tinynn.linking import Linker
@@ -105,13 +105,17 @@ class Scope:
 
     def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
         if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
-            own = _language_name(("nnmagic", *path[1:]))  # whatever the notebook calls it
+            prefix = found.__name__.rpartition(".")[2]  # whatever the notebook calls it
+            own = _language_name((prefix, *path[1:]))
             if own is not None:
                 return own
         taken = 1
         while isinstance(found, ModuleType) and taken < len(path):
             if (operator := _language_name(path)) is not None and _is_operator(operator[0]):
                 return operator  # decided by the written path: `nn` may be any module
+            function = MODULES.get(found.__name__, {}).get(path[taken])
+            if function is not None:
+                return BuiltinName(function), taken + 1
             taken += 1
             member = self._look_up(".".join(path[:taken]))
             if member is MISSING:
@@ -174,8 +178,10 @@ def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
         return Known(DTYPES[word]), taken
     if word in ("Tensor", "Tuple", "tuple", "Callable"):
         return TupleConstructor(word), taken
-    if len(path) == 1 and word in BUILTINS:
-        return BuiltinName(BUILTINS[word]), 1
+    if word in BUILTINS and len(rest) == 1 and path[0] != "relay":
+        return BuiltinName(BUILTINS[word]), taken
+    if word in CONSTANTS and len(path) == 1:
+        return Known(CONSTANTS[word]), 1
     if len(path) == 1 and word in ITERATION:
         return BuiltinName(ITERATION[word]), 1
     name = ".".join(rest)

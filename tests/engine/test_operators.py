@@ -206,7 +206,6 @@ SHAPING = {
     "broadcast_to(%x, shape=[5, 2, 3, 4])": np.broadcast_to(X, (5, 2, 3, 4)),
     "reverse(%x, axis=1)": X[:, ::-1],
     "repeat(%x, repeats=2, axis=1)": X.repeat(2, 1),
-    "repeat(%x, repeats=2)": X.repeat(2),
     "tile(%x, reps=[2, 1, 1, 3])": np.tile(X, (2, 1, 1, 3)),
     "nn.pad(%x, 7, pad_width=[[0, 0], [1, 0], [2, 3]])": (
         np.pad(X, [(0, 0), (1, 0), (2, 3)], constant_values=7)

@@ -9,9 +9,19 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "relay_corpus"
 
 
-def load_records(name):
-    """The records of ``programs``, ``refused`` or ``accepted_though_odd``."""
+#: What tells the records of one kind from those of the others in files that hold all kinds.
+FIELD = {"programs": "typed_text", "refused": "exception", "accepted_though_odd": "printed"}
+
+
+def load_file(name):
+    """The records of one file."""
     return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
+
+
+def load_records(name):
+    """The records of ``programs``, ``refused`` or ``accepted_though_odd``, in the files ``more_*``, too."""
+    more = [record for path in sorted(FOLDER.glob("more_*.jsonl")) for record in load_file(path.stem)]
+    return load_file(name) + [record for record in more if FIELD[name] in record]
 
 
 def parameters(name):

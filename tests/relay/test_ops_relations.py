@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nnmagic.relay.expr import constant
 from nnmagic.relay.ops import OPERATORS, RelationError
+from nnmagic.relay.ops.demands import demand
 from nnmagic.relay.types import ANY, AnyDim, Int64, TensorType, TupleType, VarDim
 
 N, M = AnyDim("n"), AnyDim("m")
@@ -192,10 +193,9 @@ REFUSED = [
     ("nn.conv2d", [tensor(3, 8, 8), tensor(4, 3, 3, 3)], {}, "wants rank 4, found shape (3, 8, 8)", (0,)),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 2, 3, 3)], {}, "input channels are not the data's", (1, 0)),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"kernel_size": 5}, "5 is not 3", (1,)),
-    ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"strides": 0}, "strides must be positive", ()),
+    ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"strides": 0}, "strides must not be 0", ()),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"data_layout": "NQHW"}, "'NQHW'", ()),
     ("nn.conv2d", [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3)], {"data_layout": "?"}, "is not a layout", ()),
-    ("nn.conv2d", [tensor(1, 3, 2, 2), tensor(4, 3, 9, 9)], {}, "larger than the padded data", (0, 1)),
     ("nn.max_pool2d", [tensor(2, 3)], {"pool_size": 2}, "layout NCHW wants rank 4", (0,)),
     (
         "reshape",
@@ -229,7 +229,7 @@ REFUSED = [
     ),
     ("split", [tensor(5)], {"indices_or_sections": (3, 2)}, "must increase", (0,)),
     ("split", [tensor(5)], {"indices_or_sections": (5,)}, "must increase", (0,)),
-    ("split", [tensor(5)], {"indices_or_sections": 0}, "must be positive", ()),
+    ("split", [tensor(5)], {"indices_or_sections": 0}, "must not be 0", ()),
     (
         "take",
         [tensor(2, 3), tensor(2)],
@@ -252,7 +252,6 @@ REFUSED = [
     ),
     ("full", [tensor(2)], {"shape": (2,)}, "expected a tensor of rank 0", (0,)),
     ("nn.pad", [tensor(2, 3), tensor()], {"pad_width": ((1, 1),)}, "must have 2 pairs, found [[1, 1]]", (0,)),
-    ("nn.pad", [tensor(2), tensor()], {"pad_width": ((-1, 1),)}, "must not be negative", ()),
     ("tile", [tensor(2)], {"reps": (0,)}, "reps must be positive", ()),
     ("topk", [tensor(2)], {"axis": 9}, "axis 9 is out of range", (0,)),
     (
@@ -399,8 +398,9 @@ def test_pooling_counts_the_places_of_the_window(size, window, stride, dilation,
     if size + 2 * pad >= span:
         assert infer("nn.max_pool1d", tensor(1, 1, size), **attrs).shape == (1, 1, places)
     else:
+        operator = OPERATORS["nn.max_pool1d"]  # Relay gives such a call a type; it means nothing
         with pytest.raises(RelationError, match="larger than the padded data"):
-            infer("nn.max_pool1d", tensor(1, 1, size), **attrs)
+            demand(operator.name, [tensor(1, 1, size)], operator.complete_attrs(attrs, from_call=True))
 
 
 @given(

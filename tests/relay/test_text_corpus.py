@@ -9,7 +9,7 @@ from nnmagic.diagnostics import RelayError
 from nnmagic.relay.equal import structural_equal
 from nnmagic.relay.expr import Call, Constant, OpRef, children
 from nnmagic.relay.text.parser import parse_module
-from tests.relay.corpus import models, parameters, without_spans
+from tests.relay.corpus import load_file, models, parameters, without_spans
 
 #: What the parser must refuse, and where: line, column and length of the error, read off the texts by hand.
 SYNTAX_ERRORS = {
@@ -96,7 +96,7 @@ def test_a_model_is_read_and_printed(name):
     assert structural_equal(module, parse_module(printed))
 
 
-@pytest.mark.parametrize("program", parameters("refused"))
+@pytest.mark.parametrize("program", [pytest.param(each, id=each["id"]) for each in load_file("refused")])
 def test_refused_programs(program):
     place = SYNTAX_ERRORS.get(program["id"])
     if place is None:
@@ -113,7 +113,7 @@ def test_refused_programs(program):
 
 def test_every_syntax_error_of_relay_is_one_here():
     kinds = {"syntax", "lexical", "scope", "type-syntax"}
-    theirs = {each.values[0]["id"] for each in parameters("refused") if each.values[0]["category"] in kinds}
+    theirs = {each["id"] for each in load_file("refused") if each["category"] in kinds}
     assert theirs <= SYNTAX_ERRORS.keys()
 
 

@@ -33,18 +33,19 @@ def build(
     from nnmagic.engine.relax.executable import Executable
     from nnmagic.engine.relax.lowering import ENTRY, lower_module, refuse_unknown_operators
     from nnmagic.engine.relax.plain import plain_functions
+    from nnmagic.engine.relax.target import resolve_target
 
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
     refuse_unknown_operators(module, entry)
     plain = plain_functions(module)
     with pipeline.COMPILING:
-        resolved = pipeline.resolve_target(target, opt_level)
+        resolved = resolve_target(target, opt_level)
         try:
             if entry not in plain:
                 return _evaluator(module, entry, plain, resolved, opt_level)
             lowered = lower_module(module, {ENTRY: entry})
-            return Executable(module.functions[entry], lowered, resolved, opt_level)
+            return Executable(entry, module.functions[entry], lowered, resolved, opt_level)
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind

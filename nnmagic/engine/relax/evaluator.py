@@ -56,7 +56,7 @@ class Evaluator:
             kernels = self._idle.pop()
         except IndexError:
             machine = self._code.start()
-            kernels = [_kernel(machine[name], deep) for name, deep in self._kernels]
+            kernels = [_kernel(machine[name], self._entry.name, deep) for name, deep in self._kernels]
         result = evaluate(self._entry, values, kernels)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
         return _converted(result, _own_array)
@@ -135,14 +135,14 @@ def _frame(
     return slots
 
 
-def _kernel(run: Callable[..., Any], deep: bool) -> Callable[[Sequence[Any]], Any]:
+def _kernel(run: Callable[..., Any], function: str, deep: bool) -> Callable[[Sequence[Any]], Any]:
     """A function of tensors that raises ValueError or RecursionError with what the machine says."""
 
     def call(tensors: Sequence[Any]) -> Any:
         try:
             return on_deep_stack(run, tensors) if deep else run(*tensors)
-        except (RuntimeError, AssertionError) as error:
-            raise reason_of(error) from error
+        except (RuntimeError, AssertionError, ValueError) as error:
+            raise reason_of(error, function) from error
 
     return call
 

@@ -41,8 +41,9 @@ class Executable:
     """
 
     def __init__(
-        self, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int
+        self, name: str, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int
     ) -> None:
+        self._name = name
         self._code = MachineCode(module, target, opt_level)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
@@ -75,8 +76,8 @@ class Executable:
             run = self._start()
         try:
             result = on_deep_stack(run, tensors) if self._deep else run(*tensors)
-        except (RuntimeError, AssertionError) as error:  # a machine that raised is not used again
-            raise reason_of(error) from error
+        except (RuntimeError, AssertionError, ValueError) as error:  # a machine that raised is not used again
+            raise reason_of(error, self._name) from error
         self._idle.append(run)
         if self._single:
             return self._readers[0](result)
@@ -132,9 +133,9 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
     return as_tensor(array)
 
 
-def reason_of(error: Exception) -> Exception:
+def reason_of(error: Exception, function: str) -> Exception:
     """What TVM's machine raised, as the exception of a call: a RecursionError, MemoryError or ValueError."""
     reason = str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()
     if "bad_alloc" in reason or "out of memory" in reason.lower():
-        return MemoryError("a tensor of this call needs more memory than there is")
+        return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")
     return (RecursionError if reason == TOO_DEEP else ValueError)(reason)

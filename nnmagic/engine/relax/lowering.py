@@ -17,6 +17,7 @@ from tvm import relax, tirx, topi
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.constants import as_tensor
+from nnmagic.engine.relax.fit import nothing, require_fit
 from nnmagic.engine.relax.inlining import plan_inlining
 from nnmagic.engine.relax.operators import RULES, Site, Value
 from nnmagic.engine.relax.regions import Region, Regions, regions_of
@@ -182,7 +183,9 @@ class _Lowering:
         """A call of an operator: its rule's expression, bound, and held against the type that Relay found."""
         args = tuple(frame.values[arg] for arg in call.args)
         try:
-            lowered = RULES[name](Site(self.builder, call, args, frame.labels))
+            site = Site(self.builder, call, args, frame.labels)
+            require_fit(site)
+            lowered = RULES[name](site) if (empty := nothing(site)) is None else empty
             if not isinstance(lowered, tuple | relax.Var):
                 lowered = self._unpacked(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))

@@ -1,23 +1,19 @@
-"""From a Relax module to machine code: the target, the passes of each optimisation level, the stages' texts.
+"""From a Relax module to machine code: the passes of each optimisation level, the stages' texts.
 
 Knows TVM only.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
-from tvm.target import codegen
-
-from nnmagic.engine import engine_error
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = threading.RLock()
@@ -35,51 +31,6 @@ if hasattr(os, "register_at_fork"):
 MAX_FUSED = 32
 
 
-def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
-    """The CPU to compile for: this one, or what the caller names. Raises EngineError where that cannot be.
-
-    ``target`` is None, a kind (``"llvm"``), TVM's JSON text or its dict of settings.
-    """
-    host = {"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()}
-    try:
-        settings = host if target is None else _target_settings(target)
-        resolved = tvm.target.Target({"mcpu": host["mcpu"], "opt-level": opt_level, **settings})
-    except (TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
-        raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_TARGET_HINT) from error
-    _check_runs_here(resolved, tvm.target.Target(host))
-    return resolved
-
-
-_TARGET_HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu": "skylake-avx512"}'
-
-
-def _target_settings(target: str | Mapping[str, object]) -> dict[str, object]:
-    if isinstance(target, str):
-        settings = json.loads(target) if target.startswith("{") else {"kind": target}
-    else:
-        settings = dict(target)
-    if settings.get("kind") != "llvm":
-        raise ValueError(f"the kind must be 'llvm', a CPU, not {settings.get('kind')!r}")
-    return settings
-
-
-def _check_runs_here(target: tvm.target.Target, host: tvm.target.Target) -> None:
-    """Refuses machine code that this CPU would die of."""
-    cpu = str(target.attrs["mcpu"])
-    if cpu not in codegen.llvm_get_cpu_archlist(target):
-        raise engine_error(f"LLVM does not know the CPU {cpu!r}", hint=_TARGET_HINT)
-    missing = sorted(set(codegen.llvm_get_cpu_features(target)) - set(codegen.llvm_get_cpu_features(host)))
-    # Tuning hints are features to LLVM too; what a program can die of is an instruction set.
-    lacking = [
-        name
-        for name in missing
-        if name.startswith(("avx", "sse", "amx", "fma", "f16c", "bmi", "sve", "neon"))
-    ]
-    if lacking:
-        raise engine_error(f"this machine cannot run code for {cpu!r}: it lacks {', '.join(lacking)}")
-
-
 def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
     """The module with every operator a TIR function and every call lowered for the virtual machine."""
     transform = relax.transform
@@ -89,6 +40,7 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
     passes = [
         transform.ConvertToDataflow(1),
         transform.LegalizeOps(),
+        transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
         *fusion,
         transform.DeadCodeElimination(),
         transform.RewriteDataflowReshape(),

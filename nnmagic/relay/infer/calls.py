@@ -57,6 +57,8 @@ def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
         return UNKNOWN
     holes = [solver.hole_in(type_) for type_ in types]
     try:
+        if operator.assume is not None:
+            solver.widened = solver.widened or any(map(_has_unknown_dim, types))
         if any(holes) and operator.assume is not None:
             known = [None if hole else type_ for hole, type_ in zip(holes, types, strict=True)]
             for arg, hole, assumed in zip(call.args, holes, operator.assume(known, attrs), strict=True):
@@ -68,6 +70,10 @@ def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
         return first if first is not None else _representable(operator, operator.result_type(types, attrs))
     except RelationError as error:
         return _refused(context, call, error)
+
+
+def _has_unknown_dim(type_: Type) -> bool:
+    return isinstance(type_, TensorType) and any(isinstance(dim, AnyDim) for dim in type_.shape)
 
 
 def _representable(operator: Operator, result: Type) -> Type:

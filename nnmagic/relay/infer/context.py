@@ -126,7 +126,7 @@ class Context:
         work: list[Type] = [type_]
         while work:
             part = work.pop()
-            if isinstance(part, TypeVar):
+            if isinstance(part, TypeVar) and not isinstance(part, Hole):
                 used.add(part)
             elif isinstance(part, FuncType):
                 bound.update(part.type_params)

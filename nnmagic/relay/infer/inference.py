@@ -6,33 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnmagic.diagnostics import RelayError
-from nnmagic.relay.callgraph import CallGraph, call_graph, components
-from nnmagic.relay.expr import Call, Expr, Function, OpRef, Var
+from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, OpRef, Var
 from nnmagic.relay.infer.calls import unresolved_argument
-from nnmagic.relay.infer.context import Context, callee_name
-from nnmagic.relay.infer.unify import UNKNOWN, Hole, shown, type_parts
+from nnmagic.relay.infer.context import Context, callee_name, written_type
+from nnmagic.relay.infer.shown import UnlikeRelayError, shown_types
+from nnmagic.relay.infer.unify import Hole, shown, type_parts
 from nnmagic.relay.infer.walk import Walk
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import rewrite_module
-from nnmagic.relay.types import FuncType
+from nnmagic.relay.traverse import rewrite
+from nnmagic.relay.types import FuncType, Type
 
 
-def infer_type(module: Module) -> Module:
+def infer_type(module: Module, *, look_into_callees: bool = False) -> Module:
     """A new module in which every expression has its ``checked_type`` and every function its result type.
 
-    As in Relay: parameters and lets without annotation get one, generic calls their type arguments; a global
-    that is recursive and called by another needs a written result type. Annotations that an earlier inference
+    As in Relay: parameters and lets without annotation get one, generic calls their type arguments; a caller
+    knows of a global what is written, so without a written result type something else must say what a call
+    gives, unless ``look_into_callees``. Annotations that an earlier inference
     filled in are found anew. Sharing and spans are kept, ``AnyDim`` labels where they are known to hold.
     Raises RelayError with every independent error.
     """
     context = Context(module)
     _check_data_types(context)
-    graph = call_graph(module)
-    callers = _callers(graph)
-    for group in components(graph):
-        _infer_group(context, group, graph, callers)
+    for group in components(call_graph(module)):
+        _infer_group(context, group)
     context.diagnostics.raise_if_any(RelayError)
-    return _typed_module(context)
+    shown = _shown_types(context, look_into_callees)
+    context.diagnostics.raise_if_any(RelayError)
+    return _typed_module(context, shown)
 
 
 def _check_data_types(context: Context) -> None:
@@ -45,27 +47,13 @@ def _check_data_types(context: Context) -> None:
     _check_type_vars(context, ())
 
 
-def _callers(graph: CallGraph) -> dict[str, str]:
-    """For each function that another one mentions, the first of those."""
-    first: dict[str, str] = {}
-    for name, mentioned in graph.items():
-        for other in mentioned:
-            if other != name:
-                first.setdefault(other, name)
-    return first
-
-
-def _infer_group(
-    context: Context, group: Sequence[str], graph: CallGraph, callers: Mapping[str, str]
-) -> None:
+def _infer_group(context: Context, group: Sequence[str]) -> None:
     """Infers functions that call one another; those that they call besides are known already."""
     functions = {name: context.module.functions[name] for name in group}
     walk = Walk(context)
     for name, function in functions.items():
         context.function = name
         context.signatures[name] = context.signature(function)
-        if len(group) > 1 or name in graph[name]:
-            _check_recursion(context, function, name, callers.get(name))
     for name, function in functions.items():
         context.function = name
         walk.run(function)
@@ -77,20 +65,11 @@ def _infer_group(
         context.signatures[name] = replace(signature, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
 
 
-def _check_recursion(context: Context, function: Function, name: str, caller: str | None) -> None:
-    """Relay finds the result of a recursive global only where nobody else asks for it."""
-    result = context.return_type(function)
-    if isinstance(result, Hole) and caller is not None:
-        message = f"cannot infer the result type of @{name}: it is recursive, and @{caller} calls it"
-        context.error(function, message, hint="write it after the parameters: `-> Tensor[(...), float32]`")
-        context.solver.fill(result, UNKNOWN)
-
-
 def _report_unknown(context: Context, walk: Walk) -> None:
     """Reports what nothing in the group determines: variables first, for they explain the rest."""
     for var in (*walk.params, *walk.lets):
         found = context.resolve(context.declare(var), var)
-        if context.solver.hole_in(found) is not None:
+        if isinstance(found, Hole):
             name = f"%{var.name_hint}"
             context.error(var, f"cannot infer the type of {name}", hint=f"annotate it: {name}: <its type>")
             context.give_up(found)
@@ -105,12 +84,10 @@ def _report_unknown(context: Context, walk: Walk) -> None:
             context.run_ready()
     for node in walk.nodes:
         found = context.type_of(node)
-        type_args = context.type_args.get(node, ()) if isinstance(node, Call) else ()
-        for type_ in (found, *(context.resolve(arg, node) for arg in type_args)):
-            if context.solver.hole_in(type_) is not None:
-                context.error(node, f"cannot infer the type of this expression: so far {shown(found)}")
-                context.give_up(type_)
-                context.run_ready()
+        if isinstance(found, Hole):
+            context.error(node, "cannot infer the type of this expression")
+            context.give_up(found)
+            context.run_ready()
 
 
 def _check_scopes(context: Context, walk: Walk) -> None:
@@ -129,8 +106,61 @@ def _check_type_vars(context: Context, functions: Sequence[Function]) -> None:
     context.type_vars_used.clear()
 
 
-def _typed_module(context: Context) -> Module:
+def _shown_types(context: Context, look_into_callees: bool) -> Mapping[Expr, Type]:
+    """The types that real Relay shows, where they may be others; reports calls of which it finds none."""
+    untold = {name for name, function in context.module.functions.items() if function.ret_type is None}
+    asked = any(isinstance(node, GlobalVar) and node.name in untold for node in context.types)
+    asked = asked and not look_into_callees
+    if not (context.solver.widened or context.type_args or asked):
+        return {}
+    try:
+        shown = shown_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
+    except UnlikeRelayError:
+        return {}
+    for node, type_ in shown.items():
+        if asked and isinstance(type_, Hole) and isinstance(node, Call) and isinstance(node.op, GlobalVar):
+            name = f"@{node.op.name}"
+            message = f"cannot infer the result type of {name}: callers know of it only what is written"
+            context.error(node, message, hint=f"write it in {name}, after the parameters: `-> <its type>`")
+    return shown
+
+
+def _known_to_callers(context: Context, look_into_callees: bool) -> dict[str, FuncType]:
+    """The globals' types: as far as they are written, or all that was found."""
+    known = {}
+    for name, function in context.module.functions.items():
+        found = context.signatures[name]
+        written = [written_type(param) for param in function.params]
+        if look_into_callees:
+            params, result = found.arg_types, found.ret_type
+        else:
+            params = tuple(Hole() if type_ is None else type_ for type_ in written)
+            result = Hole() if function.ret_type is None else function.ret_type
+        known[name] = FuncType(params, result, function.type_params)
+    return known
+
+
+def _printed(node: Expr) -> tuple[Type | None, ...]:
+    """The types that are printed with a node, as its own type: ``checked_type`` and what is written."""
+    match node:
+        case Var(type_annotation=annotation):
+            return node.checked_type, annotation
+        case Function(ret_type=result, checked_type=FuncType() as type_) if result is not None:
+            return type_, replace(type_, ret_type=result)
+    return (node.checked_type,)
+
+
+def _typed_module(context: Context, shown: Mapping[Expr, Type]) -> Module:
+    types: dict[Expr, Type] = {}
+
     def attach(old: Expr, new: Expr) -> Expr:
+        made = typed(old, new)
+        type_ = shown.get(old)
+        if type_ is not None and any(known != type_ for known in _printed(made)):
+            types[made] = type_
+        return made
+
+    def typed(old: Expr, new: Expr) -> Expr:
         if isinstance(old, OpRef):
             return new
         found = context.type_of(old)
@@ -148,4 +178,10 @@ def _typed_module(context: Context) -> Module:
             case _:
                 return replace(new, checked_type=found)
 
-    return rewrite_module(context.module, attach)
+    # Real Relay infers function by function: a node that two functions share becomes two.
+    functions = {}
+    for name, function in context.module.functions.items():
+        made = rewrite(function, attach)
+        assert isinstance(made, Function)
+        functions[name] = made
+    return replace(context.module, functions=functions, shown_types=types)

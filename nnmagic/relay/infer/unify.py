@@ -14,6 +14,7 @@ from nnmagic.relay.types import (
     Dim,
     FuncType,
     GlobalTypeVar,
+    IncompleteType,
     RefType,
     TensorType,
     TupleType,
@@ -29,14 +30,8 @@ MAX_NESTING: Final = 100
 MAX_PARTS: Final = 200_000
 
 
-class Hole(TypeVar):
-    """A type that is still to be found; messages show it as ``_``."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__("_")
-
+#: A type that is still to be found.
+Hole = IncompleteType
 
 #: The type of an expression with a reported error: it agrees with every type, so that one error is told once.
 UNKNOWN: Final[Type] = TypeVar("_")
@@ -137,6 +132,8 @@ class Solver:
         # Types without holes, by id (which the kept type guards), with nesting and size: not walked again.
         self._whole: dict[int, tuple[Type, int, int]] = {}
         self.ready: deque[Callable[[], None]] = deque()
+        #: Whether an unknown dimension met a number.
+        self.widened = False
 
     def wait(self, hole: Hole, retry: Callable[[], None]) -> None:
         """Makes ``retry`` ready once the hole is filled."""
@@ -200,6 +197,7 @@ class Solver:
             return self.fill(right, left)
         match left, right:
             case TensorType(), TensorType():
+                self.widened = self.widened or left != right
                 return _unify_tensors(left, right)
             case TupleType(), TupleType() if len(left.fields) != len(right.fields):
                 raise MismatchError(f"a tuple of {len(left.fields)} is not a tuple of {len(right.fields)}")

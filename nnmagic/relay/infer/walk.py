@@ -96,6 +96,12 @@ class Walk:
         match node:
             case Let(var=var, value=value):
                 found, name = self.context.type_of(value), f"%{var.name_hint}"
+                if var in self.context.types and not isinstance(value, Function):
+                    self.context.error(
+                        node,
+                        f"{name} is used before this let binds it",
+                        hint="only a function may use its own name; take another name for the value",
+                    )
                 if var in self.context.types or var.type_annotation is not None:
                     declared = self.context.declare(var)
                     agreed = self.context.agree(

@@ -52,6 +52,16 @@ def _float(value: object) -> float:
     return float(value if isinstance(value, float) else operator.index(value))
 
 
+def _float_only(value: object) -> float:
+    if not isinstance(value, float):
+        raise TypeError(f"must be a floating-point number, not {_shown(value)}")
+    return float(value)
+
+
+def _number(value: object) -> int | float:
+    return _float(value) if isinstance(value, float | bool) else _int(value)
+
+
 def _bool(value: object) -> bool:
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
@@ -113,6 +123,9 @@ INT = AttrKind("int", _int)
 INTEGER = AttrKind("int", _integer)
 DIM = AttrKind("dimension", _dim)
 FLOAT = AttrKind("number", _float)
+#: A number that stays an int where it is one; a number that must not be an int.
+NUMBER = AttrKind("number", _number)
+FLOAT_ONLY = AttrKind("number", _float_only)
 BOOL = AttrKind("bool", _bool)
 STR = AttrKind("string", _str)
 DTYPE = AttrKind("dtype", _dtype, _dtype_in_call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,7 +21,15 @@ from nnmagic.relay.ops.dims import (
     window_output,
 )
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
-from nnmagic.relay.ops.relations import dims, dtype_or, require_positive, require_same, require_type, tensor
+from nnmagic.relay.ops.relations import (
+    dims,
+    dtype_or,
+    leading_dims,
+    require_positive,
+    require_same,
+    require_type,
+    tensor,
+)
 from nnmagic.relay.types import ANY, Dim, TensorType, Type
 
 
@@ -52,23 +60,31 @@ class _Convolution:
         layout = convertible_layout(attrs["data_layout"], self.data_layout.name, "data")
         return convert_shape(data.shape, layout, self.data_layout)
 
-    def wanted_weight(self, data: Shape, attrs: Attrs) -> Shape | None:
+    def wanted_weight(self, data: Shape, weight: TensorType | None, attrs: Attrs) -> Shape | None:
         """The weight's shape, in the call's layout, where channels and kernel_size say it."""
         if attrs["channels"] is None or attrs["kernel_size"] is None:
             return None
         channels, groups = cast(Dim, attrs["channels"]), cast(int, attrs["groups"])
         kernel = dims(attrs, "kernel_size", self.rank)
+        layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
         if self.transposed:
             shape: Shape = (data[1], floor_divide(channels, groups), *kernel)
+        elif self._is_depthwise(data, weight, layout, groups):
+            shape = (data[1], floor_divide(channels, groups), *kernel)
         else:
             shape = (channels, floor_divide(data[1], groups), *kernel)
-        layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
         return convert_shape(shape, self.kernel_layout, layout, self.weight)
+
+    def _is_depthwise(self, data: Shape, weight: TensorType | None, layout: Layout, groups: int) -> bool:
+        """Relay's case of a group for each channel, whose weight counts channels and how many each makes."""
+        if self.rank == 1 or self.weight != 1 or groups == 1 or data[1] != groups or weight is None:
+            return False
+        return convert_shape(weight.shape, layout, self.kernel_layout, self.weight)[0] == groups
 
     def kernel(self, data: Shape, weight: TensorType, attrs: Attrs) -> tuple[Dim, Shape]:
         """The number of output channels and the spatial shape of the kernel, checked."""
         groups = cast(int, attrs["groups"])
-        wanted = self.wanted_weight(data, attrs)
+        wanted = self.wanted_weight(data, weight, attrs)
         if wanted is not None:
             require_type(weight, wanted, "the weight", self.weight)
             return cast(Dim, attrs["channels"]), dims(attrs, "kernel_size")
@@ -80,7 +96,7 @@ class _Convolution:
                 require_same(given, found, "kernel_size is not that of the weight", self.weight)
         if self.transposed:
             require_same(data[1], outer, "the weight's input channels are not the data's", self.weight, 0)
-            channels = multiply(inner, groups)
+            channels = inner  # groups do not count here
         else:
             expected = floor_divide(data[1], groups)
             require_same(
@@ -95,19 +111,21 @@ class _Convolution:
 
     def spatial(self, data: Shape, kernel: Shape, attrs: Attrs) -> Shape:
         """The spatial dimensions of the result."""
-        strides, dilation = dims(attrs, "strides", self.rank), dims(attrs, "dilation", self.rank)
+        strides, dilation = (leading_dims(attrs, name, self.rank) for name in ("strides", "dilation"))
+        if attrs["channels"] is not None and attrs["kernel_size"] is not None:
+            dims(attrs, "dilation", self.rank)
         if self.rank == 1 and not self.transposed:
             dims(attrs, "padding", 2)
         pads = padding_sums(attrs, self.rank)
-        require_positive("strides", strides)
-        require_positive("dilation", dilation)
+        if 0 in strides and not self.transposed:
+            raise RelationError("strides must not be 0")
         spans = [dilated(size, step) for size, step in zip(kernel, dilation, strict=True)]
         if not self.transposed:
             return tuple(
                 window_output(size, pad, span, stride)
                 for size, pad, span, stride in zip(data[2:], pads, spans, strides, strict=True)
             )
-        extra = dims(attrs, "output_padding", self.rank)
+        extra = leading_dims(attrs, "output_padding", self.rank)
         return tuple(
             ANY if is_unknown(size) else _transposed_size(size, stride, span, pad, more)
             for size, stride, span, pad, more in zip(data[2:], strides, spans, pads, extra, strict=True)
@@ -122,11 +140,18 @@ class _Convolution:
         )
         channels, kernel = self.kernel(shape, weight, attrs)
         result: Shape = (shape[0], channels, *self.spatial(shape, kernel, attrs))
-        if any(isinstance(dim, int) and dim < 0 for dim in result):
-            raise RelationError("the kernel is larger than the padded data", 0, self.weight)
         return TensorType(
             convert_shape(result, self.data_layout, out_layout), dtype_or(attrs, "out_dtype", data.dtype)
         )
+
+    def demand(self, types: Sequence[Type], attrs: Attrs) -> None:
+        """What Relay does not ask for: an attribute for each axis, positive steps, room for the kernel."""
+        for name in ("strides", "dilation"):
+            require_positive(name, dims(attrs, name, self.rank))
+        shape = self.data_shape(tensor(types), attrs)
+        _, kernel = self.kernel(shape, tensor(types, self.weight), attrs)
+        if any(isinstance(dim, int) and dim < 0 for dim in self.spatial(shape, kernel, attrs)):
+            raise RelationError("the kernel is larger than the padded data", 0, self.weight)
 
     def assume(self, types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
         """An unknown weight has the shape that channels and kernel_size say."""
@@ -134,7 +159,7 @@ class _Convolution:
         if not isinstance(data, TensorType) or types[self.weight] is not None:
             return types
         require_positive("groups", [cast(int, attrs["groups"])])
-        wanted = self.wanted_weight(self.data_shape(data, attrs), attrs)
+        wanted = self.wanted_weight(self.data_shape(data, attrs), None, attrs)
         filled = list(types)
         filled[self.weight] = None if wanted is None else TensorType(wanted, data.dtype)
         return filled
@@ -155,7 +180,12 @@ def padding_sums(attrs: Attrs, rank: int) -> Shape:
     return tuple(add(before, after) for before, after in zip(full[:rank], full[rank:], strict=True))
 
 
-def _rules(convolution: _Convolution) -> tuple[Relation, Assume]:
+#: What a convolution's call needs to mean something, by operator; see ``demands``.
+DEMANDS: dict[str, Callable[[Sequence[Type], Attrs], None]] = {}
+
+
+def _rules(name: str, convolution: _Convolution) -> tuple[Relation, Assume]:
+    DEMANDS[name] = convolution.demand
     return convolution, convolution.assume
 
 
@@ -164,7 +194,7 @@ def _declare_convolution(rank: int) -> None:
     ones, zeros = (1,) * rank, (0,) * rank
     over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
     kind = spatial(rank)
-    relation, assume = _rules(_Convolution(axes))
+    relation, assume = _rules(f"nn.conv{rank}d", _Convolution(axes))
     declare(
         f"nn.conv{rank}d",
         "data weight",
@@ -184,7 +214,7 @@ def _declare_convolution(rank: int) -> None:
         family="convolution",
         assume=assume,
     )
-    relation, assume = _rules(_Convolution(axes, transposed=True))
+    relation, assume = _rules(f"nn.conv{rank}d_transpose", _Convolution(axes, transposed=True))
     declare(
         f"nn.conv{rank}d_transpose",
         "data weight",
@@ -233,6 +263,7 @@ class _Deformable(_Convolution):
 
 
 _deformable = _Deformable("HW", weight=2)
+DEMANDS["nn.deformable_conv2d"] = _deformable.demand
 _PAIR = spatial(2)
 declare(
     "nn.deformable_conv2d",

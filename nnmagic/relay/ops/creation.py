@@ -10,7 +10,7 @@ from nnmagic.relay.expr import Attrs, Constant
 from nnmagic.relay.ops.attributes import BOOL, DIM, DTYPE, EXPRESSION, INT, one_or_more
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, is_unknown
-from nnmagic.relay.ops.relations import broadcast, dims, dtype_or, identity, require_type, same_as, tensor
+from nnmagic.relay.ops.relations import broadcast, dims, dtype_or, identity, require_type, tensor
 from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
 
 #: InitOpAttrs: what zeros, ones, full and broadcast_to have.
@@ -54,10 +54,13 @@ def _arange(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType((length,), dtype)
 
 
+def _trilu(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    tensor(types, 1, rank=0)
+    return tensor(types)
+
+
 def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    indices, depth = tensor(types), cast(int, attrs["depth"])
-    for index in (1, 2):
-        tensor(types, index, rank=0)
+    indices, depth = tensor(types), cast(int, attrs["depth"])  # Relay does not look at the two values
     if depth <= 0:
         raise RelationError(f"depth must be positive, it is {depth}")
     axis, rank = cast(int, attrs["axis"]), len(indices.shape)
@@ -165,7 +168,7 @@ declare(
 declare(
     "trilu",
     "data k",
-    same_as(0),
+    _trilu,
     "The upper or lower triangles of matrices, zero elsewhere.",
     Attr("upper", BOOL, default=True),
     attrs_key="TriluAttrs",

@@ -90,6 +90,8 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _einsum(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """The letters of the equation name dimensions; ``...`` stands for leading ones that broadcast."""
     operands = tensors_of_tuple(types)
+    if len({operand.dtype for operand in operands}) > 1:
+        raise RelationError(f"the tensors must have one dtype, found {type_text(types[0])}", 0)
     equation = str(attrs["equation"]).replace(" ", "")
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")

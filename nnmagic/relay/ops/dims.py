@@ -124,10 +124,10 @@ def window_output(size: Dim, padding: Dim, window: Dim, stride: Dim, *, ceil: bo
 
 
 def round_scale(size: Dim, scale: float) -> Dim:
-    """The dimension times a finite factor, rounded to the nearest integer, halves away from zero."""
+    """The dimension times a finite factor, rounded to the nearest integer, halves to the even one."""
     if not isinstance(size, int):
         return size if scale == 1 else ANY
-    return math.floor(size * scale + 0.5)
+    return round(size * scale)
 
 
 def dilated(window: Dim, dilation: Dim) -> Dim:

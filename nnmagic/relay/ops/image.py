@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
@@ -13,6 +13,7 @@ from nnmagic.relay.ops.attributes import (
     DIM,
     DTYPE,
     FLOAT,
+    FLOAT_ONLY,
     INT,
     STR,
     array,
@@ -29,7 +30,6 @@ from nnmagic.relay.ops.relations import (
     dtype_or,
     of_length,
     require_positive,
-    require_same,
     require_type,
     tensor,
 )
@@ -77,9 +77,9 @@ class _Upsample:
 
 
 def _crop_and_resize(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, boxes = tensor(types, 0, rank=4), tensor(types, 1, rank=2)
-    tensor(types, 2, rank=1)
-    require_same(boxes.shape[1], 4, "a box has 4 numbers", 1)
+    data, boxes = tensor(types, 0, rank=4), tensor(types, 1)
+    if not boxes.shape:
+        raise RelationError("expected boxes, found a scalar", 1)
     layout, plain = image_layout(attrs, "HW")
     channels = convert_shape(data.shape, layout, plain)[1]
     result: Shape = (boxes.shape[0], channels, *dims(attrs, "crop_size", 2))
@@ -100,8 +100,6 @@ def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
         raise RelationError(f"expected data and grid of rank 4 or 5, found {found}", 0, 1)
     layout, plain = image_layout(attrs, axes)
     batch, channels, *_ = convert_shape(data.shape, layout, plain)
-    require_same(grid.shape[0], batch, "the batches of data and grid differ", 0, 1)
-    require_same(grid.shape[1], len(axes), "the grid must have a coordinate for each axis", 1)
     return TensorType(convert_shape((batch, channels, *grid.shape[2:]), plain, layout), data.dtype)
 
 
@@ -111,7 +109,6 @@ def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
     kernel = convertible_layout(attrs["kernel_layout"], "IHW", "kernel")
     shape = convert_shape(data.shape, layout, plain)
     channels, *sizes = convert_shape(weight.shape, kernel, parse_layout("IHW"), 1)
-    require_same(channels, shape[1], "the channels of the weight and of the data differ", 1, 0)
     strides, steps = dims(attrs, "strides", 2), dims(attrs, "dilations", 2)
     require_positive("strides", strides)
     require_positive("dilations", steps)
@@ -122,11 +119,19 @@ def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
         )
     ]
     return TensorType(
-        convert_shape((*shape[:2], *out), plain, layout), dtype_or(attrs, "out_dtype", data.dtype)
+        convert_shape((shape[0], channels, *out), plain, layout), dtype_or(attrs, "out_dtype", data.dtype)
     )
 
 
 _OUT_DTYPE = Attr("out_dtype", DTYPE, "")
+
+
+def _floats(value: object) -> object:
+    """Relay takes no ints here; a call from Python may give them."""
+    return tuple(map(float, value)) if isinstance(value, list | tuple) else value
+
+
+_CORNERS = replace(array(FLOAT_ONLY), from_call=_floats)
 
 
 def _declare_resize(rank: int) -> None:
@@ -138,7 +143,7 @@ def _declare_resize(rank: int) -> None:
         _Resize(axes),
         f"Images of another size, interpolated over {rank} spatial {'axis' if rank == 1 else 'axes'}.",
         Attr("size", optional(spatial(rank)), None, call_default=REQUIRED),
-        Attr("roi", default_for_none(array(FLOAT), corners), None),
+        Attr("roi", default_for_none(_CORNERS, corners), None),
         Attr("layout", STR, f"NC{axes}"),
         Attr("method", STR, "linear"),
         Attr("coordinate_transformation_mode", STR, "half_pixel"),

@@ -24,6 +24,7 @@ from nnmagic.relay.ops.dims import Shape, broadcast_shapes
 from nnmagic.relay.ops.relations import (
     axis_of,
     dims,
+    identity,
     ints,
     normalize_axis,
     require_same,
@@ -32,14 +33,15 @@ from nnmagic.relay.ops.relations import (
     tensors_of_tuple,
 )
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_float, is_integer
+from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
 
 
 def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, indices = tensor(types, 0), integers(types, 1)
     if attrs["axis"] is None:
         return TensorType(indices.shape, data.dtype)
-    axis = normalize_axis(cast(int, attrs["axis"]), len(data.shape))
+    rank, axis = len(data.shape), cast(int, attrs["axis"])
+    axis = rank if axis == rank else normalize_axis(axis, rank)  # Relay takes the axis behind the last, too
     batch = cast(int, attrs["batch_dims"])
     if not 0 <= batch <= min(len(indices.shape), axis):
         raise RelationError(f"batch_dims {batch} must not exceed the indices' rank or the axis", 1)
@@ -47,9 +49,9 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def integers(types: Sequence[Type], index: int) -> TensorType:
-    """An argument that must be a tensor of integers."""
+    """An argument that must be a tensor of integers, to which Relay counts bools."""
     found = tensor(types, index)
-    if not is_integer(found.dtype):
+    if not (is_integer(found.dtype) or found.dtype == "bool"):
         raise RelationError(f"expected a tensor of integers, found {type_text(found)}", index)
     return found
 
@@ -92,6 +94,8 @@ def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
         begin = (*begin, *(0 if step > 0 else _FAR for step in strides[len(begin) :]))
         end = (*end, *(_FAR if step > 0 else -_FAR for step in strides[len(end) :]))
     else:
+        if not attrs["axes"]:
+            raise RelationError("axes must not be empty")
         axes = [normalize_axis(axis, len(shape)) for axis in ints(attrs, "axes")]
         if any(axis < 0 for axis in ints(attrs, "axes")):
             raise RelationError(f"axes must not be negative, found {list(ints(attrs, 'axes'))}", 0)
@@ -179,10 +183,12 @@ def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, indices = tensor(types, 0), tensor(types, 1)
     depth = index_depth(indices, data, 1)
     batch = cast(int, attrs["batch_dims"])
-    if batch < 0 or depth + batch > len(data.shape) or batch >= len(indices.shape):
+    if depth + batch > len(data.shape) or batch >= len(indices.shape):
         raise RelationError(f"{type_text(indices)} has too many indices for {type_text(data)}", 1, 0)
-    for left, right in zip(data.shape[:batch], indices.shape[1:], strict=False):
+    for left, right in zip(data.shape[: max(batch, 0)], indices.shape[1:], strict=False):
         require_same(left, right, "the batches of data and indices differ", 0, 1)
+    if depth + batch < 0:
+        raise RelationError(f"batch_dims must not be negative, it is {batch}")
     return TensorType(indices.shape[1:] + data.shape[depth + batch :], data.dtype)
 
 
@@ -215,28 +221,30 @@ def _argwhere(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return TensorType((ANY, len(tensor(types).shape)), "int32")
 
 
+#: How scatter_elements and scatter_nd can combine an update with what stands there.
+_COMBINED = ("update", "add", "mul", "mean", "min", "max")
+
+
+def _check_combined(attrs: Attrs, name: str) -> None:
+    if attrs[name] not in _COMBINED:
+        raise RelationError(f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}")
+
+
 def _scatter_elements(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, indices, updates = tensor(types, 0), integers(types, 1), tensor(types, 2)
-    if not len(data.shape) == len(indices.shape) == len(updates.shape):
-        raise RelationError("data, indices and updates must have one rank", 0, 1, 2)
+    data, _, _ = tensor(types, 0), integers(types, 1), tensor(types, 2)
     axis_of(attrs, data.shape)
+    _check_combined(attrs, "reduction")
     return data
 
 
-def _scatter_nd(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+def _scatter_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    _check_combined(attrs, "mode")
     data, indices, updates = tensor(types, 0), integers(types, 1), tensor(types, 2)
     depth = index_depth(indices, data, 1)
-    wanted = indices.shape[1:] + data.shape[depth:]
-    require_type(updates, wanted, "the updates", 2)
+    wanted = len(indices.shape) - 1 + len(data.shape) - depth  # Relay does not compare the dimensions
+    if len(updates.shape) < wanted:
+        raise RelationError(f"expected updates of rank {wanted} or more, found {type_text(updates)}", 2)
     return data
-
-
-def _strided_set(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    for index in (2, 3, 4):
-        tensor(types, index, rank=1)
-        integers(types, index)
-    tensor(types, 1)
-    return tensor(types)
 
 
 def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -266,32 +274,30 @@ def _sequence_mask(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _sparse_to_dense(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    indices, values = signed_integers(types, 0), tensor(types, 1)
+    _, values = signed_integers(types, 0), tensor(types, 1)
     tensor(types, 2, rank=0)
-    if len(indices.shape) > 2 or len(values.shape) > 1:
-        raise RelationError("sparse_indices has a rank of at most 2, sparse_values of at most 1", 0, 1)
     return TensorType(dims(attrs, "output_shape"), values.dtype)
 
 
 def _unravel_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    indices, shape = integers(types, 0), tensor(types, 1, rank=1)
-    if is_float(shape.dtype):
-        raise RelationError(f"expected a shape of integers, found {type_text(shape)}", 1)
+    indices, shape = integers(types, 0), integers(types, 1)
+    if not shape.shape:
+        raise RelationError("expected a shape of rank 1, found a scalar", 1)
     return TensorType((shape.shape[0], *indices.shape[:1]), indices.dtype)
 
 
 def _matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """k1 to k2 are the diagonals that are set; several of them lie in the rows of ``diagonal``."""
+    """k1 to k2 are the diagonals that are set; several of them lie in the rows of ``diagonal``.
+
+    Relay does not compare the shapes, only that there are enough dimensions.
+    """
     data, diagonal = tensor(types, 0), tensor(types, 1)
     low, high = cast(int, attrs["k1"]), cast(int, attrs["k2"])
     if len(data.shape) < 2 or low > high:
         raise RelationError("expected matrices, and k1 of at most k2", 0)
-    *batch, rows, columns = data.shape
-    length: Dim = ANY
-    if isinstance(rows, int) and isinstance(columns, int):
-        length = min(rows + min(high, 0), columns - max(low, 0))
-    several = () if low == high else (high - low + 1,)
-    require_type(diagonal, (*batch, *several, length), "the diagonal", 1)
+    least = 1 if low == high else 2
+    if len(diagonal.shape) < least:
+        raise RelationError(f"expected a diagonal of rank {least} or more, found {type_text(diagonal)}", 1)
     return data
 
 
@@ -355,7 +361,7 @@ declare(
 declare(
     "strided_set",
     "data v begin end strides",
-    _strided_set,
+    identity,
     "Data with v put into a strided slice.",
     family="indexing",
 )

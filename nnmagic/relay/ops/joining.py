@@ -21,7 +21,6 @@ from nnmagic.relay.ops.dims import (
     floor_divide,
     is_unknown,
     multiply,
-    product,
     same_dim,
     total,
 )
@@ -92,7 +91,7 @@ def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
     axis = axis_of(attrs, data.shape)
     size, wanted = data.shape[axis], attrs["indices_or_sections"]
     if isinstance(wanted, int):
-        lengths = _equal_sections(size, wanted)
+        lengths = _equal_sections(size, int(wanted))
     else:
         lengths = _sections_at(size, ints(attrs, "indices_or_sections"))
     shape = data.shape
@@ -100,8 +99,9 @@ def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
 
 
 def _equal_sections(size: Dim, count: int) -> list[Dim]:
-    if count <= 0:
-        raise RelationError(f"the number of sections must be positive, it is {count}")
+    """So many sections; Relay makes none of a negative number."""
+    if count == 0:
+        raise RelationError("the number of sections must not be 0")
     if isinstance(size, int) and size % count:
         raise RelationError(f"{size} elements cannot be split into {count} equal sections", 0)
     return [floor_divide(size, count)] * count
@@ -131,11 +131,10 @@ def _tile(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _repeat(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, repeats = tensor(types), cast(int, attrs["repeats"])
+    data, repeats = tensor(types), int(cast(int, attrs["repeats"]))
     if repeats < 1:
         raise RelationError(f"repeats must be positive, it is {repeats}")
-    axis = axis_of(attrs, data.shape) if attrs["axis"] is not None else 0
-    shape = data.shape if attrs["axis"] is not None else (product(data.shape),)
+    axis, shape = axis_of(attrs, data.shape), data.shape
     return TensorType((*shape[:axis], multiply(shape[axis], repeats), *shape[axis + 1 :]), data.dtype)
 
 

@@ -78,5 +78,10 @@ def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0
         elif same_dim(dim, factor) is False:
             raise RelationError(f"layout {source.name} does not fit shape {shape_text(shape)}", operand)
     return tuple(
-        factor or ceil_divide(whole[letter], target.factor(letter)) for letter, factor in target.axes
+        factor or _plain(ceil_divide(whole[letter], target.factor(letter))) for letter, factor in target.axes
     )
+
+
+def _plain(dim: Dim) -> Dim:
+    """Relay's layouts make 32-bit dimensions of 64-bit ones."""
+    return int(dim) if isinstance(dim, int) else dim

@@ -14,7 +14,6 @@ from nnmagic.relay.ops.attributes import (
     PAIRS,
     STR,
     array,
-    choice,
     one_or_more,
     spatial,
 )
@@ -30,12 +29,11 @@ from nnmagic.relay.ops.relations import (
     dims,
     identity,
     ints,
-    require_same,
     require_type,
     tensor,
 )
-from nnmagic.relay.text.types import dim_text, type_text
-from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import TensorType, TupleType, Type, is_float
 
 
 def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
@@ -47,8 +45,7 @@ def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
 
 
 def _padded(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
-    if any(width < 0 for pair in widths for width in pair):
-        raise RelationError("pad_width must not be negative")
+    """With the widths added; negative ones crop."""
     return TensorType(
         tuple(add(dim, sum(pair)) for dim, pair in zip(data.shape, widths, strict=True)), data.dtype
     )
@@ -56,7 +53,6 @@ def _padded(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
 
 def _pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    tensor(types, 1, rank=0)
     return _padded(data, pairs(attrs, "pad_width", len(data.shape)))
 
 
@@ -80,46 +76,44 @@ def _fifo_buffer(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, buffer = tensor(types, 0), tensor(types, 1)
     if len(data.shape) != len(buffer.shape):
         raise RelationError(f"{type_text(data)} and {type_text(buffer)} must have one rank", 0, 1)
-    axis = axis_of(attrs, buffer.shape, operand=1)
-    for at, (left, right) in enumerate(zip(data.shape, buffer.shape, strict=True)):
-        if at != axis:
-            require_same(left, right, "data and buffer differ on another axis than the given one", 0, 1)
+    axis_of(attrs, buffer.shape, operand=1)
     return buffer
 
 
-def _divided(dim: Dim, by: int, what: str) -> Dim:
-    if by < 1 or (isinstance(dim, int) and dim % by):
-        raise RelationError(f"{what} {dim_text(dim)} cannot be divided by {by}", 0)
-    return floor_divide(dim, by)
+def _block_size(attrs: Attrs) -> int:
+    block = cast(int, attrs["block_size"])
+    if block == 0:
+        raise RelationError("block_size must not be 0")
+    return block
 
 
 def _depth_to_space(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, block = tensor(types), cast(int, attrs["block_size"])
+    data, block = tensor(types), _block_size(attrs)
     layout, plain = image_layout(attrs, "HW")
     batch, channels, *image = convert_shape(data.shape, layout, plain)
     result = (
         batch,
-        _divided(channels, block * block, "the number of channels"),
+        floor_divide(channels, block * block),
         *(multiply(dim, block) for dim in image),
     )
     return TensorType(convert_shape(result, plain, layout), data.dtype)
 
 
 def _space_to_depth(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, block = tensor(types), cast(int, attrs["block_size"])
+    data, block = tensor(types), _block_size(attrs)
     layout, plain = image_layout(attrs, "HW")
     batch, channels, *image = convert_shape(data.shape, layout, plain)
     result = (
         batch,
         multiply(channels, block * block),
-        *(_divided(dim, block, "the image's side") for dim in image),
+        *(floor_divide(dim, block) for dim in image),
     )
     return TensorType(convert_shape(result, plain, layout), data.dtype)
 
 
 def _blocks(data: TensorType, attrs: Attrs, name: str) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
     blocks = ints(attrs, "block_shape")
-    if len(blocks) >= len(data.shape) or any(block < 1 for block in blocks):
+    if len(blocks) >= len(data.shape) or 0 in blocks:
         raise RelationError(f"block_shape {list(blocks)} does not fit {type_text(data)}", 0)
     return blocks, pairs(attrs, name, len(blocks))
 
@@ -129,7 +123,7 @@ def _space_to_batch(types: Sequence[Type], attrs: Attrs) -> TensorType:
     blocks, widths = _blocks(data, attrs, "paddings")
     batch, *rest = data.shape
     for at, (block, pair) in enumerate(zip(blocks, widths, strict=True)):
-        rest[at] = _divided(add(rest[at], sum(pair)), block, "the padded dimension")
+        rest[at] = floor_divide(add(rest[at], sum(pair)), block)
     return TensorType((multiply(batch, math.prod(blocks)), *rest), data.dtype)
 
 
@@ -138,29 +132,26 @@ def _batch_to_space(types: Sequence[Type], attrs: Attrs) -> TensorType:
     blocks, crops = _blocks(data, attrs, "crops")
     batch, *rest = data.shape
     for at, (block, pair) in enumerate(zip(blocks, crops, strict=True)):
-        rest[at] = length = add(multiply(rest[at], block), -sum(pair))
-        if isinstance(length, int) and length < 0:
-            raise RelationError(f"crops {[list(each) for each in crops]} are larger than the image", 0)
-    return TensorType((_divided(batch, math.prod(blocks), "the batch"), *rest), data.dtype)
+        rest[at] = add(multiply(rest[at], block), -sum(pair))
+    return TensorType((floor_divide(batch, math.prod(blocks)), *rest), data.dtype)
 
 
 def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """A channel for each displacement of the second image, a place for each of the first."""
-    first, second = tensor(types, 0, rank=4), tensor(types, 1, rank=4)
+    _first, second = tensor(types, 0, rank=4), tensor(types, 1, rank=4)
     if attrs["layout"] != "NCHW":
         raise RelationError(f"the layout must be NCHW, not {attrs['layout']!r}")
-    require_type(second, first.shape, "the second image", 1)
     kernel, most, step, grid = (
         cast(int, attrs[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")
     )
-    if step < 1 or grid < 1 or kernel < 1:
-        raise RelationError("kernel_size, stride1 and stride2 must be positive")
-    border = most + (kernel - 1) // 2
+    if step < 1 or grid < 1:
+        raise RelationError("stride1 and stride2 must be positive")
+    border = most + max(kernel - 1, 0) // 2
     sides = (
         ceil_divide(add(add(dim, pad), -2 * border), step)
-        for dim, pad in zip(first.shape[2:], padding_sums(attrs, 2), strict=True)
+        for dim, pad in zip(second.shape[2:], padding_sums(attrs, 2), strict=True)
     )
-    return TensorType((first.shape[0], (2 * (most // grid) + 1) ** 2, *sides), first.dtype)
+    return TensorType((second.shape[0], (2 * (most // grid) + 1) ** 2, *sides), second.dtype)
 
 
 def _cross_entropy(types: Sequence[Type], _attrs: Attrs) -> TensorType:
@@ -179,18 +170,11 @@ def _nll_loss(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if len(predictions.shape) != len(targets.shape) + 1:
         found = f"{type_text(predictions)} and {type_text(targets)}"
         raise RelationError(f"the predictions must have one more axis than the targets, found {found}", 0, 1)
-    batch = len(predictions.shape) > 1
-    classes = predictions.shape[1 if batch else 0]
-    require_type(targets, predictions.shape[:1] * batch + predictions.shape[2:], "the targets", 1)
-    if same_dim(weights.shape[0], classes) is False:
+    if len(predictions.shape) < 2:
+        raise RelationError(f"the predictions must have classes, found {type_text(predictions)}", 0)
+    if same_dim(weights.shape[0], predictions.shape[1]) is False:
         raise RelationError(f"there must be a weight for each class, found {type_text(weights)}", 2, 0)
     return TensorType(targets.shape if attrs["reduction"] == "none" else (), predictions.dtype)
-
-
-def _leaky_relu(types: Sequence[Type], attrs: Attrs) -> Type:
-    if cast(float, attrs["alpha"]) < 0:
-        raise RelationError(f"alpha must not be negative, it is {attrs['alpha']}")
-    return types[0]
 
 
 def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -203,7 +187,7 @@ declare("nn.relu", "data", identity, "The element where it is positive, else 0."
 declare(
     "nn.leaky_relu",
     "data",
-    _leaky_relu,
+    identity,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
     attrs_key="LeakyReluAttrs",
@@ -257,7 +241,7 @@ declare(
     "data",
     _mirror_pad,
     "Data with a border of its reflection.",
-    Attr("mode", choice("SYMMETRIC", "REFLECT"), "SYMMETRIC"),
+    Attr("mode", STR, "SYMMETRIC"),
     Attr("pad_width", PAIRS),
     attrs_key="MirrorPadAttrs",
     call_order="data pad_width mode",
@@ -360,7 +344,7 @@ declare(
     "predictions targets weights",
     _nll_loss,
     "Negative log-likelihood of the target classes, weighted.",
-    Attr("reduction", choice("mean", "sum", "none"), "mean"),
+    Attr("reduction", STR, "mean"),
     Attr("ignore_index", INT, call_default=-100),
     attrs_key="NLLLossAttrs",
     family="nn",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, STR, array, one_or_more, optional, padding, spatial
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.dims import add, dilated, window_output
+from nnmagic.relay.ops.dims import add, dilated, multiply, window_output
 from nnmagic.relay.ops.layouts import parse_layout
-from nnmagic.relay.ops.relations import dims, require_positive, same_as, tensor
+from nnmagic.relay.ops.relations import dims, leading_dims, require_positive, same_as, tensor
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import TensorType, Type
+from nnmagic.relay.types import Dim, TensorType, Type
 
 
 def _spatial_places(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
@@ -38,21 +38,40 @@ class _Pool:
         if attrs["out_layout"] and rank != 2:  # Relay does not look at that of two axes
             parse_layout(attrs["out_layout"])
         shape = list(data.shape)
-        sizes = dims(attrs, "pool_size", rank)
-        strides, dilation = dims(attrs, "strides", rank), dims(attrs, "dilation", rank)
-        require_positive("strides", strides)
-        require_positive("dilation", dilation)
+        sizes, strides, steps = (
+            leading_dims(attrs, name, rank) for name in ("pool_size", "strides", "dilation")
+        )
+        if 0 in strides:
+            raise RelationError("strides must not be 0")
         pads = padding_sums(attrs, rank)
         for at, size, stride, step, pad in zip(
-            _spatial_places(data, attrs, self.axes), sizes, strides, dilation, pads, strict=True
+            _spatial_places(data, attrs, self.axes), sizes, strides, steps, pads, strict=True
         ):
-            window = dilated(size, step)
-            padded = add(shape[at], pad)
-            if isinstance(padded, int) and isinstance(window, int) and padded < window:
-                # Relay rounds towards zero and finds a place where there is none.
-                raise RelationError("the window is larger than the padded data", 0)
-            shape[at] = window_output(shape[at], pad, window, stride, ceil=bool(attrs["ceil_mode"]))
+            shape[at] = _places(shape[at], pad, dilated(size, step), stride, ceil=bool(attrs["ceil_mode"]))
         return TensorType(tuple(shape), data.dtype)
+
+    def demand(self, types: Sequence[Type], attrs: Attrs) -> None:
+        """What Relay does not ask for: an attribute for each axis, positive ones, room for the window."""
+        data, rank = tensor(types), len(self.axes)
+        for name in ("pool_size", "strides", "dilation"):
+            require_positive(name, dims(attrs, name, rank))
+        sizes, steps, pads = dims(attrs, "pool_size"), dims(attrs, "dilation"), padding_sums(attrs, rank)
+        for at, size, step, pad in zip(
+            _spatial_places(data, attrs, self.axes), sizes, steps, pads, strict=True
+        ):
+            room = add(add(data.shape[at], pad), multiply(dilated(size, step), -1))
+            if isinstance(room, int) and room < 0:
+                raise RelationError("the window is larger than the padded data", 0)
+
+
+def _places(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim:
+    """How many places a window has; Relay rounds towards zero, and so finds one where there is none."""
+    room = add(add(size, pad), multiply(window, -1))
+    if not isinstance(room, int) or not isinstance(stride, int) or room >= 0 < stride:
+        return window_output(size, pad, window, stride, ceil=ceil)
+    steps = room + stride - 1 if ceil else room
+    whole = abs(steps) // abs(stride)
+    return (whole if steps * stride >= 0 else -whole) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +118,20 @@ def _window_attrs(rank: int, *, dilation: bool = True, raw_padding: bool = False
 _COUNT_PAD = Attr("count_include_pad", BOOL, default=False)
 
 
+#: What a pooling call needs to mean something, by operator; see ``demands``.
+DEMANDS: dict[str, Callable[[Sequence[Type], Attrs], None]] = {}
+
+
 def _declare_pools(rank: int) -> None:
     axes = "DHW"[3 - rank :]
     over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
     for kind, what, extra in (("max", "Largest element", ()), ("avg", "Mean", (_COUNT_PAD,))):
+        pool = _Pool(axes)
+        DEMANDS[f"nn.{kind}_pool{rank}d"] = pool.demand
         declare(
             f"nn.{kind}_pool{rank}d",
             "data",
-            _Pool(axes),
+            pool,
             f"{what} of each window {over}.",
             *_window_attrs(rank),
             *extra,

@@ -8,7 +8,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, OPTIONAL_INTEGER, optional
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, product
-from nnmagic.relay.ops.relations import dtype_or, ints, normalize_axis, tensor
+from nnmagic.relay.ops.relations import axis_of, dtype_or, ints, normalize_axis, tensor
 from nnmagic.relay.types import TensorType, Type
 
 
@@ -47,6 +47,7 @@ def _scan(types: Sequence[Type], attrs: Attrs) -> TensorType:
         if not data.shape:
             raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
         return TensorType((product(data.shape),), dtype)
+    axis_of(attrs, data.shape)
     return TensorType(data.shape, dtype)
 
 

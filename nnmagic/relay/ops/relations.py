@@ -50,6 +50,14 @@ def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
     return cast(Shape, of_length(name, value, length))
 
 
+def leading_dims(attrs: Attrs, name: str, count: int) -> Shape:
+    """The first ``count`` elements of an attribute that is an array of dimensions: Relay ignores more."""
+    found = dims(attrs, name)
+    if len(found) < count:
+        raise RelationError(f"{name} must have {count} element{'s' * (count != 1)}, it has {len(found)}")
+    return found[:count]
+
+
 def of_length(name: str, value: tuple[_T, ...], length: int | None) -> tuple[_T, ...]:
     """``value``; RelationError unless it is ``length`` long."""
     if length is not None and len(value) != length:

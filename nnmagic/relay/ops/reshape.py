@@ -40,10 +40,15 @@ def reshaped(shape: Shape, codes: Sequence[int], allowzero: bool = False) -> Sha
     -2 copies all that remain, -3 multiplies two, -4 splits one into the two that follow.
     """
     reading = _Reading(shape)
-    rest = iter(codes)
-    for code in rest:
-        _read(reading, code, rest, allowzero)
+    rest = iter(enumerate(codes))
+    for place, code in rest:
+        if code == -1:
+            _infer_at(reading, place)
+        else:
+            _read(reading, code, (after for _, after in rest), allowzero)
     if reading.infer is not None:
+        if reading.infer >= len(reading.out):
+            raise RelationError("-1 in newshape cannot be inferred behind -4", 0)
         reading.out[reading.infer] = _inferred(reading)
     result = tuple(reading.out)
     before, after = known_size(shape), known_size(result)
@@ -53,6 +58,15 @@ def reshaped(shape: Shape, codes: Sequence[int], allowzero: bool = False) -> Sha
     return result
 
 
+def _infer_at(reading: _Reading, place: int) -> None:
+    """Relay puts what it infers at the place of -1 in newshape, even if -2 or -4 has shifted the result."""
+    if reading.infer is not None:
+        raise RelationError("newshape can have -1 only once")
+    reading.infer = place
+    reading.out.append(1)
+    reading.at += 1
+
+
 def _read(reading: _Reading, code: int, rest: Iterator[int], allowzero: bool) -> None:
     if code > 0 or (code == 0 and allowzero):
         reading.out.append(code)
@@ -60,12 +74,6 @@ def _read(reading: _Reading, code: int, rest: Iterator[int], allowzero: bool) ->
         reading.at += 1
     elif code == 0:
         reading.out.append(reading.next_dim(code))
-    elif code == -1:
-        if reading.infer is not None:
-            raise RelationError("newshape can have -1 only once")
-        reading.infer = len(reading.out)
-        reading.out.append(1)
-        reading.at += 1
     elif code == -2:
         while reading.at < len(reading.shape):
             reading.out.append(reading.next_dim(code))

@@ -31,10 +31,11 @@ from nnmagic.relay.ops.dims import (
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
     axis_of,
+    broadcast,
     ints,
     new_axis,
     normalize_axis,
-    same_as,
+    require_type,
     shape_text,
     tensor,
 )
@@ -57,22 +58,30 @@ def _reverse_reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _reshape_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Dimensions lhs_begin to lhs_end of the data become rhs_begin to rhs_end of the other tensor."""
     data, like = tensor(types), tensor(types, 1)
-    left = _range(attrs, "lhs", len(data.shape), 0)
-    right = _range(attrs, "rhs", len(like.shape), 1)
-    shape = data.shape[: left.start] + like.shape[right.start : right.stop] + data.shape[left.stop :]
+    begin, end = _range(attrs, "lhs", len(data.shape))
+    before_it, behind_it = range(begin), range(end, len(data.shape))
+    between = range(*_range(attrs, "rhs", len(like.shape)))
+    shape = _dims_at(data, before_it, 0) + _dims_at(like, between, 1) + _dims_at(data, behind_it, 0)
     before, after = known_size(data.shape), known_size(shape)
     if before is not None and after is not None and before != after:
         raise RelationError(f"{type_text(data)} cannot become {shape_text(shape)}", 0, 1)
     return TensorType(shape, data.dtype)
 
 
-def _range(attrs: Attrs, side: str, rank: int, operand: int) -> slice:
+def _range(attrs: Attrs, side: str, rank: int) -> tuple[int, int]:
+    """Where a side's range begins and ends. Relay minds dimensions that are not there, not empty ranges."""
     begin, end = attrs[f"{side}_begin"], attrs[f"{side}_end"]
     start = cast(int, begin) + (rank if cast(int, begin) < 0 else 0)
     stop = rank if end is None else cast(int, end) + (rank if cast(int, end) < 0 else 0)
-    if not 0 <= start <= stop <= rank:
-        raise RelationError(f"{side}_begin and {side}_end are out of range for rank {rank}", operand)
-    return slice(start, stop)
+    return start, stop
+
+
+def _dims_at(found: TensorType, places: range, operand: int) -> Shape:
+    rank = len(found.shape)
+    wrong = next((place for place in places if not 0 <= place < rank), None)
+    if wrong is not None:
+        raise RelationError(f"{type_text(found)} has no dimension {wrong}, the range is wrong", operand)
+    return tuple(found.shape[place] for place in places)
 
 
 def _transpose(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -109,13 +118,14 @@ def _expand_dims(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _reverse(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    if attrs["axis"] is not None:
-        axis_of(attrs, data.shape)
+    axis_of(attrs, data.shape)
     return data
 
 
 def _reverse_sequence(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, lengths = tensor(types), tensor(types, 1, rank=1)
+    if not lengths.dtype.startswith("int"):
+        raise RelationError(f"seq_lengths must be signed integers, found {type_text(lengths)}", 1)
     axis_of(attrs, data.shape, "seq_axis")
     batch = data.shape[axis_of(attrs, data.shape, "batch_axis")]
     if same_dim(lengths.shape[0], batch) is False:
@@ -139,24 +149,30 @@ def _batch_flatten(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """Windows over the axes from ``axis`` on; a new axis for each counts them, as many again hold them."""
+    """Windows over the axes from ``axis`` on; a new axis for each counts them, as many again hold them.
+
+    Relay wants no more than that there are axes and strides for the window.
+    """
     data = tensor(types)
-    axis = axis_of(attrs, data.shape)
-    over = data.shape[axis:]
-    window, strides = ints(attrs, "window_shape", len(over)), ints(attrs, "strides", len(over))
-    if any(size < 1 for size in (*window, *strides)):
-        raise RelationError("window_shape and strides must be positive")
+    axis = cast(int, attrs["axis"])
+    if not 0 <= axis < len(data.shape):
+        raise RelationError(f"axis {axis} is out of range [0, {len(data.shape)})", 0)
+    window, strides = ints(attrs, "window_shape"), ints(attrs, "strides")
+    over = data.shape[axis : axis + len(window)]
+    if len(window) > len(over) or len(window) > len(strides):
+        raise RelationError(f"window_shape has {len(window)} elements, more than axes or strides")
+    if any(step == 0 for step in strides):
+        raise RelationError("strides must not be 0")
     counts: Shape = tuple(
         ceil_divide(add(size, 1 - width), step) if not is_unknown(size) else ANY
-        for size, width, step in zip(over, window, strides, strict=True)
+        for size, width, step in zip(over, window, strides[: len(window)], strict=True)
     )
-    if any(isinstance(count, int) and count < 1 for count in counts):
-        raise RelationError(f"the window {list(window)} is larger than {type_text(data)}", 0)
     return TensorType((*data.shape[:axis], *counts, *window), data.dtype)
 
 
 def _shape_of(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return TensorType((len(tensor(types).shape),), str(attrs["dtype"]))
+    rank = len(tensor(types).shape)
+    return TensorType((rank,) if rank else (), str(attrs["dtype"]))  # Relay has no tensors without elements
 
 
 def _ndarray_size(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -164,8 +180,17 @@ def _ndarray_size(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType((), str(attrs["dtype"]))
 
 
+def _collapse_sum_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """The other tensor, which broadcast with the data must give the data's shape."""
+    data, result = tensor(types), broadcast(types, attrs)
+    require_type(data, result.shape, "the data", 0)
+    return tensor(types, 1)
+
+
 def _collapse_sum_to(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return TensorType(cast(Shape, ints(attrs, "shape")), tensor(types).dtype)
+    result = TensorType(cast(Shape, ints(attrs, "shape")), tensor(types).dtype)
+    _collapse_sum_like([types[0], result], attrs)
+    return result
 
 
 _NEWSHAPE = (Attr("newshape", one_or_more(INTEGER)), Attr("allowzero", BOOL, default=False))
@@ -304,7 +329,7 @@ declare(
 declare(
     "collapse_sum_like",
     "data collapse_type",
-    same_as(1),
+    _collapse_sum_like,
     "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
     family="shape",
 )

@@ -9,30 +9,23 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, INT
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import window_output
-from nnmagic.relay.ops.relations import require_type, tensor
+from nnmagic.relay.ops.relations import tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
 def _dft(types: Sequence[Type], _attrs: Attrs) -> TupleType:
-    real, imaginary = tensor(types, 0), tensor(types, 1)
-    if real.dtype != imaginary.dtype:
-        raise RelationError(f"the dtypes {real.dtype} and {imaginary.dtype} differ", 0, 1)
-    require_type(imaginary, real.shape, "the imaginary part", 1)
-    return TupleType((real, real))
+    return TupleType((tensor(types, 0), tensor(types, 1)))
 
 
 def _stft(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """(batch, frequencies, frames, real and imaginary part)."""
-    data = tensor(types, rank=2)
-    tensor(types, 1, rank=1)
+    """(batch, frequencies, frames, real and imaginary part); data of one dimension has no batch."""
+    data = tensor(types)
     size, hop = cast(int, attrs["n_fft"]), cast(int, attrs["hop_length"])
-    if size < 1 or hop < 1:
-        raise RelationError(f"n_fft and hop_length must be positive, they are {size} and {hop}")
-    batch, length = data.shape
-    frames = window_output(length, 0, size, hop)
-    if isinstance(frames, int) and frames < 1:
-        raise RelationError(f"n_fft {size} is larger than the data", 0)
-    return TensorType((batch, size // 2 + 1 if attrs["onesided"] else size, frames, 2), data.dtype)
+    if hop == 0 or not data.shape:
+        raise RelationError("hop_length must not be 0" if hop == 0 else "expected data, found a scalar", 0)
+    *batch, length = data.shape if len(data.shape) == 2 else data.shape[:1]
+    frequencies = size // 2 + 1 if attrs["onesided"] else size
+    return TensorType((*batch, frequencies, window_output(length, 0, size, hop), 2), data.dtype)
 
 
 declare(

@@ -43,8 +43,6 @@ def _topk(types: Sequence[Type], attrs: Attrs) -> Type:
 
 def _searchsorted(types: Sequence[Type], attrs: Attrs) -> TensorType:
     sequence, values = tensor(types, 0), tensor(types, 1)
-    if not sequence.shape:
-        raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
     if not values.shape:
         raise RelationError("expected values of rank 1 or more, found a scalar", 1)
     if len(sequence.shape) > 1:
@@ -52,8 +50,6 @@ def _searchsorted(types: Sequence[Type], attrs: Attrs) -> TensorType:
             raise RelationError("the sequence and the values must have one rank", 0, 1)
         for left, right in zip(sequence.shape[:-1], values.shape[:-1], strict=True):
             require_same(left, right, "the sequence and the values differ before the last axis", 0, 1)
-    if attrs["dtype"] not in {"int32", "int64"}:
-        raise RelationError(f"dtype must be int32 or int64, not {attrs['dtype']!r}")
     return TensorType(values.shape, str(attrs["dtype"]))
 
 

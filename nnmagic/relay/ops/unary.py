@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, FLOAT, INT
 from nnmagic.relay.ops.declaration import Attr, declare
-from nnmagic.relay.ops.relations import dtype_or, identity, identity_compare, tensor
+from nnmagic.relay.ops.relations import identity, identity_compare, tensor
 from nnmagic.relay.types import TensorType, Type
 
 # Name, NumPy twin, summary.
@@ -57,8 +57,7 @@ for _name, _summary in _TESTS:
 
 
 def _cast(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
-    return TensorType(data.shape, dtype_or(attrs, "dtype", data.dtype))
+    return TensorType(tensor(types).shape, str(attrs["dtype"]))
 
 
 def _cast_like(types: Sequence[Type], _attrs: Attrs) -> TensorType:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, array, choice, optional, spatial
+from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, NUMBER, STR, array, optional, spatial
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, product
 from nnmagic.relay.ops.image import image_layout
 from nnmagic.relay.ops.layouts import convert_shape
-from nnmagic.relay.ops.relations import dims, require_same, tensor
+from nnmagic.relay.ops.relations import dims, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -24,8 +24,7 @@ def _valid_counts(types: Sequence[Type], _attrs: Attrs) -> TupleType:
 def _non_max_suppression(types: Sequence[Type], attrs: Attrs) -> Type:
     data = tensor(types, rank=3)
     batch, boxes, _ = data.shape
-    count = tensor(types, 1, rank=1)
-    require_same(count.shape[0], batch, "valid_count must be as long as the batch", 1, 0)
+    tensor(types, 1, rank=1)
     if attrs["return_indices"]:
         return TupleType((TensorType((batch, boxes), "int32"), TensorType((batch, 1), "int32")))
     return data
@@ -34,8 +33,6 @@ def _non_max_suppression(types: Sequence[Type], attrs: Attrs) -> Type:
 def _all_class_nms(types: Sequence[Type], attrs: Attrs) -> TupleType:
     """Selected (batch, class, box) and their number; in TensorFlow's form (class, box), scores, numbers."""
     boxes, scores = tensor(types, 0, rank=3), tensor(types, 1, rank=3)
-    require_same(boxes.shape[0], scores.shape[0], "the batches of boxes and scores differ", 0, 1)
-    require_same(boxes.shape[2], 4, "a box has 4 numbers", 0)
     batch, classes, count = boxes.shape[0], scores.shape[1], boxes.shape[1]
     if attrs["output_format"] == "onnx":
         selected = product((batch, classes, count))
@@ -61,7 +58,6 @@ def _multibox_prior(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _regions(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """roi_align and roi_pool: for each region the data's channels at pooled_size places."""
     data, regions = tensor(types, 0, rank=4), tensor(types, 1, rank=2)
-    require_same(regions.shape[1], 5, "a region has 5 numbers", 1)
     layout, plain = image_layout(attrs, "HW")
     if layout.name not in {"NCHW", "NHWC"}:
         raise RelationError(f"the layout must be NCHW or NHWC, not {layout.name!r}")
@@ -112,7 +108,7 @@ declare(
     "boxes scores max_output_boxes_per_class iou_threshold score_threshold",
     _all_class_nms,
     "Non-maximum suppression for each class by itself.",
-    Attr("output_format", choice("onnx", "tensorflow"), "onnx"),
+    Attr("output_format", STR, "onnx"),
     attrs_key="AllClassNonMaximumSuppressionAttrs",
     arg_defaults={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
     family="vision",
@@ -122,10 +118,10 @@ declare(
     "data",
     _multibox_prior,
     "Anchor boxes at each place of a feature map.",
-    Attr("sizes", array(FLOAT), (1.0,)),
-    Attr("ratios", array(FLOAT), (1.0,)),
-    Attr("steps", array(FLOAT), (-1.0, -1.0)),
-    Attr("offsets", array(FLOAT), (0.5, 0.5)),
+    Attr("sizes", array(NUMBER), (1.0,)),
+    Attr("ratios", array(NUMBER), (1.0,)),
+    Attr("steps", array(NUMBER), (-1.0, -1.0)),
+    Attr("offsets", array(NUMBER), (0.5, 0.5)),
     Attr("clip", BOOL, default=False),
     attrs_key="MultiBoxPriorAttrs",
     family="vision",

@@ -34,7 +34,7 @@ def keeps_types(
         if new.functions == module.functions:
             return module
         is_typed = all(function.checked_type is not None for function in module.functions.values())
-        return infer_type(new) if is_typed else new
+        return infer_type(new, look_into_callees=True) if is_typed else new
 
     return cast("Callable[Concatenate[Module, P], Module]", run)
 

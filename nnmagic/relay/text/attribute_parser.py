@@ -9,8 +9,10 @@ from typing import NoReturn
 from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops import Attr, Operator, RelationError
+from nnmagic.relay.ops.attributes import BOOL
 from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
 from nnmagic.relay.text.literals import read_number, read_string
+from nnmagic.relay.text.metadata import METADATA_ATTRS
 from nnmagic.relay.text.type_parser import Metadata
 from nnmagic.relay.types import ANY
 
@@ -33,13 +35,11 @@ def at_attribute(cursor: Cursor) -> bool:
 
 
 def parse_attributes(cursor: Cursor, metadata: Metadata) -> GivenAttrs:
-    """``name=value, name=value``; a comma may follow."""
+    """``name=value, name=value``; a comma may follow. Relay takes the last value of one given twice."""
     given = GivenAttrs()
     while at_attribute(cursor):
         name = cursor.advance()
         cursor.advance()
-        if name.text in given.values:
-            cursor.fail(f"the attribute `{shown(name.text)}` is given twice", name)
         first = cursor.current
         given.values[name.text] = _value(cursor, metadata, depth=0)
         given.name_spans[name.text] = cursor.span(name)
@@ -71,23 +71,48 @@ def _value(cursor: Cursor, metadata: Metadata, depth: int) -> object:
         case "symbol", "?":
             cursor.advance()
             return ANY
-        case "symbol", "[" | "(":
-            closing = "]" if token.text == "[" else ")"
-            return tuple(cursor.listed(token.text, closing, lambda: _value(cursor, metadata, depth + 1)))
+        case "symbol", "[":
+            return tuple(cursor.listed("[", "]", lambda: _value(cursor, metadata, depth + 1)))
+        case "symbol", "(":
+            cursor.advance()
+            inner = _value(cursor, metadata, depth + 1)
+            cursor.expect(")")
+            return inner
     return cursor.unexpected("an attribute's value (a number, a string, True, False, None or a list)")
 
 
 def complete(cursor: Cursor, operator: Operator, given: GivenAttrs, call: Span) -> Attrs:
     """All attributes of a call of ``operator``. Fails at the attribute that is wrong, or at the call."""
-    for name, value in given.values.items():
+    values: dict[str, object] = {}
+    for name, written in given.values.items():
+        # Relay wants it beside the attributes of operators that are registered without an attribute class.
+        if name == "attrs_type_key" and written == operator.attrs_key and operator.name in METADATA_ATTRS:
+            continue
         attr = operator.attr(name) or _unknown(cursor, operator, name, given.name_spans[name])
-        problem = _problem(attr, value)
+        values[name] = _as_number(attr, written)
+        problem = _problem(attr, values[name])
         if problem is not None:
             cursor.fail(f"{operator.name}: attribute {name!r} {problem}", given.value_spans[name])
     try:
-        return operator.complete_attrs(given.values)
+        return operator.complete_attrs(values)
     except RelationError as error:
         cursor.fail(error.message, call, hint=error.hint)
+
+
+def _as_number(attr: Attr, value: object) -> object:
+    """Relay reads True and False as 1 and 0 where a number is wanted, and any number as a bool."""
+    if attr.kind is BOOL:
+        return value != 0 if isinstance(value, int) else value
+    if _problem(attr, value) is None:
+        return value
+    number = _without_bools(value)
+    return value if _problem(attr, number) else number
+
+
+def _without_bools(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(_without_bools, value))
+    return int(value) if isinstance(value, bool) else value
 
 
 def _problem(attr: Attr, value: object) -> str | None:

@@ -5,7 +5,7 @@ Knows the operators' names and the names that the module declares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, Span
 from nnmagic.relay.expr import (
@@ -44,7 +44,7 @@ from nnmagic.relay.text.pattern_parser import parse_pattern
 from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.stackless import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
-from nnmagic.relay.traverse import pattern_vars
+from nnmagic.relay.traverse import binders, pattern_vars, post_order
 
 #: How deeply expressions may be nested; those that hold bindings, which are printed with indentation; and the
 #: scopes of functions, branches and arms, through which other parts of the compiler walk by recursion.
@@ -83,6 +83,7 @@ class ExpressionParser:
         self.scope = scope
         self.diagnostics = diagnostics
         self.globals: list[GlobalVar] = []
+        self._own_graph: set[str] = set()  # the `%0` that this definition has bound
         self._expression_depth = 0
         self._scope_depth = 0
 
@@ -90,24 +91,24 @@ class ExpressionParser:
 
     def body(self) -> Steps[Expr]:
         """What a scope holds: bindings and statements, then an expression."""
-        mark = self.scope.enter()
         lets: list[tuple[Var, Expr, Span]] = []
+        scopes = 0
         while True:
             first = self.cursor.current
             if self.cursor.at_word("let"):
                 var, value = yield from self._let()
+                scopes += 1
             elif self.cursor.at_word("free_var"):
                 self._free_variable()
                 continue
             elif first.kind == "graph" and self.cursor.ahead().text == "=":
                 self.cursor.advance()
                 self.cursor.advance()
-                value = yield self._infix(0)
-                self.scope.graph.setdefault(_graph_key(first), value)
+                self._bind_graph(first, (yield self._infix(0)))
                 self.cursor.expect(";")
                 continue
             else:
-                var, value = Var(""), (yield self._infix(0))
+                var, value = Var(""), (yield self.block() if self.cursor.at("{") else self._infix(0))
                 if not self.cursor.at(";"):
                     break
             self._check_depth("bindings", self._expression_depth, first)
@@ -115,21 +116,45 @@ class ExpressionParser:
             self.cursor.expect(";")
         for var, bound, span in reversed(lets):
             value = Let(var, bound, value, span=span)
-        self.scope.leave(mark)
+            self.scope.ended.add(var)
+        self.scope.leave(scopes)
         return value
+
+    def _bind_graph(self, token: Token, value: Expr) -> None:
+        """``%0 = value``: the first value of a number counts, in the whole module."""
+        first = self.scope.graph.setdefault(_graph_key(token), value)
+        if first is not value and _graph_key(token) not in self._own_graph:
+            self._check_foreign(token, first)
+        self._own_graph.add(_graph_key(token))
+
+    def _check_foreign(self, token: Token, value: Expr) -> None:
+        """What another function has bound can stand here where it needs none of that function's variables."""
+        if _has_free_variables(value):
+            self.cursor.fail(
+                f"`{shown(token.text)}` is bound already, in another function and from its variables",
+                token,
+                hint="the numbers count through the whole module: take one that is free",
+            )
+        self._own_graph.add(_graph_key(token))
 
     def block(self) -> Steps[Expr]:
         """``{ body }``."""
         opening = self.cursor.expect("{")
         self._scope_depth += 1
         self._check_depth("scopes", self._scope_depth, opening)
+        self.scope.enter()
         value = yield self.body()
+        self.scope.leave()
         self.cursor.expect("}")
         self._scope_depth -= 1
         return value
 
     def _let(self) -> Generator[Steps[Expr], Expr, tuple[Var, Expr]]:
-        """``let %x: T = value``. The variable means itself in its own value only if that is a function."""
+        """``let %x: T = value``. The scope at hand binds the variable, one that is left later what follows.
+
+        So a variable means itself in its own value (type inference refuses that of all but functions), and a
+        let that stands first in a function does not hide a parameter, as in Relay.
+        """
         self.cursor.advance()
         var = self.types.binder()
         self.cursor.expect("=")
@@ -137,12 +162,9 @@ class ExpressionParser:
             self.cursor.fail(
                 "a `let` cannot be the value of a `let`", self.cursor.current, hint="put it in parentheses"
             )
-        recursive = self.cursor.at_word("fn")
-        if recursive:
-            self.scope.bind(var.name_hint, var)
+        self.scope.bind(var.name_hint, var)
         value = yield self._infix(0)
-        if not recursive:
-            self.scope.bind(var.name_hint, var)
+        self.scope.enter()
         return var, value
 
     def _free_variable(self) -> None:
@@ -276,16 +298,18 @@ class ExpressionParser:
                 return (yield word(self)) if word else self._name()
         if self.cursor.at("("):
             return (yield self._parentheses())
-        if self.cursor.at("{"):
-            return (yield self.block())
         self.cursor.unexpected("an expression")
 
     def _variable(self, token: Token) -> Expr:
         if token.kind == "graph":
-            key = _graph_key(token)
-            found: Expr | None = self.scope.graph.get(key) or self.scope.graph_of_others.get(key)
+            found: Expr | None = self.scope.graph.get(_graph_key(token))
+            if found is not None and _graph_key(token) not in self._own_graph:
+                self._check_foreign(token, found)
         else:
             found = self.scope.variables.get(token.text[1:])
+            if found in self.scope.ended:
+                hint = "take another name for a second one: Relay reads this as the first"
+                self._error(f"the let of `{token.text}` has ended", self.cursor.span(token), hint=hint)
         if found is not None:
             return found
         known = [*self.scope.variables] if token.kind == "local" else []
@@ -366,12 +390,12 @@ class ExpressionParser:
         self._check_depth("scopes", self._scope_depth, first)
         clauses: list[Clause] = []
         while not self.cursor.at("}"):
-            mark = self.scope.enter()
+            self.scope.enter()
             pattern = parse_pattern(self.cursor, self.types, self.scope.constructors)
-            self._bind_all(list(pattern_vars(pattern)))
+            self._bind_all(pattern_vars(pattern))
             self.cursor.expect("=>")
             clauses.append(Clause(pattern, (yield self.body())))
-            self.scope.leave(mark)
+            self.scope.leave()
             if not self.cursor.accept(","):
                 break
         self.cursor.expect("}")
@@ -405,14 +429,19 @@ class ExpressionParser:
 
     def function(self, first: Token) -> Steps[Expr]:
         """``[A](%x: T, Primitive=1) -> R { body }``, behind ``fn`` or ``def @name``."""
-        mark = self.scope.enter()
+        self.scope.enter()
         outer_type_vars = self.types.type_vars
         type_params = self.types.declare_type_vars()
         params, attrs = self._parameters()
         result = self.types.annotation() if self.cursor.accept("->") else None
-        body = yield self.block()
+        self.cursor.expect("{")
+        self._scope_depth += 1
+        self._check_depth("scopes", self._scope_depth, first)
+        body = yield self.body()
+        self.cursor.expect("}")
+        self._scope_depth -= 1
         self.types.type_vars = outer_type_vars
-        self.scope.leave(mark)
+        self.scope.leave()
         return Function(params, body, result, type_params, attrs, span=self.cursor.span_from(first))
 
     def _parameters(self) -> tuple[tuple[Var, ...], Attrs]:
@@ -430,9 +459,9 @@ class ExpressionParser:
         self._bind_all(params)
         return tuple(params), attrs
 
-    def _bind_all(self, variables: Sequence[Var]) -> None:
-        """Binds what a pattern or a list of parameters binds; of two of one name, Relay takes the first."""
-        for var in reversed(variables):
+    def _bind_all(self, variables: Iterable[Var]) -> None:
+        """Binds what a pattern or a list of parameters binds."""
+        for var in variables:
             self.scope.bind(var.name_hint, var)
 
     # Errors
@@ -466,3 +495,10 @@ _WORDS: dict[str, Callable[[ExpressionParser], Steps[Expr]]] = {
 def _graph_key(token: Token) -> str:
     """The number of a graph variable: ``%007`` is ``%7``."""
     return token.text[1:].lstrip("0")
+
+
+def _has_free_variables(root: Expr) -> bool:
+    """Whether an expression uses variables that it does not bind itself."""
+    nodes = list(post_order(root))
+    bound = {var for node in nodes for var in binders(node)}
+    return any(isinstance(node, Var) and node not in bound for node in nodes)

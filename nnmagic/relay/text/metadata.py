@@ -16,10 +16,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnmagic.relay.expr import Attrs, Constant
-from nnmagic.relay.types import ANY, NUMPY_DTYPES, AnyDim, Int64, TensorType, Type, VarDim, dtype_of_array
+from nnmagic.relay.types import (
+    ANY,
+    NUMPY_DTYPES,
+    AnyDim,
+    IncompleteType,
+    Int64,
+    TensorType,
+    Type,
+    VarDim,
+    dtype_of_array,
+)
 
 CONSTANT_KEY = "relay.Constant"
 VAR_KEY = "tir.Var"
+INCOMPLETE_KEY = "IncompleteType"
 
 #: How TVM stores a field of an attribute class: as text in place, or as the number of another node.
 _REF, _INT, _BOOL, _FLOAT, _STR = "ref", "int", "bool", "float", "str"
@@ -134,6 +145,10 @@ def load_array(text: str) -> np.ndarray:
     return data
 
 
+#: What the text can refer to.
+_Entry = Constant | VarDim | IncompleteType | Attrs
+
+
 @dataclass(slots=True)
 class _JsonNode:
     """A node of the JSON graph; ``data`` and the ``attrs`` of kind ref hold numbers of other nodes."""
@@ -149,22 +164,22 @@ class MetadataWriter:
     """Gives numbers to what the text refers to, and the section that holds it all."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, list[Constant | VarDim | Attrs]] = {}
+        self._entries: dict[str, list[_Entry]] = {}
         self._numbers: dict[object, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def reference(self, value: Constant | VarDim) -> str:
+    def reference(self, value: Constant | VarDim | IncompleteType) -> str:
         """``meta[relay.Constant][k]``; the same constant has the same k."""
-        key = CONSTANT_KEY if isinstance(value, Constant) else VAR_KEY
-        return self._reference(key, value, identity=value)
+        keys = {Constant: CONSTANT_KEY, VarDim: VAR_KEY, IncompleteType: INCOMPLETE_KEY}
+        return self._reference(keys[type(value)], value, identity=value)
 
     def attrs_reference(self, attrs_class: AttrsClass, attrs: Attrs) -> str:
         """``meta[relay.attrs.X][k]``; the same mapping has the same k."""
         return self._reference(attrs_class.key, attrs, identity=(attrs_class.key, id(attrs)))
 
-    def _reference(self, key: str, value: Constant | VarDim | Attrs, identity: object) -> str:
+    def _reference(self, key: str, value: _Entry, identity: object) -> str:
         entries = self._entries.setdefault(key, [])
         number = self._numbers.setdefault(identity, len(entries))
         if number == len(entries):
@@ -185,7 +200,7 @@ class _JsonGraph:
         self.arrays: list[str] = []
         self.device: int | None = None
 
-    def text(self, entries: Mapping[str, Sequence[Constant | VarDim | Attrs]]) -> str:
+    def text(self, entries: Mapping[str, Sequence[_Entry]]) -> str:
         root = self._add(_JsonNode("Map", keys=list(entries)))
         for key, values in entries.items():
             group = self._add(_JsonNode("Array"))
@@ -203,10 +218,12 @@ class _JsonGraph:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
-    def _entry(self, key: str, value: Constant | VarDim | Attrs) -> int:
+    def _entry(self, key: str, value: _Entry) -> int:
         match value:
             case Constant():
                 return self._constant(value)
+            case IncompleteType():
+                return self._add(_JsonNode(INCOMPLETE_KEY, attrs={"kind": "0", "span": "0"}))
             case VarDim(name=name):
                 number = self._add(_JsonNode(VAR_KEY))
                 self.nodes[number].attrs = {
@@ -386,6 +403,8 @@ class MetadataReader:
                 return VarDim(str(self._value(_number(fields.get("name")), depth + 1)))
             case "relay.Constant":
                 return Constant(self._array(fields.get("data")))
+            case "IncompleteType":
+                return IncompleteType()
         if key in _CLASSES:
             storage = _CLASSES[str(key)].storage
             return {

@@ -1,8 +1,7 @@
 """Parses Relay text to a module or an expression. Every error of the text is reported at once, each located.
 
-Accepts what Relay's own parser accepts, and some more where Relay has no reason to refuse. In two places it
-means something else: a ``let`` always hides an outer variable of its name, and the ``%0`` of one function
-hides the ``%0`` of another.
+Accepts what Relay's own parser accepts, with the same meaning, and some more where Relay has no reason to
+refuse.
 """
 
 from __future__ import annotations
@@ -197,8 +196,6 @@ class _ModuleParser:
         self.used_globals += parser.globals
         assert isinstance(function, Function)
         self.functions[name] = function
-        for number, expr in parser.scope.graph.items():
-            self.graph.setdefault(number, expr)
 
     def check_globals(self) -> None:
         """Reports the functions that are used and not defined (one whose definition has an error is)."""

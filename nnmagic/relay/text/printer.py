@@ -8,7 +8,7 @@ number is given when the expression's first user is written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnmagic.relay.expr import (
     Call,
@@ -41,7 +41,7 @@ from nnmagic.relay.text.literals import attr_text, scalar_text
 from nnmagic.relay.text.metadata import METADATA_ATTRS, MetadataWriter
 from nnmagic.relay.text.stackless import Steps, run
 from nnmagic.relay.text.types import dim_text, type_text
-from nnmagic.relay.types import Dim, Type, VarDim
+from nnmagic.relay.types import Dim, FuncType, Type, VarDim
 
 VERSION_LINE = '#[version = "0.0.5"]\n'
 
@@ -94,8 +94,10 @@ class _Printer:
         self.uses: Counter[Expr] = Counter()  # how often the function at hand uses an expression
         self.scopes: list[list[str]] = []  # lines of the open scopes
         self.undeclared: dict[Expr, str] = {}  # declarations of free variables, until these are used
+        self.shown_types: Mapping[Expr, Type] = {}
 
     def module(self, module: Module) -> str:
+        self.shown_types = module.shown_types
         types = [self.type_data(module.types[name]) for name in sorted(module.types)]
         functions = [self.definition(name, module.functions[name]) for name in sorted(module.functions)]
         return "\n".join(types + functions)
@@ -165,10 +167,10 @@ class _Printer:
         return self.texts[root]
 
     def type_comment(self, expr: Expr) -> str:
-        shown = expr.checked_type is not None and isinstance(expr, _TYPE_SHOWN)
-        return self.comment(expr.checked_type) if shown else ""
+        return self.comment(expr) if isinstance(expr, _TYPE_SHOWN) else ""
 
-    def comment(self, type_: Type | None) -> str:
+    def comment(self, expr: Expr) -> str:
+        type_ = self.shown_types.get(expr, expr.checked_type)
         return "" if type_ is None else f" /* ty={self.type(type_)} */"
 
     # The text of one expression
@@ -246,7 +248,9 @@ class _Printer:
         generic = f"[{self.types(function.type_params)}]" if function.type_params else ""
         params = [self.binder(param) for param in function.params]
         params += [self.attr(key, value) for key, value in function.attrs.items()]
-        result = "" if function.ret_type is None else f"-> {self.type(function.ret_type)} "
+        shown = self.shown_types.get(function)
+        ret_type = shown.ret_type if isinstance(shown, FuncType) else function.ret_type
+        result = "" if ret_type is None else f"-> {self.type(ret_type)} "
         body = yield self.block(function.body)
         return f"{head}{generic}({', '.join(params)}) {result}{body}"
 
@@ -294,11 +298,11 @@ class _Printer:
             name = f"{base}{self.names[base]}"
         self.names[name] = 0
         self.texts[var] = name
-        annotation = "" if var.type_annotation is None else f": {self.type(var.type_annotation)}"
-        return name + annotation + self.comment(var.checked_type)
+        type_ = self.shown_types.get(var, var.type_annotation)
+        return name + ("" if type_ is None else f": {self.type(type_)}") + self.comment(var)
 
     def type(self, type_: Type) -> str:
-        return type_text(type_, self.dim)
+        return type_text(type_, self.dim, self.metadata.reference)
 
     def types(self, types: Sequence[Type]) -> str:
         return ", ".join([self.type(each) for each in types])

@@ -10,28 +10,35 @@ from nnmagic.relay.expr import Constructor, Expr, Var
 
 @dataclass(slots=True)
 class Scope:
-    """What names mean: of the module (shared by its functions) and of the function at hand."""
+    """What names mean: of the module (shared by its functions) and of the function at hand.
+
+    ``graph`` holds what ``%0`` stands for; these numbers are the module's, not a function's.
+    """
 
     constructors: Mapping[str, Constructor]
-    graph_of_others: dict[str, Expr]
+    graph: dict[str, Expr]
     variables: dict[str, Var] = field(default_factory=dict)
-    graph: dict[str, Expr] = field(default_factory=dict)
-    _shadowed: list[tuple[str, Var | None]] = field(default_factory=list)
+    #: The variables of lets that have ended: as in Relay, the scope around the let still has their names.
+    ended: set[Var] = field(default_factory=set)
+    #: For each open scope the names bound in it, with what they meant before.
+    _open: list[dict[str, Var | None]] = field(default_factory=lambda: [{}])
 
     def bind(self, name: str, var: Var) -> None:
-        """Gives ``name`` a new meaning until ``leave``."""
-        self._shadowed.append((name, self.variables.get(name)))
-        self.variables[name] = var
+        """Gives ``name`` a meaning in this scope; of two variables of one name, Relay takes the first."""
+        bound = self._open[-1]
+        if name not in bound:
+            bound[name] = self.variables.get(name)
+            self.variables[name] = var
 
-    def enter(self) -> int:
-        """A mark to give to ``leave``."""
-        return len(self._shadowed)
+    def enter(self) -> None:
+        """Opens a scope."""
+        self._open.append({})
 
-    def leave(self, mark: int) -> None:
-        """Forgets what was bound since ``mark``."""
-        while len(self._shadowed) > mark:
-            name, before = self._shadowed.pop()
-            if before is None:
-                del self.variables[name]
-            else:
-                self.variables[name] = before
+    def leave(self, count: int = 1) -> None:
+        """Closes scopes and forgets what was bound in them."""
+        for _ in range(count):
+            for name, before in self._open.pop().items():
+                if before is None:
+                    del self.variables[name]
+                else:
+                    self.variables[name] = before

@@ -17,6 +17,7 @@ from nnmagic.relay.types import (
     Dim,
     FuncType,
     GlobalTypeVar,
+    IncompleteType,
     RefType,
     TensorType,
     TupleType,
@@ -115,6 +116,8 @@ class TypeParser:
         token = self.cursor.current
         if token.kind != "name":
             self.cursor.unexpected("a type")
+        if token.text == "meta" and self.cursor.ahead().text == "[":
+            return self._incomplete(token)
         self.cursor.advance()
         match token.text:
             case "Tensor":
@@ -133,6 +136,13 @@ class TypeParser:
         if token.text in self.headers:
             return self._data_type(token, self.headers[token.text])
         return TensorType((), self._dtype(token))
+
+    def _incomplete(self, token: Token) -> IncompleteType:
+        """``meta[IncompleteType][k]``."""
+        found = self.metadata.entry(self.cursor)
+        if not isinstance(found, IncompleteType):
+            self.cursor.fail("this is no type", self.cursor.span_from(token))
+        return found
 
     def _tensor(self) -> TensorType:
         self.cursor.expect("[")

@@ -9,6 +9,7 @@ from nnmagic.relay.types import (
     Dim,
     FuncType,
     GlobalTypeVar,
+    IncompleteType,
     Int64,
     RefType,
     TensorType,
@@ -32,11 +33,22 @@ def dim_text(dim: Dim) -> str:
     return str(int(dim))
 
 
-def type_text(type_: Type, dim: Callable[[Dim], str] = dim_text) -> str:
-    """A type as Relay prints it; ``dim`` gives the text of a dimension."""
+def _incomplete_text(type_: IncompleteType) -> str:
+    return type_.name
+
+
+def type_text(
+    type_: Type,
+    dim: Callable[[Dim], str] = dim_text,
+    incomplete: Callable[[IncompleteType], str] = _incomplete_text,
+) -> str:
+    """A type as Relay prints it; ``dim`` and ``incomplete`` give the text of a dimension, an unknown type."""
+
+    def text(part: Type) -> str:
+        return type_text(part, dim, incomplete)
 
     def listed(types: Sequence[Type]) -> str:
-        return ", ".join([type_text(each, dim) for each in types])
+        return ", ".join(map(text, types))
 
     match type_:
         case TensorType(shape=(), dtype=dtype):
@@ -47,9 +59,11 @@ def type_text(type_: Type, dim: Callable[[Dim], str] = dim_text) -> str:
             return f"({listed(fields)}{',' if len(fields) == 1 else ''})"
         case FuncType(arg_types=args, ret_type=ret, type_params=params):
             generic = f"[{listed(params)}]" if params else ""
-            return f"fn {generic}({listed(args)}) -> {type_text(ret, dim)}"
+            return f"fn {generic}({listed(args)}) -> {text(ret)}"
         case RefType(value=value):
-            return f"ref({type_text(value, dim)})"
+            return f"ref({text(value)})"
+        case IncompleteType():
+            return incomplete(type_)
         case TypeVar(name=name) | GlobalTypeVar(name=name):
             return name
         case TypeCall(func=func, args=args):

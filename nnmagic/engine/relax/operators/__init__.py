@@ -16,9 +16,11 @@ from nnmagic.engine.relax.operators import (
     normalization,
     pooling,
     quantization,
+    random,
     reduction,
     shaping,
     sorting,
+    suppression,
     unary,
     vision,
 )
@@ -41,9 +43,11 @@ __all__ = [
     "normalization",
     "pooling",
     "quantization",
+    "random",
     "reduction",
     "shaping",
     "sorting",
+    "suppression",
     "unary",
     "vision",
 ]

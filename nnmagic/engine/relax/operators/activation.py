@@ -61,7 +61,8 @@ def _cross_entropy(predictions: Any, targets: Any, *, logits: bool) -> Any:
         return (value if logits else tirx.log(value)) * targets(row, column)
 
     total = te.compute((), lambda: te.sum(term(i.var, j.var), axis=[i, j]))
-    return te.compute((), lambda: -total() / rows.astype(predictions.dtype))
+    number = te.compute((), lambda: rows.astype(predictions.dtype))  # TVM refuses to divide by a literal 0
+    return te.compute((), lambda: -total() / number())
 
 
 def _nll_loss(attrs: Attrs, predictions: Any, targets: Any, weights: Any) -> Any:

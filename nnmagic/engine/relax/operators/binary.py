@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import relax, te, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
 from nnmagic.engine.relax.constants import as_array
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.operators.loops import filled_by, grid
+from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, dtype_of, shape_of
 from nnmagic.relay.types import is_float
 
 
@@ -40,7 +43,7 @@ def broadcast(function: Callable[..., Any], *operands: Any) -> Any:
 
 
 def broadcast_shape(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-    """NumPy's rule; of two dimensions that only the call knows, the larger (the other must be 1 or equal)."""
+    """NumPy's rule; of two dimensions that only the call knows, the one that is not 1."""
     rank = max(len(left), len(right))
     pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
     return [_common(a, b) for a, b in pairs]
@@ -52,7 +55,7 @@ def _common(left: Any, right: Any) -> Any:
         return right
     if b == 1 or a is not None or _same(left, right):
         return left
-    return tirx.max(left, right)
+    return tirx.Select(left == 1, right, left)
 
 
 def _number(dim: Any) -> int | None:
@@ -138,6 +141,49 @@ def _comparison(function: Callable[[Any, Any], Any], named: Callable[[Any, Any],
     return lambda site: (bools if dtype_of(site.args[0]) == "bool" else numbers)(site)
 
 
+def _integer_power(site: Site, known: object) -> Value:
+    """By squaring, wrapped as NumPy does; as there, no integer has a power of a negative number."""
+    base, exponent = site.args
+    dtype = dtype_of(base)
+    if dtype == "bool":
+        site.refuse("of bool is not a number")
+    if isinstance(known, int) and 0 < known <= _MOST_FACTORS:
+        return site.te(lambda x: broadcast(scalar.wrapping(lambda a: scalar.product([a] * known)), x), base)
+    if dtype.startswith("int"):
+        site.require_all(exponent, lambda value: value >= scalar.constant(0, value), _NEGATIVE)
+    return site.te(_powers, base, exponent, primfunc_attrs={"op_pattern": OPAQUE})
+
+
+def _powers(base: Any, exponent: Any) -> Any:
+    """Integers to powers that are not negative, by squaring; they wrap."""
+    dtype = scalar.dtype_of(base)
+    wide = scalar.WRAPPING.get(dtype, dtype)
+    bits = tvm.DataType(dtype).bits - dtype.startswith("int")
+
+    def loops(factors: Any, powers: Any, result: Any) -> None:
+        with grid(factors.shape) as at:
+            where = tuple(at)
+            T.buffer_store(result, tirx.const(1, wide), at)
+            with T.serial(0, bits) as step:
+                left = tirx.const(bits - 1, dtype) - step.astype(dtype)
+                bit = tirx.bitwise_and(tirx.shift_right(powers[where], left), tirx.const(1, dtype))
+                factor = tirx.Select(bit == tirx.const(1, dtype), factors[where], tirx.const(1, wide))
+                T.buffer_store(result, result[where] * result[where] * factor, at)
+
+    pair = [
+        broadcast(lambda a, _: a.astype(wide), base, exponent),
+        broadcast(lambda _, b: b, base, exponent),
+    ]
+    found = filled_by(loops, (pair[0].shape, wide), *pair)
+    return te.compute(found.shape, lambda *at: found(*at).astype(dtype))
+
+
+#: A known exponent up to this is written as a product.
+_MOST_FACTORS = 8
+
+_NEGATIVE = "an integer has no power of a negative number; cast it to a floating-point number first"
+
+
 def _power(site: Site) -> Value:
     """TVM folds numbers in the code with overflow and warns of exponents from 3: those stay tensors."""
     base, exponent = site.args
@@ -147,9 +193,7 @@ def _power(site: Site) -> Value:
     if known is exponent and not isinstance(exponent, relax.Var) and not shape_of(exponent):
         value = as_array(exponent.value).item()
     if not is_float(dtype):
-        if not isinstance(value, int) or not 1 <= value <= 8:
-            site.refuse(f"of {dtype} needs an exponent that is a number from 1 to 8 known when compiling")
-        return site.te(lambda x: broadcast(scalar.wrapping(lambda a: scalar.product([a] * value)), x), base)
+        return _integer_power(site, value)
     if value in (3, 4):
         times = int(value)
         return site.te(

@@ -58,6 +58,9 @@ def _transposed(function: Callable[..., Any], layout: str, kernel_layout: str, s
         plain = data if data_layout == layout else topi.layout_transform(data, data_layout, layout)
         if attrs["kernel_layout"] != kernel_layout:
             weight = topi.layout_transform(weight, str(attrs["kernel_layout"]), kernel_layout)
+        dilation = integers(attrs["dilation"])
+        if any(step != 1 for step in dilation):
+            weight = topi.nn.dilate(weight, [1, 1, *dilation])
         found = function(
             plain,
             weight,
@@ -71,14 +74,7 @@ def _transposed(function: Callable[..., Any], layout: str, kernel_layout: str, s
         found = found if wide == wanted else topi.cast(found, wanted)
         return found if data_layout == layout else topi.layout_transform(found, layout, data_layout)
 
-    rule = _checked_layout(te_of(compute))
-
-    def undilated(site: Site) -> Value:
-        if any(step != 1 for step in integers(site.attrs["dilation"])):
-            site.refuse("dilation must be 1")
-        return rule(site)
-
-    return undilated
+    return _checked_layout(te_of(compute))
 
 
 def _deformable(attrs: Attrs, data: Any, offset: Any, weight: Any) -> Any:

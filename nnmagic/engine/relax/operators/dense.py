@@ -10,8 +10,7 @@ from typing import Any
 
 from tvm import te, topi
 
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of, te_of
-from nnmagic.relay.expr import Attrs
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of
 
 _NARROW = ("float16", "bfloat16")
 
@@ -68,6 +67,10 @@ def _matmul(site: Site, *, transpose_a: bool, transpose_b: bool) -> Value:
         if 1 not in (one, other):
             site.require(_equal(one, other), "the batch dimensions differ")
     out_dtype = str(site.attrs["out_dtype"])
+    units = site.attrs.get("units")
+    if units is not None:
+        columns = b[-2] if transpose_b else b[-1]
+        site.require(_equal(columns, units), f"the weight has not {units} units")
     return site.te(
         lambda x, y: product(x, y, out_dtype, transpose_a=transpose_a, transpose_b=transpose_b), left, right
     )
@@ -84,9 +87,15 @@ def _attributed(site: Site) -> Value:
     return _matmul(site, transpose_a=bool(attrs["transpose_a"]), transpose_b=bool(attrs["transpose_b"]))
 
 
-def _bias_add(attrs: Attrs, data: Any, bias: Any) -> Any:
-    axis = integer(attrs["axis"]) % len(data.shape)
-    return te.compute(data.shape, lambda *index: data(*index) + bias(index[axis]))
+def _bias_add(site: Site) -> Value:
+    own, (size,) = map(shape_of, site.args)
+    axis = integer(site.attrs["axis"]) % len(own)
+    site.require(_equal(own[axis], size), "the bias has not the length of the axis")
+
+    def compute(data: Any, bias: Any) -> Any:
+        return te.compute(data.shape, lambda *index: data(*index) + bias(index[axis]))
+
+    return site.te(compute, *site.args)
 
 
 def _einsum(site: Site) -> Value:
@@ -99,7 +108,7 @@ RULES.update(
         "nn.matmul": _attributed,
         "nn.batch_matmul": _attributed,
         "nn.dense": lambda site: _matmul(site, transpose_a=False, transpose_b=True),
-        "nn.bias_add": te_of(_bias_add),
+        "nn.bias_add": _bias_add,
         "einsum": _einsum,
     }
 )

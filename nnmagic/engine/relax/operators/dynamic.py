@@ -1,4 +1,4 @@
-"""Operators whose result has a shape that depends on values: argwhere, unique and Relay's ``dyn.*``.
+"""Operators whose result has a shape that depends on values: argwhere, unique, arange and Relay's ``dyn.*``.
 
 A kernel computes the dimensions, they become symbolic variables, and a second kernel computes the elements.
 """
@@ -11,9 +11,18 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.operators.creation import arange
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, integer, shape_of
-from nnmagic.engine.relax.operators.shaping import same_number
+from nnmagic.engine.relax.operators.shaping import (
+    PAD_MODES,
+    broadcast_to,
+    product,
+    repeated,
+    same_number,
+    strided_set,
+)
 from nnmagic.engine.relax.operators.sorting import order as order_of
+from nnmagic.relay.types import is_float
 
 
 def dims_of(site: Site, vector: Value, rank: int) -> list[Any]:
@@ -66,46 +75,27 @@ def _full(site: Site) -> Value:
 
 
 def _broadcast_to(site: Site) -> Value:
-    data = site.args[0]
-    dims = _from_tensor(site, 1)
-    own = shape_of(data)
-    for dim, wanted in zip(reversed(own), reversed(dims), strict=False):
-        site.require(
-            tirx.any(wanted == dim, tirx.convert(dim) == 1), "the data does not broadcast to this shape"
-        )
-
-    def compute(x: Any, shape: Any) -> Any:
-        def element(*at: Any) -> Any:
-            last = at[len(at) - len(x.shape) :]
-            return x(*(tirx.Select(dim == 1, 0, place) for dim, place in zip(x.shape, last, strict=True)))
-
-        return te.compute(shape, element)
-
-    return site.te(compute, data, relax.ShapeExpr(dims))
+    return broadcast_to(site, _from_tensor(site, 1))
 
 
 def _reshape(site: Site) -> Value:
-    """To a shape that is an operand; 0 copies a dimension, -1 is inferred."""
+    """To a shape that is an operand; 0 copies a dimension, -1 is inferred, -3 joins two."""
     data, wanted = site.args
     rank = shape_of(wanted)[0]
+    one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
 
     def sizes(x: Any, codes: Any) -> list[Any]:
-        total: Any = tirx.const(1, "int64")
-        for dim in x.shape:
-            total = total * dim
         given = []
+        at: Any = zero  # the dimension of the data that the next code is about
         for axis in range(rank):
             code = codes(axis).astype("int64")
-            copied = (
-                x.shape[axis]
-                if axis < len(x.shape) and not site.attrs["allowzero"]
-                else tirx.const(0, "int64")
-            )
-            given.append(tirx.Select(code == 0, copied, code))
-        known: Any = tirx.const(1, "int64")
-        for size in given:
-            known = known * tirx.Select(size == -1, tirx.const(1, "int64"), size)
-        rest = tirx.floordiv(total, tirx.max(known, 1))
+            own = _picked(x.shape, at)
+            copied = zero if site.attrs["allowzero"] else own
+            joined = tirx.Select(code == -3, own * _picked(x.shape, at + 1), code)
+            given.append(tirx.Select(code == 0, copied, joined))
+            at = at + tirx.Select(code == -3, one + one, one)
+        known = product([tirx.Select(size == -1, one, size) for size in given] or [one])
+        rest = tirx.floordiv(product(x.shape or [one]), tirx.max(known, 1))
         return [tirx.Select(size == -1, rest, size) for size in given]
 
     dims = _sized(site, sizes, rank, data, wanted)
@@ -113,9 +103,19 @@ def _reshape(site: Site) -> Value:
     return relax.op.reshape(data, dims)
 
 
+def _picked(dims: Sequence[Any], place: Any) -> Any:
+    """The dimension at a place that only the kernel knows; 0 where there is none."""
+    found: Any = tirx.const(0, "int64")
+    for axis, dim in enumerate(dims):
+        found = tirx.Select(place == axis, tirx.convert(dim).astype("int64"), found)
+    return found
+
+
 def _squeeze(site: Site) -> Value:
     data, axes = site.args
     rank, dropped = len(shape_of(data)), shape_of(axes)[0]
+    if dropped == 0:
+        return data
 
     def sizes(x: Any, named: Any) -> list[Any]:
         gone = []
@@ -153,7 +153,8 @@ def _tile(site: Site) -> Value:
     def compute(x: Any, shape: Any) -> Any:
         skipped = result - len(own)
         return te.compute(
-            shape, lambda *at: x(*(i % dim for i, dim in zip(at[skipped:], x.shape, strict=True)))
+            shape,
+            lambda *at: x(*(i % tirx.max(dim, 1) for i, dim in zip(at[skipped:], x.shape, strict=True))),
         )
 
     return site.te(compute, data, relax.ShapeExpr(dims))
@@ -177,13 +178,18 @@ def _one_hot(site: Site) -> Value:
 
 
 def _topk(site: Site) -> Value:
-    """The first k of everything sorted."""
+    """The first k of everything sorted; for k < 1 all."""
     data, k = site.args
     attrs = site.attrs
     own = shape_of(data)
     axis = integer(attrs["axis"]) % len(own)
     ascending, dtype = bool(attrs["is_ascend"]), str(attrs["dtype"])
-    (size,) = _sized(site, lambda x: [x() if not x.shape else x(0)], 1, k)
+
+    def length(x: Any, k: Any) -> list[Any]:
+        wanted = k() if not k.shape else k(0)
+        return [tirx.Select(wanted < 1, x.shape[axis], wanted.astype("int64"))]
+
+    (size,) = _sized(site, length, 1, data, k)
     dims = relax.ShapeExpr([*own[:axis], size, *own[axis + 1 :]])
     site.require(size <= own[axis], "k is larger than the dimension")
     order = site.emit(site.te(lambda x: order_of(x, axis, ascending=ascending, dtype=dtype), data))
@@ -203,9 +209,13 @@ def _topk(site: Site) -> Value:
 
 def _pad(site: Site) -> Value:
     data, widths, fill = site.args
-    if site.attrs["pad_mode"] != "constant":
-        site.refuse("only pad_mode 'constant' can be run")
-    rank = len(shape_of(data))
+    mode = str(site.attrs["pad_mode"])
+    if mode not in PAD_MODES:
+        site.refuse(f"pad_mode must be one of {', '.join(PAD_MODES)}, not {mode!r}")
+    own = shape_of(data)
+    rank = len(own)
+    if mode != "constant":
+        site.require(tirx.all(*(tirx.convert(dim) > 0 for dim in own)), "there is no element to repeat")
 
     def sizes(x: Any, w: Any) -> list[Any]:
         return [x.shape[a] + w(a, 0).astype("int64") + w(a, 1).astype("int64") for a in range(rank)]
@@ -215,6 +225,8 @@ def _pad(site: Site) -> Value:
     def compute(x: Any, w: Any, value: Any, shape: Any) -> Any:
         def element(*at: Any) -> Any:
             where = [place - w(a, 0).astype("int64") for a, place in enumerate(at)]
+            if mode != "constant":
+                return x(*(repeated(one, dim, mode) for one, dim in zip(where, x.shape, strict=True)))
             inside = [tirx.all(place >= 0, place < dim) for place, dim in zip(where, x.shape, strict=True)]
             return tirx.if_then_else(tirx.all(*inside), x(*where), value().astype(x.dtype))
 
@@ -223,46 +235,83 @@ def _pad(site: Site) -> Value:
     return site.te(compute, data, widths, fill, relax.ShapeExpr(dims))
 
 
+def _spans(
+    shape: Sequence[Any], begin: Any, end: Any, strides: Any, *, by_size: bool = False
+) -> list[tuple[Any, Any, Any]]:
+    """Start, length and step of the slice ``begin:end:strides`` in every dimension, clamped to the data.
+
+    The first axes are sliced that ``begin`` has numbers for. ``by_size``: ``end`` is how many (-1: all).
+    """
+    one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
+    count, steps = int(begin.shape[0]), int(strides.shape[0])
+    found = []
+    for axis, length in enumerate(shape):
+        dim: Any = tirx.convert(length).astype("int64")
+        if axis >= count:
+            found.append((zero, dim, one))
+            continue
+        by = one if by_size or axis >= steps else strides(axis).astype("int64")
+        low, high = tirx.Select(by > 0, zero, -one), tirx.Select(by > 0, dim, dim - 1)
+        start, stop = begin(axis).astype("int64"), end(axis).astype("int64")
+        if by_size:
+            stop = tirx.Select(stop < 0, dim, tirx.Select(start < 0, start + dim, start) + stop)
+        start, stop = (
+            tirx.max(low, tirx.min(high, tirx.Select(bound < 0, bound + dim, bound)))
+            for bound in (start, stop)
+        )
+        distance = tirx.Select(by > 0, stop - start, start - stop)
+        size = tirx.max(tirx.abs(by), one)
+        found.append((start, tirx.max(tirx.floordiv(distance + size - 1, size), zero), by))
+    return found
+
+
 def _strided_slice(site: Site) -> Value:
-    """begin:end:stride of every axis, clamped to the data; in mode "size" ``end`` is how many (-1: all)."""
-    data, begin, end, strides = site.args
-    own = shape_of(data)
-    count = shape_of(begin)[0]
+    """A part of the data whose bounds are operands."""
     by_size = site.attrs["slice_mode"] == "size"
+    rank = len(shape_of(site.args[0]))
 
-    def bounds(x: Any, first: Any, last: Any, step: Any) -> list[tuple[Any, Any, Any]]:
-        found = []
-        for axis in range(len(own)):
-            dim: Any = tirx.convert(x.shape[axis]).astype("int64")
-            if axis >= count:
-                found.append((tirx.const(0, "int64"), dim, tirx.const(1, "int64")))
-                continue
-            by = tirx.const(1, "int64") if by_size else step(axis).astype("int64")
-            low = tirx.Select(by > 0, tirx.const(0, "int64"), tirx.const(-1, "int64"))
-            high = tirx.Select(by > 0, dim, dim - 1)
-            start = first(axis).astype("int64")
-            stop = last(axis).astype("int64")
-            if by_size:
-                stop = tirx.Select(stop < 0, dim, tirx.Select(start < 0, start + dim, start) + stop)
-            start, stop = (
-                tirx.max(low, tirx.min(high, tirx.Select(bound < 0, bound + dim, bound)))
-                for bound in (start, stop)
-            )
-            span = tirx.Select(by > 0, stop - start, start - stop)
-            size = tirx.max(tirx.abs(by), tirx.const(1, "int64"))
-            found.append((start, tirx.max(tirx.floordiv(span + size - 1, size), tirx.const(0, "int64")), by))
-        return found
+    def sizes(x: Any, *bounds: Any) -> list[Any]:
+        return [length for _, length, _ in _spans(x.shape, *bounds, by_size=by_size)]
 
-    operands = (data, begin, end, strides)
-    dims = _sized(site, lambda *args: [length for _, length, _ in bounds(*args)], len(own), *operands)
+    dims = _sized(site, sizes, rank, *site.args)
 
-    def compute(x: Any, first: Any, last: Any, step: Any, shape: Any) -> Any:
-        spans = bounds(x, first, last, step)
+    def compute(x: Any, begin: Any, end: Any, strides: Any, shape: Any) -> Any:
+        spans = _spans(x.shape, begin, end, strides, by_size=by_size)
         return te.compute(
             shape, lambda *at: x(*(start + i * by for i, (start, _, by) in zip(at, spans, strict=True)))
         )
 
-    return site.te(compute, *operands, relax.ShapeExpr(dims))
+    return site.te(compute, *site.args, relax.ShapeExpr(dims))
+
+
+def _strided_set(site: Site) -> Value:
+    """The data with the elements that a slice names replaced."""
+    data, values, *bounds = site.args
+    if not any(isinstance(bound, relax.Var) for bound in bounds):
+        return strided_set(site)
+    rank = len(shape_of(data))
+    dims = _sized(
+        site, lambda x, *given: [length for _, length, _ in _spans(x.shape, *given)], rank, data, *bounds
+    )
+    for given, length in zip(shape_of(values), dims, strict=True):
+        site.require(given == length, "the values have not the shape of the slice")
+
+    def compute(x: Any, new: Any, begin: Any, end: Any, strides: Any) -> Any:
+        spans = _spans(x.shape, begin, end, strides)
+
+        def element(*at: Any) -> Any:
+            places, inside = [], []
+            for index, (start, length, by) in zip(at, spans, strict=True):
+                away = tirx.Select(by > 0, index - start, start - index)
+                step = tirx.max(tirx.abs(by), tirx.const(1, "int64"))
+                place = tirx.floordiv(away, step)
+                places.append(place)
+                inside.append(tirx.all(away >= 0, tirx.floormod(away, step) == 0, place < length))
+            return tirx.if_then_else(tirx.all(*inside), new(*places), x(*at))
+
+        return te.compute(x.shape, element)
+
+    return site.te(compute, data, values, *bounds)
 
 
 def _counted(x: Any) -> Any:
@@ -279,7 +328,7 @@ def _argwhere(site: Site) -> Value:
     total: Any = 1
     for dim in own:
         total = total * dim
-    flat = site.emit(relax.op.reshape(condition, [total]))
+    flat = site.emit(site.te(lambda x: topi.reshape(x, [total]), condition))
     counts = site.emit(site.te(_counted, flat))
 
     def length(x: Any) -> list[Any]:
@@ -296,8 +345,9 @@ def _argwhere(site: Site) -> Value:
             place: Any = flat_places(row)
             found: Any = tirx.const(0, "int64")
             for one in reversed(range(len(own))):
-                found = tirx.Select(axis == one, tirx.floormod(place, dims[one]), found)
-                place = tirx.floordiv(place, dims[one])
+                length = tirx.max(dims[one], tirx.const(1, "int64"))
+                found = tirx.Select(axis == one, tirx.floormod(place, length), found)
+                place = tirx.floordiv(place, length)
             return found.astype("int32")
 
         return te.compute((*rows, len(own)), element)
@@ -305,27 +355,27 @@ def _argwhere(site: Site) -> Value:
     return site.te(compute, counts, relax.ShapeExpr(own), relax.ShapeExpr([size]))
 
 
-def _unique(site: Site) -> Value:
-    """Sorted unique elements, where each first stands, which one each element is, their number, and counts.
+def _ranks(x: Any, places: Any) -> Any:
+    """Which of the sorted unique elements each element of the sorted data is."""
+    one, none = tirx.const(1, "int32"), tirx.const(0, "int32")
 
-    As in Relay the results are as long as the data; behind the unique elements they are 0.
+    def step(i: Any) -> Any:
+        before = places(tirx.max(i - 1, 0))
+        return tirx.Select(tirx.all(i > 0, scalar.not_equal(x(places(i)), x(before))), one, none)
+
+    return topi.cumsum(te.compute(x.shape, step), axis=0, dtype="int32")
+
+
+def _unique(site: Site) -> Value:
+    """Unique elements, where each first stands, which one each element is, their number, and counts.
+
+    They are in order, or as they first stand in the data. As in Relay the results are as long as the data;
+    behind the unique elements they are 0.
     """
     (data,) = site.args
-    if not site.attrs["sorted"]:
-        site.refuse("only sorted=True can be run")
-    counted = bool(site.attrs["return_counts"])
+    counted, in_order = bool(site.attrs["return_counts"]), bool(site.attrs["sorted"])
     order = site.emit(site.te(lambda x: order_of(x, 0, ascending=True), data))
-
-    def ranks(x: Any, places: Any) -> Any:
-        def step(i: Any) -> Any:
-            before = places(tirx.max(i - 1, 0))
-            return tirx.Select(
-                tirx.all(i > 0, x(places(i)) != x(before)), tirx.const(1, "int32"), tirx.const(0, "int32")
-            )
-
-        return topi.cumsum(te.compute(x.shape, step), axis=0, dtype="int32")
-
-    rank = site.emit(site.te(ranks, data, order))
+    rank = site.emit(site.te(_ranks, data, order))
 
     def compute(x: Any, places: Any, group: Any) -> Any:
         (size,) = x.shape
@@ -333,26 +383,63 @@ def _unique(site: Site) -> Value:
         every = te.compute((size,), lambda i: i.astype("int32"))
         first = topi.searchsorted(group, every, right=False, out_dtype="int32")
         end = topi.searchsorted(group, every, right=True, out_dtype="int32")
-        number = te.compute((1,), lambda _i: group(last) + 1)
-
-        def within(i: Any, value: Any) -> Any:
-            return tirx.if_then_else(i <= group(last), value, scalar.constant(0, value))
+        number = te.compute(
+            (1,), lambda _i: tirx.if_then_else(size > 0, group(last) + 1, tirx.const(0, "int32"))
+        )
+        inverse = topi.scatter_elements(every, places, group, 0, "update")
 
         def bounded(i: Any) -> Any:
-            return tirx.min(first(i), last.astype("int32"))
+            return tirx.min(i, last.astype("int32"))
 
-        elements = te.compute((size,), lambda i: within(i, x(places(bounded(i)))))
-        starts = te.compute((size,), lambda i: within(i, places(bounded(i))))
-        inverse = topi.scatter_elements(every, places, group, 0, "update")
-        counts = te.compute((size,), lambda i: end(i) - first(i))
+        kinds = every  # which of the ordered unique elements the results tell of
+        if not in_order:
+            lead = te.compute((size,), lambda i: places(first(inverse(i))))
+            is_lead = te.compute((size,), lambda i: (lead(i) == i).astype("int32"))
+            seen = topi.cumsum(is_lead, axis=0, dtype="int32")
+            wanted = te.compute((size,), lambda i: i.astype("int32") + 1)
+            leads = topi.searchsorted(seen, wanted, right=False, out_dtype="int32")
+            kinds = te.compute((size,), lambda i: inverse(bounded(leads(i))))
+            inverse = te.compute((size,), lambda i: seen(lead(i)) - 1)
+
+        def within(i: Any, value: Any) -> Any:
+            return tirx.if_then_else(i < number(0), value, scalar.constant(0, value))
+
+        starts = te.compute((size,), lambda i: within(i, places(bounded(first(kinds(i))))))
+        elements = te.compute((size,), lambda i: within(i, x(places(bounded(first(kinds(i)))))))
+        counts = te.compute((size,), lambda i: within(i, end(kinds(i)) - first(kinds(i))))
         return [elements, starts, inverse, number, *([counts] if counted else [])]
 
     return site.te(compute, data, order, rank)
 
 
+def _arange(site: Site) -> Value:
+    """From start to stop, without it. As with constants, where Relay drops the fractions of others."""
+    if not any(isinstance(arg, relax.Var) for arg in site.args):
+        return arange(site)
+    dtype = str(site.attrs["dtype"])
+    wide = "float64" if is_float(dtype) else "int64"
+
+    def sizes(*bounds: Any) -> list[Any]:
+        start, stop, step = (bound().astype(wide) for bound in bounds)
+        zero = scalar.constant(0, step)
+        by = tirx.Select(step == zero, scalar.constant(1, step), step)
+        length = tirx.ceil((stop - start) / by) if wide == "float64" else -tirx.floordiv(start - stop, by)
+        return [tirx.max(length.astype("int64"), tirx.const(0, "int64")), step == zero]
+
+    size, no_step = _sized(site, sizes, 2, *site.args)
+    site.require(no_step == 0, "the step must not be 0")
+
+    def compute(start: Any, _stop: Any, step: Any, shape: Any) -> Any:
+        return te.compute(shape, lambda i: (start() + i.astype(step.dtype) * step()).astype(dtype))
+
+    return site.te(compute, *site.args, relax.ShapeExpr([size]))
+
+
 RULES.update(
     {
+        "arange": _arange,
         "argwhere": _argwhere,
+        "strided_set": _strided_set,
         "unique": _unique,
         "dyn.zeros": _zeros,
         "dyn.full": _full,

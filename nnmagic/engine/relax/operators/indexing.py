@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
+from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcast_shape, element_at
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, shape_of, te_of
+from nnmagic.engine.relax.operators.loops import filled_by, grid
+from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, integer, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.engine.relax.operators.shaping import product
 from nnmagic.relay.expr import Attrs
@@ -124,26 +126,54 @@ def _adv_index(site: Site) -> Value:
     return site.te(compute, data, *indices)
 
 
-def _fitted(indices: Any, dim: Any) -> Any:
-    return te.compute(indices.shape, lambda *at: from_end(indices(*at), dim).astype(indices.dtype))
+#: What is stored where there is ``old`` and ``new`` comes.
+_STORED: dict[str, Callable[[Any, Any], Any]] = {
+    "update": lambda _old, new: new,
+    "add": lambda old, new: tirx.any(old, new) if scalar.dtype_of(old) == "bool" else old + new,
+    "mul": lambda old, new: tirx.all(old, new) if scalar.dtype_of(old) == "bool" else old * new,
+    "mean": lambda old, new: scalar.divide(old + new, scalar.constant(2, old)),
+    "min": scalar.minimum,
+    "max": scalar.maximum,
+}
 
 
-def _scatter_elements(attrs: Attrs, data: Any, indices: Any, updates: Any) -> Any:
-    axis = integer(attrs["axis"]) % len(data.shape)
-    return topi.scatter_elements(
-        data, _fitted(indices, data.shape[axis]), updates, axis, str(attrs["reduction"])
-    )
+def _scattered(site: Site, how: str, place: Callable[..., list[Any]], *operands: Value) -> Value:
+    """The data, with an update at ``place(indices, shape of the data, index of the update)``."""
+    if how not in _STORED:
+        site.refuse(f"cannot reduce by {how!r}")
+    store = _STORED[how]
+
+    def loops(data: Any, indices: Any, updates: Any, result: Any) -> None:
+        with grid(data.shape) as at:
+            T.buffer_store(result, data[tuple(at)], at)
+        with grid(updates.shape) as at:
+            where = place(indices, data.shape, at)
+            T.buffer_store(result, store(result[tuple(where)], updates[tuple(at)]), where)
+
+    def compute(data: Any, indices: Any, updates: Any) -> Any:
+        return filled_by(loops, (data.shape, data.dtype), data, indices, updates)
+
+    return site.te(compute, *operands, primfunc_attrs={"op_pattern": OPAQUE})
 
 
-def _scatter_nd(attrs: Attrs, data: Any, indices: Any, updates: Any) -> Any:
-    def fitted(*at: Any) -> Any:
-        place = indices(*at)
-        result = place
-        for k in range(int(indices.shape[0].value)):
-            result = tirx.Select(at[0] == k, from_end(place, data.shape[k]).astype(indices.dtype), result)
-        return result
+def _scatter_elements(site: Site) -> Value:
+    axis = integer(site.attrs["axis"]) % len(shape_of(site.args[0]))
 
-    return topi.scatter_nd(data, te.compute(indices.shape, fitted), updates, str(attrs["mode"]))
+    def place(indices: Any, shape: Sequence[Any], at: list[Any]) -> list[Any]:
+        return [*at[:axis], from_end(indices[tuple(at)], shape[axis]), *at[axis + 1 :]]
+
+    return _scattered(site, str(site.attrs["reduction"]), place, *site.args)
+
+
+def _scatter_nd(site: Site) -> Value:
+    depth, *rows = shape_of(site.args[1])
+
+    def place(indices: Any, shape: Sequence[Any], at: list[Any]) -> list[Any]:
+        row, rest = at[: len(rows)], at[len(rows) :]
+        named = [(k, *row) for k in range(depth)]
+        return [*(from_end(indices[each], dim) for each, dim in zip(named, shape, strict=False)), *rest]
+
+    return _scattered(site, str(site.attrs["mode"]), place, *site.args)
 
 
 def _sparse_to_dense(site: Site) -> Value:
@@ -151,18 +181,22 @@ def _sparse_to_dense(site: Site) -> Value:
     assert isinstance(shape, tuple)
     size = [int(dim) for dim in shape]
 
-    def compute(indices: Any, values: Any, default: Any) -> Any:
-        def fitted(*at: Any) -> Any:
-            place = indices(*at)
-            result = within(place, 0, size[0] - 1)
-            for axis in range(1, len(size) if len(indices.shape) == 2 else 1):
-                result = tirx.Select(at[1] == axis, within(place, 0, size[axis] - 1), result)
-            return result
+    def loops(indices: Any, values: Any, default: Any, result: Any) -> None:
+        with grid(size) as at:
+            T.buffer_store(result, default[()].astype(values.dtype), at)
+        with grid(indices.shape[:1]) as row:
+            columns = len(indices.shape) == 2
+            named = [(*row, k) if columns else tuple(row) for k in range(len(size))]
+            where = [
+                within(indices[each].astype("int64"), 0, dim - 1)
+                for each, dim in zip(named, size, strict=True)
+            ]
+            T.buffer_store(result, values[tuple(row) if values.shape else ()], where)
 
-        places = te.compute(indices.shape, fitted)
-        return topi.sparse_to_dense(places, size, values, default().astype(values.dtype))
+    def compute(*operands: Any) -> Any:
+        return filled_by(loops, (size, operands[1].dtype), *operands)
 
-    return site.te(compute, *site.args)
+    return site.te(compute, *site.args, primfunc_attrs={"op_pattern": OPAQUE})
 
 
 def _matrix_set_diag(attrs: Attrs, data: Any, diagonal: Any) -> Any:
@@ -185,10 +219,16 @@ def _invert_permutation(permutation: Any) -> Any:
     return te.compute((length,), lambda place: te.sum(here(place), axis=k))
 
 
-def _unravel_index(indices: Any, shape: Any) -> Any:
+def _unravel_index(site: Site) -> Value:
     """The coordinates of flat indices; a dimension of 0 counts as 1, as a division by it would trap."""
-    safe = te.compute(shape.shape, lambda axis: tirx.max(shape(axis), tirx.const(1, shape.dtype)))
-    return topi.unravel_index(indices, safe)
+    if not isinstance(shape_of(site.args[1])[0], int):
+        site.refuse("how long the shape is must be known when compiling")
+
+    def compute(indices: Any, shape: Any) -> Any:
+        safe = te.compute(shape.shape, lambda axis: tirx.max(shape(axis), tirx.const(1, shape.dtype)))
+        return topi.unravel_index(indices, safe)
+
+    return site.te(compute, *site.args)
 
 
 RULES.update(
@@ -197,11 +237,11 @@ RULES.update(
         "gather": checked(te_of(_gather), _take_axes),
         "gather_nd": checked(te_of(_gather_nd), lambda _site, shape: shape),
         "adv_index": checked(_adv_index, lambda _site, shape: shape),
-        "scatter_elements": te_of(_scatter_elements),
-        "scatter_nd": te_of(_scatter_nd),
+        "scatter_elements": _scatter_elements,
+        "scatter_nd": _scatter_nd,
         "sparse_to_dense": _sparse_to_dense,
         "matrix_set_diag": te_of(_matrix_set_diag),
-        "unravel_index": te_rule(_unravel_index),
+        "unravel_index": _unravel_index,
         "invert_permutation": te_rule(_invert_permutation),
     }
 )

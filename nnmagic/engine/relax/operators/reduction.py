@@ -15,15 +15,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, integers, te_of
+from nnmagic.engine.relax.operators.binary import broadcast
+from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, integer, integers, te_of
 from nnmagic.engine.relax.operators.shaping import product
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import TensorType, is_float
 
 _NARROW = ("float16", "bfloat16")
-
-#: TVM's number of the kernels that it does not fuse.
-OPAQUE = 8
 
 
 def axes_of(axis: object, rank: int, *, exclude: bool = False) -> list[int]:
@@ -135,7 +133,8 @@ def _mean(attrs: Attrs, data: Any) -> Any:
 def _variance(attrs: Attrs, data: Any, center: Any) -> Any:
     """The mean square distance from ``center``, which has the data's rank."""
     axes = _axes(attrs, data)
-    squares = topi.multiply(topi.subtract(data, center), topi.subtract(data, center))
+    distance = broadcast(lambda x, middle: x - middle, data, center)
+    squares = topi.multiply(distance, distance)
     number = count(data, axes) - (1 if attrs["unbiased"] else 0)
     sums = total(squares, axes, keepdims=bool(attrs["keepdims"]))
     return _shared(sums, number)

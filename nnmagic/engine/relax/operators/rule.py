@@ -5,17 +5,22 @@ A rule says what one call of a Relay operator becomes in Relax. Knows Relay's ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tvm import relax, tirx
+from tvm import relax, tirx, topi
+from tvm import te as te_language
 
 from nnmagic.engine import engine_error
 from nnmagic.relay.expr import Attrs, Call
 
 #: A lowered value: one Relax expression, or a tuple of values (Relay's tuples exist only while lowering).
 Value = Any
+
+
+_ALL = te_language.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,17 @@ class Site:
         else:
             self.builder.emit(relax.op.assert_op(condition, format=f"{self.name}: {message}"))
 
+    def require_all(self, tensor: Value, holds: Callable[[Any], Any], message: str) -> None:
+        """What must hold of every element; the call raises ValueError where it does not."""
+
+        def compute(data: Any) -> Any:
+            flat = topi.reshape(data, [math.prod(data.shape)])
+            k = te_language.reduce_axis((0, flat.shape[0]), "k")
+            return te_language.compute((), lambda: _ALL(holds(flat(k)), axis=k))
+
+        held = self.emit(self.te(compute, tensor))
+        self.emit(relax.op.assert_op(held, format=f"{self.name}: {message}"))
+
     def dims(self, dims: Iterable[object]) -> list[Any]:
         """Dimensions that an attribute gives (ints, or names that the parameters of the function have)."""
         return [self._dim(dim) for dim in dims]
@@ -79,6 +95,9 @@ class Site:
         """Says that this call cannot be run, at its place."""
         raise engine_error(f"{self.name}: {message}", self.call.span)
 
+
+#: TVM's number of the kernels that it does not fuse.
+OPAQUE = 8
 
 #: Lowers a call: gives an expression that is not yet bound, or a tuple of bound values.
 Rule = Callable[[Site], Value]

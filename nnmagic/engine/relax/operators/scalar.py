@@ -79,7 +79,7 @@ def less_equal(left: Any, right: Any) -> Any:
 
 
 #: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.
-_WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
+WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
 
 
 def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,9 +87,9 @@ def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def computed(*operands: Any) -> Any:
         dtype = dtype_of(operands[0])
-        if dtype not in _WRAPPING:
+        if dtype not in WRAPPING:
             return function(*operands)
-        return function(*(operand.astype(_WRAPPING[dtype]) for operand in operands)).astype(dtype)
+        return function(*(operand.astype(WRAPPING[dtype]) for operand in operands)).astype(dtype)
 
     return computed
 
@@ -226,12 +226,15 @@ def sign(value: Any) -> Any:
 
 
 def clip(value: Any, low: float, high: float) -> Any:
-    """Limited to a range; NaN stays NaN. For integers the limits are first brought into the dtype's range."""
+    """Limited to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
+
+    For integers the limits are first brought into the dtype's range.
+    """
     dtype = dtype_of(value)
     if is_integer(dtype):
         info = tirx.min_value(dtype).value, tirx.max_value(dtype).value
         low, high = (int(min(max(limit, info[0]), info[1])) for limit in (low, high))
-    return minimum(maximum(value, constant(low, value)), constant(high, value))
+    return maximum(minimum(value, constant(high, value)), constant(low, value))
 
 
 #: Cephes' minimax polynomials for tanh near 0 (S. Moshier, tanhf.c and tanh.c), highest power first.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.constants import as_array
@@ -139,12 +141,26 @@ def _ones(shape: Sequence[Any]) -> set[int]:
 
 def _concatenate(site: Site) -> Value:
     (parts,) = site.args
-    return relax.op.concat(list(parts), axis=integer(site.attrs["axis"]))
+    axis = integer(site.attrs["axis"])
+    if _alike(parts, axis % len(shape_of(parts[0]))):
+        return relax.op.concat(list(parts), axis=axis)
+    return site.te(lambda *tensors: topi.concatenate(list(tensors), axis), *parts)
 
 
 def _stack(site: Site) -> Value:
     (parts,) = site.args
-    return relax.op.stack(list(parts), axis=integer(site.attrs["axis"]))
+    axis = integer(site.attrs["axis"])
+    if _alike(parts, None):
+        return relax.op.stack(list(parts), axis=axis)
+    return site.te(lambda *tensors: topi.stack(list(tensors), axis), *parts)
+
+
+def _alike(parts: Sequence[Value], free: int | None) -> bool:
+    """Whether the parts are known to have one shape, but for the axis ``free``; else the call is asked."""
+    columns = enumerate(zip(*map(shape_of, parts), strict=True))
+    return all(
+        tvm_ffi.structural_equal(dim, column[0]) for axis, column in columns if axis != free for dim in column
+    )
 
 
 def _split(site: Site) -> Value:
@@ -160,7 +176,13 @@ def _split(site: Site) -> Value:
 
 def _meshgrid(site: Site) -> Value:
     (parts,) = site.args
+    if len(parts) == 1:
+        return (site.emit(relax.op.reshape(parts[0], [product(shape_of(parts[0]))])),)
     return site.te(lambda *tensors: topi.meshgrid(list(tensors), site.attrs["indexing"]), *parts)
+
+
+#: Beyond the end of any axis.
+_FAR = 2**63 - 1
 
 
 def _strided_slice(site: Site) -> Value:
@@ -168,16 +190,20 @@ def _strided_slice(site: Site) -> Value:
     (data,) = site.args
     attrs = site.attrs
     begin, end, strides = (integers(attrs[name]) for name in ("begin", "end", "strides"))
-    axes = integers(attrs["axes"]) if attrs["axes"] is not None else list(range(len(begin)))
-    strides = strides * len(begin) if len(strides) == 1 else strides or [1] * len(begin)
     shape = shape_of(data)
+    axes = list(range(len(shape))) if attrs["axes"] is None else integers(attrs["axes"])
+    if attrs["axes"] is None:  # axes that are left out are taken whole
+        strides += [1] * (len(shape) - len(strides))
+        begin += [0 if step > 0 else _FAR for step in strides[len(begin) :]]
+        end += [_FAR if step > 0 else -_FAR for step in strides[len(end) :]]
     starts: list[Any] = [0] * len(shape)
     steps = [1] * len(shape)
     lengths = list(shape)
     for place, axis in enumerate(axis % len(shape) for axis in axes):
         stop: int | None = end[place]
         if attrs["slice_mode"] == "size":
-            stop = None if end[place] < 0 else begin[place] + end[place]
+            stop = None if end[place] < 0 or end[place] == _FAR else begin[place] + end[place]
+        if attrs["slice_mode"] != "end":
             strides[place] = 1
         starts[axis], lengths[axis] = sliced(shape[axis], begin[place], stop, strides[place])
         steps[axis] = strides[place]
@@ -210,14 +236,17 @@ def _clamped(bound: int, dim: Any, low: Any, high: Any) -> Any:
     return tirx.min(tirx.max(limit + dim if bound < 0 else limit, low), high)
 
 
-def _strided_set(site: Site) -> Value:
-    """The data with the elements that a slice names replaced; begin, end and strides must be constants."""
+def strided_set(site: Site) -> Value:
+    """The data with the elements that a slice names replaced; begin, end and strides are constants."""
     data, values, *bounds = site.args
-    if any(isinstance(bound, relax.Var) for bound in bounds):
-        site.refuse("begin, end and strides must be constants")
     begin, end, strides = ([int(item) for item in as_array(bound.value)] for bound in bounds)
     strides = strides or [1] * len(begin)
     spans = [sliced(dim, *one) for dim, *one in zip(shape_of(data), begin, end, strides, strict=False)]
+
+    lengths = [length for _, length in spans] + shape_of(data)[len(spans) :]
+    for given, length in zip(shape_of(values), lengths, strict=True):
+        if given is not length:
+            site.require(given == length, "the values have not the shape of the slice")
 
     def compute(x: Any, new: Any) -> Any:
         def element(*index: Any) -> Any:
@@ -264,14 +293,67 @@ def _slice_like(site: Site) -> Value:
     return site.te(compute, data, relax.ShapeExpr(shape))
 
 
+def broadcast_to(site: Site, shape: Sequence[Any]) -> Value:
+    """The data repeated along its dimensions of 1."""
+    data = site.args[0]
+    own = shape_of(data)
+    site.require(len(own) <= len(shape), "the data has more dimensions than the shape")
+    for dim, wanted in zip(reversed(own), reversed(shape), strict=False):
+        if dim is not wanted and dim != 1:
+            fits = dim == wanted if isinstance(dim, int) else tirx.any(dim == wanted, dim == 1)
+            site.require(fits, "the data does not broadcast to this shape")
+
+    def compute(x: Any, dims: Any) -> Any:
+        def element(*at: Any) -> Any:
+            places = zip(x.shape, at[len(at) - len(x.shape) :], strict=True)
+            return x(*(_within_own(dim, place) for dim, place in places))
+
+        return te.compute(dims, element)
+
+    return site.te(compute, data, relax.ShapeExpr(shape))
+
+
+def _within_own(dim: Any, place: Any) -> Any:
+    """The place in a dimension that was repeated where it is 1."""
+    if isinstance(dim, tirx.IntImm):
+        return tirx.const(0, "int64") if dim.value == 1 else place
+    return tirx.Select(dim == 1, tirx.const(0, "int64"), tirx.convert(place).astype("int64"))
+
+
 def _broadcast_to(site: Site) -> Value:
     shape = site.attrs["shape"]
     assert isinstance(shape, tuple)
-    return relax.op.broadcast_to(site.args[0], site.dims(shape))
+    return broadcast_to(site, site.dims(shape))
 
 
 def _collapse(site: Site, shape: Sequence[Any]) -> Value:
-    return site.te(lambda x: topi.collapse_sum(x, shape), site.args[0])
+    """The sums that undo a broadcast from ``shape``."""
+    data = site.args[0]
+    added = len(shape_of(data)) - len(shape)
+
+    def compute(x: Any, dims: Any) -> Any:
+        wide = "float32" if x.dtype in ("float16", "bfloat16") else x.dtype
+        # A dimension that is not 1 is not summed over: its loop runs once.
+        lengths = [*x.shape[:added]]
+        lengths += [
+            tirx.Select(small == 1, large, tirx.const(1, "int64"))
+            for small, large in zip(dims, x.shape[added:], strict=True)
+        ]
+        spans = [te.reduce_axis((0, length), f"k{axis}") for axis, length in enumerate(lengths)]
+
+        def element(*at: Any) -> Any:
+            where = [span.var for span in spans[:added]]
+            where += [span.var + place for span, place in zip(spans[added:], at, strict=True)]
+            return te.sum(x(*where).astype(wide), axis=spans)
+
+        found = te.compute(dims, element) if spans else topi.identity(x)
+        return found if wide == x.dtype else topi.cast(found, x.dtype)
+
+    return site.te(compute, data, relax.ShapeExpr(shape))
+
+
+#: How a border is filled: with one value, with the outermost elements, with a mirror image.
+PAD_MODES = ("constant", "edge", "reflect")
 
 
 def _pad(site: Site) -> Value:
@@ -283,9 +365,9 @@ def _pad(site: Site) -> Value:
     mode = site.attrs["pad_mode"]
     if mode == "constant":
         return site.te(lambda x, fill: padded(x, before, after, fill()), data, value)
-    if mode in ("edge", "reflect"):
+    if mode in PAD_MODES:
         return site.te(lambda x: _extended(x, before, after, str(mode)), data)
-    return site.refuse(f"pad_mode must be 'constant', 'edge' or 'reflect', not {mode!r}")
+    return site.refuse(f"pad_mode must be one of {', '.join(PAD_MODES)}, not {mode!r}")
 
 
 def padded(data: Any, before: Sequence[Any], after: Sequence[Any], fill: Any) -> Any:
@@ -305,16 +387,29 @@ def padded(data: Any, before: Sequence[Any], after: Sequence[Any], fill: Any) ->
 def _extended(data: Any, before: Sequence[int], after: Sequence[int], mode: str) -> Any:
     shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
 
-    def source(at: Any, width: int, dim: Any) -> Any:
-        place = at - width
-        if mode == "reflect":  # the border itself is not repeated
-            place = tirx.Select(place < 0, -place, place)
-            place = tirx.Select(place >= dim, 2 * dim - 2 - place, place)
-        return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
+    def element(*index: Any) -> Any:
+        places = zip(index, before, data.shape, strict=True)
+        return data(*(repeated(at - width, dim, mode) for at, width, dim in places))
 
-    return te.compute(
-        shape, lambda *index: data(*(source(*one) for one in zip(index, before, data.shape, strict=True)))
-    )
+    return te.compute(shape, element)
+
+
+def repeated(place: Any, dim: Any, mode: str) -> Any:
+    """The element that stands at a place beyond the border."""
+    if mode == "reflect":  # the border itself is not repeated
+        place = tirx.Select(place < 0, -place, place)
+        place = tirx.Select(place >= dim, 2 * dim - 2 - place, place)
+    return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
+
+
+def _layout_transform(site: Site) -> Value:
+    (data,) = site.args
+    source, target = (str(site.attrs[name]) for name in ("src_layout", "dst_layout"))
+    if sorted(source) == sorted(target) and source.isalpha():
+        return relax.op.permute_dims(data, [source.index(letter) for letter in target])
+    if not all(isinstance(dim, int) for dim in shape_of(data)):
+        site.refuse("blocks of a dimension that is known only at the call cannot be run")
+    return site.te(lambda x: topi.layout_transform(x, source, target), data)
 
 
 def _mirror_pad(attrs: Attrs, data: Any) -> Any:
@@ -324,17 +419,48 @@ def _mirror_pad(attrs: Attrs, data: Any) -> Any:
     return topi.nn.mirror_pad(data, [a for a, _ in pairs], [b for _, b in pairs], str(attrs["mode"]))
 
 
+def _block_pairs(attrs: Attrs, name: str) -> tuple[list[int], list[int], list[int]]:
+    """The lengths of a block, and what is padded or cropped before and after."""
+    pairs = [integers(pair) for pair in attrs[name]]  # type: ignore[attr-defined]  # a tuple by declaration
+    return integers(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs]
+
+
 def _blocks(attrs: Attrs, data: Any) -> Any:
-    pairs = [integers(pair) for pair in attrs["paddings"]]  # type: ignore[attr-defined]  # a tuple by declaration
-    ends = [a for a, _ in pairs], [b for _, b in pairs]
-    return topi.nn.space_to_batch_nd(data, integers(attrs["block_shape"]), *ends, number(attrs["pad_value"]))
+    """Each place of a block becomes an image of the batch: first the places, then the images that were."""
+    lengths, before, after = _block_pairs(attrs, "paddings")
+    count, rest = len(lengths), [0] * (len(data.shape) - 1 - len(lengths))
+    value = tirx.const(number(attrs["pad_value"]), data.dtype)
+    wide = padded(data, [0, *before, *rest], [0, *after, *rest], value) if any(before + after) else data
+    spatial = [dim // length for dim, length in zip(wide.shape[1:], lengths, strict=False)]
+
+    def element(image: Any, *at: Any) -> Any:
+        place, where = image // data.shape[0], []
+        for axis in reversed(range(count)):
+            where.append(at[axis] * lengths[axis] + place % lengths[axis])
+            place = place // lengths[axis]
+        return wide(image % data.shape[0], *reversed(where), *at[count:])
+
+    return te.compute((data.shape[0] * math.prod(lengths), *spatial, *data.shape[1 + count :]), element)
 
 
 def _unblocks(attrs: Attrs, data: Any) -> Any:
-    pairs = [integers(pair) for pair in attrs["crops"]]  # type: ignore[attr-defined]  # a tuple by declaration
-    return topi.nn.batch_to_space_nd(
-        data, integers(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs]
-    )
+    """What ``_blocks`` does, undone, and cropped."""
+    lengths, before, after = _block_pairs(attrs, "crops")
+    count, batch = len(lengths), data.shape[0] // math.prod(lengths)
+    spatial = [
+        dim * length - a - b
+        for dim, length, a, b in zip(data.shape[1:], lengths, before, after, strict=False)
+    ]
+
+    def element(image: Any, *at: Any) -> Any:
+        place: Any = 0
+        places = [i + a for i, a in zip(at, before, strict=False)]
+        for i, length in zip(places, lengths, strict=True):
+            place = place * length + i % length
+        inner = [i // length for i, length in zip(places, lengths, strict=True)]
+        return data(place * batch + image, *inner, *at[count:])
+
+    return te.compute((batch, *spatial, *data.shape[1 + count :]), element)
 
 
 def _reverse(attrs: Attrs, data: Any) -> Any:
@@ -356,9 +482,23 @@ def _reverse_sequence(attrs: Attrs, data: Any, lengths: Any) -> Any:
 def _repeat(site: Site) -> Value:
     (data,) = site.args
     axis, repeats = site.attrs["axis"], integer(site.attrs["repeats"])
+    if repeats < 1:
+        site.refuse(f"repeats must be at least 1, not {repeats}")
     if axis is None:
         data, axis = site.emit(relax.op.reshape(data, [product(shape_of(data))])), 0
-    return relax.op.repeat(data, repeats, axis=integer(axis))
+    dims = shape_of(data)
+    place = integer(axis) % len(dims)
+    dims[place] = dims[place] * (repeats if isinstance(dims[place], int) else tirx.const(repeats, "int64"))
+
+    def compute(x: Any, shape: Any) -> Any:
+        return te.compute(
+            shape,
+            lambda *at: x(
+                *at[:place], tirx.floordiv(at[place], tirx.const(repeats, "int64")), *at[place + 1 :]
+            ),
+        )
+
+    return site.te(compute, data, relax.ShapeExpr(dims))
 
 
 RULES.update(
@@ -375,10 +515,9 @@ RULES.update(
         "split": _split,
         "meshgrid": _meshgrid,
         "strided_slice": _strided_slice,
-        "strided_set": _strided_set,
         "slice_like": _slice_like,
         "broadcast_to": _broadcast_to,
-        "broadcast_to_like": lambda site: relax.op.broadcast_to(site.args[0], shape_of(site.args[1])),
+        "broadcast_to_like": lambda site: broadcast_to(site, shape_of(site.args[1])),
         "collapse_sum_like": lambda site: _collapse(site, shape_of(site.args[1])),
         "collapse_sum_to": lambda site: _collapse(site, integers(site.attrs["shape"])),
         "reverse": te_of(_reverse),
@@ -386,7 +525,7 @@ RULES.update(
         "repeat": _repeat,
         "tile": op(relax.op.tile, repeats="reps"),
         "sliding_window": te_rule(topi.sliding_window, "axis", "window_shape", "strides"),
-        "layout_transform": te_rule(topi.layout_transform, "src_layout", "dst_layout"),
+        "layout_transform": _layout_transform,
         "nn.pad": _pad,
         "nn.mirror_pad": te_of(_mirror_pad),
         "nn.dilate": te_rule(topi.nn.dilate, "strides", "dilation_value"),

@@ -1,50 +1,65 @@
-"""Object detection: counting, suppressing and pooling boxes."""
+"""Object detection: making and pooling boxes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvm import relax, te, tirx, topi
+from tvm import te, tirx, topi
 
-from nnmagic.engine.relax.constants import as_array
+from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, integers, number, te_of
+from nnmagic.engine.relax.operators.rule import RULES, integer, integers, number, te_of
 from nnmagic.relay.expr import Attrs
 
 
-def constant_number(site: Site, place: int) -> Any:
-    """An operand that must be a constant of rank 0, as a Python number."""
-    value = site.args[place]
-    if isinstance(value, relax.Var):
-        site.refuse(f"operand {place} must be a constant")
-    return as_array(value.value).item()
+def _multibox_prior(attrs: Attrs, data: Any) -> Any:
+    """Boxes around every place of a feature map: of each size, and of the first one with each other ratio.
 
+    As in Relay they are float32 whatever the data is.
+    """
+    sizes, ratios, steps, offsets = (_floats(attrs[name]) for name in ("sizes", "ratios", "steps", "offsets"))
+    each = len(sizes) + len(ratios) - 1
+    height, width = data.shape[2:]
 
-def _get_valid_counts(site: Site) -> Value:
-    threshold = constant_number(site, 1)
-    index, score = (integer(site.attrs[name]) for name in ("id_index", "score_index"))
-    return site.te(lambda data: topi.vision.get_valid_counts(data, threshold, index, score), site.args[0])
+    def single(value: Any) -> Any:
+        return value.astype("float32") if hasattr(value, "astype") else tirx.const(value, "float32")
 
+    rows, columns = (
+        single(step) if step > 0 else single(1) / single(dim)
+        for step, dim in zip(steps, (height, width), strict=True)
+    )
 
-def _non_max_suppression(site: Site) -> Value:
-    attrs = site.attrs
-    size, overlap = int(constant_number(site, 3)), float(constant_number(site, 4))
+    def half(kind: int) -> tuple[Any, Any]:
+        """Half of the width and of the height of the boxes of a kind."""
+        across = single(sizes[kind] if kind < len(sizes) else sizes[0]) * single(height) / single(width)
+        if kind < len(sizes):
+            return across / single(2), single(sizes[kind]) / single(2)
+        root = tirx.sqrt(single(ratios[kind - len(sizes) + 1]))
+        return across * root / single(2), single(sizes[0]) / root / single(2)
 
-    def compute(data: Any, counts: Any, indices: Any) -> Any:
-        boxes = data.shape[1]
-        return topi.vision.non_max_suppression(
-            data,
-            te.compute(counts.shape, lambda i: within(counts(i), 0, boxes)),
-            te.compute(indices.shape, lambda i, j: within(indices(i, j), -1, boxes - 1)),
-            size,
-            overlap,
-            bool(attrs["force_suppress"]),
-            *(integer(attrs[name]) for name in ("top_k", "coord_start", "score_index", "id_index")),
-            bool(attrs["return_indices"]),
-            bool(attrs["invalid_to_bottom"]),
+    halves = [half(kind) for kind in range(each)]
+
+    def element(_batch: Any, box: Any, corner: Any) -> Any:
+        place, kind = box // each, box % each
+        middle = (
+            (single(place % width) + single(offsets[1])) * columns,
+            (single(place // width) + single(offsets[0])) * rows,
         )
+        found: Any = single(0)
+        for axis in (0, 1):
+            size: Any = halves[0][axis]
+            for other in range(1, each):
+                size = tirx.Select(kind == other, halves[other][axis], size)
+            found = tirx.Select(corner == axis, middle[axis] - size, found)
+            found = tirx.Select(corner == axis + 2, middle[axis] + size, found)
+        return scalar.clip(found, 0, 1) if attrs["clip"] else found
 
-    return site.te(compute, *site.args[:3])
+    return te.compute((1, height * width * each, 4), element)
+
+
+def _floats(value: object) -> list[float]:
+    assert isinstance(value, tuple)
+    return [number(item) for item in value]
 
 
 def _pair(value: object) -> list[int]:
@@ -99,8 +114,7 @@ def _yolo_reorg(attrs: Attrs, data: Any) -> Any:
 
 RULES.update(
     {
-        "vision.get_valid_counts": _get_valid_counts,
-        "vision.non_max_suppression": _non_max_suppression,
+        "vision.multibox_prior": te_of(_multibox_prior),
         "vision.roi_align": te_of(_roi_align),
         "vision.roi_pool": te_of(_roi_pool),
         "vision.yolo_reorg": te_of(_yolo_reorg),

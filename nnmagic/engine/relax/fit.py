@@ -1,0 +1,372 @@
+"""Whether the shapes of a call's operands fit together: asked when compiling, else when the program runs.
+
+Type inference has asked the operator's relation already, but of a dimension that only the call knows it could
+not. The relation is asked again, with the lengths that the operands turn out to have: so a program is refused
+at a call exactly where the program of those shapes would be. Knows Relay's operators and TVM's calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import relax
+from tvm.ir import StringImm
+
+from nnmagic.engine.relax.operators.rule import Site, integer, integers, shape_of
+from nnmagic.engine.relax.signature import flatten, rebuild
+from nnmagic.relay.expr import Attrs, Call
+from nnmagic.relay.ops.declaration import OPERATORS, RelationError
+from nnmagic.relay.ops.demands import demand
+from nnmagic.relay.types import NUMPY_DTYPES, Dim, TensorType, TupleType, Type
+
+#: The name under which TVM's machine calls ``_at_the_call``.
+CHECK = "nnmagic.shapes_fit"
+
+#: Operators that any shapes do for, or whose rules check all that they need.
+CHECKED_BY_THEIR_RULES = frozenset(
+    {
+        "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "asin", "asinh", "atan",
+        "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "cast_like", "ceil",
+        "clip", "copy", "cos", "cosh", "cumprod", "cumsum", "divide", "equal", "erf", "exp",
+        "expand_dims", "fast_exp", "fast_tanh", "fixed_point_multiply", "floor", "floor_divide",
+        "floor_mod", "full", "full_like", "greater", "greater_equal", "isfinite", "isinf", "isnan",
+        "left_shift", "less", "less_equal", "log", "log10", "log2", "logical_and", "logical_not",
+        "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mod", "multiply",
+        "ndarray_size", "negative", "nn.batch_flatten", "nn.batch_matmul", "nn.bias_add", "nn.dense",
+        "nn.dropout", "nn.fast_softmax", "nn.leaky_relu", "nn.log_softmax", "nn.matmul", "nn.relu",
+        "nn.softmax", "not_equal", "ones", "ones_like", "power", "prod", "reshape", "reverse",
+        "right_shift", "round", "rsqrt", "shape_of", "sigmoid", "sign", "sin", "sinh", "sqrt",
+        "subtract", "sum", "tan", "tanh", "transpose", "trunc", "trunc_divide", "trunc_mod", "where",
+        "zeros", "zeros_like",
+    }
+)  # fmt: skip
+
+#: No machine has so much memory; sizes above it come near to what 64 bits can count.
+MAX_BYTES = 1 << 50
+
+#: What an operator needs beside its relation: (types of the operands, attributes) -> what is wrong, or None.
+Need = Callable[[Sequence[Type], Attrs], str | None]
+
+
+def _shapes(types: Sequence[Type]) -> list[tuple[Dim, ...]]:
+    return [type_.shape if isinstance(type_, TensorType) else () for type_ in types]
+
+
+def _windows(types: Sequence[Type], attrs: Attrs) -> str | None:
+    """The data has elements in the dimensions that windows move over."""
+    (data, *_) = _shapes(types)
+    layout = str(attrs.get("data_layout") or attrs["layout"])
+    empty = [letter for letter, dim in zip(layout, data, strict=False) if dim == 0 and letter in "DHW"]
+    return f"the data has no elements along {', '.join(empty)} of {layout}" if empty else None
+
+
+def _elements(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    """The data has elements."""
+    (data, *_) = _shapes(types)
+    return f"the data, of shape {data}, has no elements" if 0 in data else None
+
+
+def _broadcasts(small: Sequence[Dim], large: Sequence[Dim]) -> str | None:
+    """One shape can be broadcast to another."""
+    pairs = zip(reversed(small), reversed(large), strict=False)
+    if len(small) <= len(large) and all(a in (1, b) for a, b in pairs):
+        return None
+    return f"the shape {tuple(small)} does not broadcast to {tuple(large)}"
+
+
+def _mean_fits(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    data, center = _shapes(types)
+    return _broadcasts(center, data) if len(center) == len(data) else f"the mean has not the rank {len(data)}"
+
+
+def _to_like(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    return _broadcasts(*_shapes(types))
+
+
+def _collapses_to_like(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    data, like = _shapes(types)
+    return _broadcasts(like, data)
+
+
+def _collapses(types: Sequence[Type], attrs: Attrs) -> str | None:
+    return _broadcasts(integers(attrs["shape"]), _shapes(types)[0])
+
+
+def _scatters(types: Sequence[Type], attrs: Attrs) -> str | None:
+    data, indices, updates = _shapes(types)
+    if indices != updates:
+        return f"the indices are of shape {indices}, the updates of {updates}"
+    if 0 in indices:
+        return None
+    axis = integer(attrs["axis"]) % len(data)
+    sizes = [(a, b) for one, (a, b) in enumerate(zip(indices, data, strict=True)) if one != axis]
+    if any(isinstance(a, int) and isinstance(b, int) and a > b for a, b in sizes):
+        return f"indices of shape {indices} reach beyond data of shape {data} beside axis {axis}"
+    return "there is no element to update" if data[axis] == 0 else None
+
+
+def _scatters_nd(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    data, indices, updates = _shapes(types)
+    depth = indices[0]
+    assert isinstance(depth, int)
+    if depth > len(data) or updates != (*indices[1:], *data[depth:]):
+        return f"updates of shape {updates} do not fit data of {data} and indices of {indices}"
+    return "there is no element to update" if 0 not in updates and 0 in data[:depth] else None
+
+
+def _sparse(types: Sequence[Type], attrs: Attrs) -> str | None:
+    indices, values, _ = _shapes(types)
+    rank = len(integers(attrs["output_shape"]))
+    each = indices[1] if len(indices) == 2 else 1
+    if each != rank:
+        return f"indices of shape {indices} do not name places of a tensor of rank {rank}"
+    if values and values[0] != (indices[0] if indices else 1):
+        return f"there are indices of shape {indices}, and values of shape {values}"
+    return None
+
+
+def _crops(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    _, boxes, images = _shapes(types)
+    if boxes[:1] != images[:1]:
+        return f"there are {boxes[0]} boxes, and image numbers for {images[0]}"
+    return None
+
+
+def _grouped(types: Sequence[Type], attrs: Attrs) -> str | None:
+    data = _shapes(types)[0]
+    channels, groups = data[str(attrs["data_layout"]).index("C")], integer(attrs["groups"])
+    if isinstance(channels, int) and channels % groups:
+        return f"{channels} channels cannot be divided into {groups} groups"
+    return None
+
+
+def _reflects(types: Sequence[Type], attrs: Attrs) -> str | None:
+    """A border is reflected from elements that there are."""
+    mode = str(attrs.get("pad_mode") or attrs.get("mode")).lower()
+    if mode == "constant":
+        return None
+    widths = attrs["pad_width"]
+    assert isinstance(widths, tuple)
+    for axis, (dim, pair) in enumerate(zip(_shapes(types)[0], widths, strict=True)):
+        wide = max(integers(pair))
+        assert isinstance(dim, int)
+        if wide > 0 and (dim == 0 or (mode != "edge" and wide > dim - (mode == "reflect"))):
+            return f"axis {axis} has {dim} elements, too few for a border of {wide}"
+    return None
+
+
+def _pool_gradient(types: Sequence[Type], attrs: Attrs) -> str | None:
+    """The gradient has the shape of the pool's result."""
+    (wanted,) = _shapes([OPERATORS["nn.max_pool2d"].result_type(types[1:], {"dilation": (1, 1), **attrs})])
+    (found,) = _shapes(types[:1])
+    return None if found == wanted else f"the gradient is of shape {found}, the pool of {wanted}"
+
+
+def _frames(types: Sequence[Type], attrs: Attrs) -> str | None:
+    data, window = _shapes(types)
+    size, width = integer(attrs["n_fft"]), integer(attrs["win_length"])
+    width = width if width > 0 else size
+    if window != (width,):
+        return f"the window is of shape {window}, not ({width},)"
+    length = data[-1]
+    assert isinstance(length, int)
+    return None if length >= size >= width else f"{length} samples hold no frame of {size}"
+
+
+def _columns(*names: str) -> Need:
+    """The last dimension of the data holds the columns that the attributes name."""
+
+    def need(types: Sequence[Type], attrs: Attrs) -> str | None:
+        width = _shapes(types)[0][-1]
+        last = max(integer(attrs[name]) + (3 if name == "coord_start" else 0) for name in names)
+        assert isinstance(width, int)
+        return None if last < width else f"the data has {width} columns, and column {last} is needed"
+
+    return need
+
+
+def _boxes(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    rois = _shapes(types)[1]
+    return None if rois[-1] == 5 else f"a region has 5 numbers, not {rois[-1]}"
+
+
+def _blocks(types: Sequence[Type], attrs: Attrs) -> str | None:
+    stride, (_, channels, height, width) = integer(attrs["stride"]), _shapes(types)[0]
+    assert isinstance(channels, int)
+    assert isinstance(height, int)
+    assert isinstance(width, int)
+    if channels % stride**2 or height % stride or width % stride:
+        return (
+            f"{channels} channels of {height} x {width} cannot be divided into blocks of {stride} x {stride}"
+        )
+    return None
+
+
+_CONVOLUTIONS = [f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")]
+
+_WINDOWED = [
+    *_CONVOLUTIONS,
+    *(f"nn.{kind}_pool{n}d" for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for n in (1, 2, 3)),
+    *(f"nn.global_{kind}_pool2d" for kind in ("max", "avg")),
+    *(f"image.resize{n}d" for n in (1, 2, 3)),
+    "nn.deformable_conv2d",
+    "nn.upsampling",
+    "nn.upsampling3d",
+    "image.dilation2d",
+    "image.grid_sample",
+]
+
+#: What the shapes of an operator's operands must be to each other.
+NEEDS: Mapping[str, Need] = {
+    **dict.fromkeys(_CONVOLUTIONS, _grouped),
+    **dict.fromkeys(["nn.pad", "nn.mirror_pad"], _reflects),
+    **dict.fromkeys(["nn.max_pool2d_grad", "nn.avg_pool2d_grad"], _pool_gradient),
+    **dict.fromkeys(["vision.roi_align", "vision.roi_pool"], _boxes),
+    "broadcast_to_like": _to_like,
+    "collapse_sum_like": _collapses_to_like,
+    "collapse_sum_to": _collapses,
+    "image.crop_and_resize": _crops,
+    "scatter_elements": _scatters,
+    "scatter_nd": _scatters_nd,
+    "sparse_to_dense": _sparse,
+    "stft": _frames,
+    "variance": _mean_fits,
+    "vision.get_valid_counts": _columns("score_index", "id_index"),
+    "vision.non_max_suppression": _columns("coord_start", "score_index", "id_index"),
+    "vision.yolo_reorg": _blocks,
+}
+
+#: What they must have where the result has elements at all.
+NEED_ELEMENTS: Mapping[str, Need] = {
+    **dict.fromkeys(_WINDOWED, _windows),
+    **dict.fromkeys(["image.crop_and_resize", "nn.correlation"], _elements),
+    **dict.fromkeys(["vision.roi_align", "vision.roi_pool"], _elements),
+}
+
+
+def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+    """Raises ValueError where operands of these known shapes do not fit."""
+    try:
+        result = OPERATORS[name].result_type(types, attrs)
+        demand(name, types, attrs)
+    except RelationError as error:
+        raise ValueError(error.message) from None
+    tensors = list(_tensors(result))
+    for tensor in tensors:
+        if any(isinstance(dim, int) and dim < 0 for dim in tensor.shape):
+            raise ValueError(f"{name}: the result would have a negative dimension, {tensor}")
+        if _bytes(tensor) > MAX_BYTES:
+            raise ValueError(f"{name}: the result, {tensor}, is larger than any memory")
+    needs = [NEEDS.get(name)]
+    if not all(is_empty(tensor.shape) for tensor in tensors):
+        needs.append(NEED_ELEMENTS.get(name))
+    for need in needs:
+        reason = need(types, attrs) if need is not None else None
+        if reason is not None:
+            raise ValueError(f"{name}: {reason}")
+
+
+def _bytes(tensor: TensorType) -> int:
+    sizes = [dim for dim in tensor.shape if isinstance(dim, int)]
+    return math.prod(sizes) * NUMPY_DTYPES[tensor.dtype].itemsize
+
+
+def is_empty(shape: Sequence[Dim]) -> bool:
+    """Whether a tensor of this shape is known to have no elements."""
+    return any(dim == 0 for dim in shape if isinstance(dim, int))
+
+
+def _tensors(type_: Type) -> Iterator[TensorType]:
+    match type_:
+        case TensorType():
+            yield type_
+        case TupleType(fields=fields):
+            for part in fields:
+                yield from _tensors(part)
+
+
+class _Calls:
+    """The calls of operators that are checked when they run, by a text that says all that the check needs."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, tuple[str, Sequence[Type], Attrs, set[tuple[tuple[int, ...], ...]]]] = {}
+
+    def add(self, call: Call, types: Sequence[Type]) -> str:
+        """The key of a call; equal calls have the same."""
+        name = str(getattr(call.op, "name", ""))
+        what = f"{name} {[str(type_) for type_ in types]} {sorted(call.attrs.items())}"
+        key = f"{name} {hashlib.sha256(what.encode()).hexdigest()[:12]}"
+        self._calls.setdefault(key, (name, types, call.attrs, set()))
+        return key
+
+    def check(self, key: str, *shapes: Sequence[int]) -> None:
+        """Raises ValueError where operands of these shapes do not fit; remembers those that do."""
+        name, types, attrs, known = self._calls[key]
+        found = tuple(tuple(shape) for shape in shapes)
+        if found in known:
+            return
+        items = iter(found)
+        check(name, [_of_shapes(type_, items) for type_ in types], attrs)
+        if len(known) < 1000:
+            known.add(found)
+
+
+def _of_shapes(type_: Type, shapes: Iterator[tuple[int, ...]]) -> Type:
+    """The type with the shapes that its tensors turned out to have."""
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(_of_shapes(part, shapes) for part in type_.fields))
+    assert isinstance(type_, TensorType)
+    return TensorType(next(shapes), type_.dtype)
+
+
+_CALLS = _Calls()
+tvm_ffi.register_global_func(CHECK, _CALLS.check, override=True)
+
+
+def require_fit(site: Site) -> None:
+    """Has a call refused whose operands do not fit: now if their shapes are known, else when it runs."""
+    types = [arg.checked_type for arg in site.call.args]
+    if not all(isinstance(type_, TensorType | TupleType) for type_ in types):
+        return
+    shapes = [shape_of(value) for value in flatten(site.args)]
+    known: list[Type] = [type_ for type_ in types if type_ is not None]
+    if _is_known(site.args):
+        items = iter([tuple(shape) for shape in shapes])
+        try:
+            check(site.name, [_of_shapes(type_, items) for type_ in known], site.attrs)
+        except ValueError as error:
+            site.refuse(str(error).removeprefix(f"{site.name}: "))
+    elif site.name not in CHECKED_BY_THEIR_RULES:
+        key = StringImm(_CALLS.add(site.call, known))
+        site.emit(
+            relax.Call(
+                relax.ExternFunc(CHECK), [key, *map(relax.ShapeExpr, shapes)], ty_args=[relax.TupleType([])]
+            )
+        )
+
+
+def _is_known(values: Sequence[Any]) -> bool:
+    return all(isinstance(dim, int) for value in flatten(tuple(values)) for dim in shape_of(value))
+
+
+def nothing(site: Site) -> Any:
+    """The result of a call that is known to be without elements; None where that is not known."""
+    type_ = site.call.checked_type
+    if type_ is None or not all(isinstance(type_, TensorType | TupleType) for type_ in [type_]):
+        return None
+    if site.name in CHECKED_BY_THEIR_RULES and not _is_known(site.args):
+        return None
+    tensors = list(_tensors(type_))
+    if not tensors or not all(is_empty(tensor.shape) for tensor in tensors):
+        return None
+    if not all(isinstance(dim, int) for tensor in tensors for dim in tensor.shape):
+        return None
+    made = (
+        site.emit(relax.op.full(list(tensor.shape), relax.const(0, tensor.dtype), tensor.dtype))
+        for tensor in tensors
+    )
+    return rebuild(type_, made)

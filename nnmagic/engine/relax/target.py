@@ -1,0 +1,105 @@
+"""The CPU to compile for. Knows TVM's targets and what LLVM knows of CPUs.
+
+LLVM prints its complaints to stderr and takes a default, or dies: what it would not know is found out before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import tvm
+from tvm.target import codegen
+
+from nnmagic.engine import engine_error
+
+_HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu": "skylake-avx512"}'
+
+#: What a program can die of is an instruction set; other features of LLVM are hints for tuning.
+_INSTRUCTION_SETS = ("avx", "sse", "amx", "fma", "f16c", "bmi", "sve", "neon")
+
+
+def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
+    """The CPU to compile for: this one, or what the caller names. Raises EngineError where that cannot be.
+
+    ``target`` is None, a kind (``"llvm"``), TVM's JSON text or its dict of settings.
+    """
+    settings: dict[str, object] = {}
+    try:
+        settings = {} if target is None else _settings(target)
+        _check_architecture(settings)
+        _check_cpu(settings)
+        _check_features(settings)
+        cpu = codegen.llvm_get_system_cpu()
+        return tvm.target.Target({"kind": "llvm", "mcpu": cpu, "opt-level": opt_level, **settings})
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
+        raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_HINT) from error
+
+
+def _settings(target: str | Mapping[str, object]) -> dict[str, object]:
+    if isinstance(target, str):
+        settings = json.loads(target) if target.startswith("{") else {"kind": target}
+    else:
+        settings = dict(target)
+    if settings.get("kind") != "llvm":
+        raise ValueError(f"the kind must be 'llvm', a CPU, not {settings.get('kind')!r}")
+    return settings
+
+
+def _check_architecture(settings: Mapping[str, object]) -> None:
+    """Refuses another architecture or system than this machine's."""
+    own, given = codegen.llvm_get_system_triple(), settings.get("mtriple")
+    if given is None:
+        return
+    parts, wanted = str(given).split("-"), own.split("-")
+    system = next((name for name in ("linux", "darwin", "windows") if name in own), wanted[-1])
+    if parts[0] != wanted[0] or system not in str(given):
+        raise engine_error(
+            f"code for {str(given)!r} cannot run on this machine, which is {own!r}",
+            hint="nnmagic compiles for the machine that it runs on; leave mtriple out",
+        )
+
+
+def _check_cpu(settings: Mapping[str, object]) -> None:
+    """Refuses a CPU whose instructions this one lacks."""
+    cpu = settings.get("mcpu")
+    if cpu is None:
+        return
+    if cpu not in _cpus():
+        raise engine_error(f"LLVM does not know the CPU {cpu!r} of this machine's architecture", hint=_HINT)
+    missing = sorted(_features(str(cpu)) - _features(codegen.llvm_get_system_cpu()))
+    lacking = [name for name in missing if name.startswith(_INSTRUCTION_SETS)]
+    if lacking:
+        raise engine_error(f"this machine cannot run code for {cpu!r}: it lacks {', '.join(lacking)}")
+
+
+def _check_features(settings: Mapping[str, object]) -> None:
+    """Refuses features (``+avx2``, ``-fma``) that LLVM does not know or this machine lacks."""
+    given = settings.get("mattr", ())
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise TypeError(f"mattr must be a list such as ['+avx2'], not {given!r}")
+    for feature in map(str, given):
+        name = feature[1:]
+        if feature[:1] not in ("+", "-") or name not in _all_features():
+            raise engine_error(f"LLVM does not know the feature {feature!r} (+name or -name)", hint=_HINT)
+        if feature[0] == "+" and name not in _features(codegen.llvm_get_system_cpu()):
+            raise engine_error(f"this machine cannot run code with {feature!r}: it lacks {name}")
+
+
+@cache
+def _cpus() -> frozenset[str]:
+    return frozenset(map(str, codegen.llvm_get_cpu_archlist(tvm.target.Target("llvm"))))
+
+
+@cache
+def _features(cpu: str) -> frozenset[str]:
+    return frozenset(
+        map(str, codegen.llvm_get_cpu_features(tvm.target.Target({"kind": "llvm", "mcpu": cpu})))
+    )
+
+
+@cache
+def _all_features() -> frozenset[str]:
+    return frozenset().union(*map(_features, _cpus()))

@@ -1,0 +1,155 @@
+"""The functions of the language: NumPy's, PyTorch's for neural networks, Python's. Tables, a file a subject.
+
+A function is a row of its file's table: name, signature, meaning, NumPy's name for it. Everything else that a
+cell calls is an operator by its Relay name; ``relay.NAME`` always means the operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnmagic.tinynn.annotations import DTYPES, DType
+from nnmagic.tinynn.binding import Builtin
+from nnmagic.tinynn.builtins.nn_activations import ACTIVATIONS
+from nnmagic.tinynn.builtins.nn_layers import LAYERS
+from nnmagic.tinynn.builtins.nn_losses import LOSSES
+from nnmagic.tinynn.builtins.numpy_creation import CREATION
+from nnmagic.tinynn.builtins.numpy_elementwise import ELEMENTWISE
+from nnmagic.tinynn.builtins.numpy_indexing import INDEXING
+from nnmagic.tinynn.builtins.numpy_products import PRODUCTS
+from nnmagic.tinynn.builtins.numpy_reductions import REDUCTIONS
+from nnmagic.tinynn.builtins.numpy_shapes import SHAPES
+from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES
+
+__all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ONLY", "PYTHON_TYPES"]
+
+_NUMPY_ROWS = (*ELEMENTWISE, *REDUCTIONS, *SHAPES, *CREATION, *INDEXING, *PRODUCTS)
+_NEURAL_ROWS = (*ACTIVATIONS, *LAYERS, *LOSSES)
+
+
+def _table(*rows: Builtin) -> dict[str, Builtin]:
+    found: dict[str, Builtin] = {}
+    for row in rows:
+        if row.name in found:
+            raise ValueError(f"{row.name!r} stands in two tables")
+        found[row.name] = row
+    return found
+
+
+#: Free functions, by the bare name; an operator's whole name (``nn.conv2d``) always means the operator alone.
+BUILTINS: dict[str, Builtin] = _table(*_NUMPY_ROWS, *_NEURAL_ROWS, *PYTHON)
+
+
+def _method(name: str, signature: str) -> Builtin:
+    return replace(BUILTINS[name], signature=signature)
+
+
+#: Methods of tensors; beside them every operator whose first argument is one tensor is a method.
+METHODS: dict[str, Builtin] = {
+    **{name: builtin for name, builtin in BUILTINS.items() if builtin.method},
+    "reshape": _method("reshape", "a *newshape"),
+    "transpose": _method("transpose", "a *axes"),
+    "permute": replace(_method("transpose", "a *axes"), name="permute", aliases="dims=axes"),
+    "broadcast_to": _method("broadcast_to", "a *shape"),
+}
+
+#: Methods of NumPy's arrays that change them, and what to write instead.
+IN_PLACE: dict[str, str] = {
+    "sort": "write y = sort(x, axis=-1)",
+    "fill": "write y = full_like(x, value)",
+    "resize": "write y = x.reshape(...)",
+    "put": "write y = where(condition, value, x)",
+    "partition": "write y = sort(x, axis=-1)",
+    "itemset": "write y = where(condition, value, x)",
+    **{
+        f"{name}_": f"write y = {name}(x)"
+        for name in ("relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "clip", "round", "floor", "ceil")
+    },
+    **{
+        f"{name}_": "write y = x + 1, or x += 1"
+        for name in ("add", "sub", "mul", "div", "zero", "fill", "copy")
+    },
+}
+for _name in IN_PLACE:
+    METHODS.pop(_name, None)
+
+_NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.summary.startswith("Refused")}
+_LINALG = {
+    name: BUILTINS[name]
+    for name in (
+        "norm",
+        "multi_dot",
+        "matmul",
+        "outer",
+        "cross",
+        "trace",
+        "vecdot",
+        "diagonal",
+        "tensordot",
+        "matrix_transpose",
+    )
+}
+_FUNCTIONAL = {
+    **{row.name: row for row in _NEURAL_ROWS},
+    **{name: BUILTINS[name] for name in ("tanh",)},
+}
+#: Functions of Python's math module that NumPy's of that name are for one number.
+_MATH = {
+    name: BUILTINS[name]
+    for name in [
+        "sqrt",
+        "exp",
+        "log2",
+        "log10",
+        "log1p",
+        "expm1",
+        "cbrt",
+        "exp2",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "atan2",
+        "hypot",
+        "pow",
+        "fabs",
+        "radians",
+        "degrees",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "copysign",
+        "fmod",
+        "prod",
+        "erf",
+        "log",
+    ]
+}
+
+#: Modules whose functions are those of the language, by the module's own name. Nothing of them runs.
+MODULES: dict[str, dict[str, Builtin]] = {
+    "numpy": _NUMPY,
+    "numpy.linalg": _LINALG,
+    "jax.numpy": _NUMPY,
+    "jax.numpy.linalg": _LINALG,
+    "jax.nn": {row.name: row for row in ACTIVATIONS},
+    "torch.nn.functional": _FUNCTIONAL,
+    "math": _MATH,
+}
+
+#: NumPy's names of numbers and dtypes.
+CONSTANTS: dict[str, DType | float | None] = {
+    "pi": 3.141592653589793,
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "newaxis": None,
+    **{dtype.name: dtype for dtype in DTYPES.values() if dtype.name not in ("bool",)},
+}

@@ -1,0 +1,427 @@
+"""NumPy's functions that make tensors: of numbers known while compiling, of the shape of another tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import AnyDim, TensorType, is_float
+from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.builtins.formula import Formula
+from nnmagic.tinynn.builtins.operands import (
+    as_formula,
+    constant_array,
+    dtype_argument,
+    flag,
+    formula,
+    known_int,
+    known_number,
+    known_or_none,
+    shape_argument,
+    word,
+)
+from nnmagic.tinynn.emit import apply
+from nnmagic.tinynn.values import (
+    Computed,
+    Known,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    dim_shown,
+    is_number,
+    number_constant,
+)
+
+# -- from numbers --------------------------------------------------------------------------------------
+
+
+def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
+    """An array as a constant tensor."""
+    constant = ir.constant(array, dtype, span=span)
+    return Formula(Computed(constant, TensorType(tuple(array.shape), dtype)), span)
+
+
+def _array(call: Arguments) -> Value:
+    """Nested lists of numbers, of tensors, or a tensor."""
+    operand, dtype = call.given["object"], dtype_argument(call)
+    known = known_or_none(operand.value)
+    if isinstance(known, tuple):
+        return constant_array(call, "object", dtype)
+    if is_number(known) and dtype is not None:
+        assert isinstance(known, bool | int | float)
+        return number_constant(known, dtype, operand.span)
+    data = _stacked(operand, call)
+    return (data if dtype is None else data.cast(dtype)).value
+
+
+def _stacked(operand: Operand, call: Arguments) -> Formula:
+    """Lists of tensors, stacked as deep as they are."""
+    value = operand.value
+    if not isinstance(value, TupleOf) or not value.items or value.whole is not None:
+        return as_formula(operand, call.span, call.name)
+    from nnmagic.tinynn.builtins.numpy_shapes import joined
+    from nnmagic.tinynn.builtins.operands import of_one_dtype
+    from nnmagic.tinynn.values import shape_shown
+
+    parts = [
+        Operand(_stacked(Operand(item, operand.span), call).value, operand.span)
+        if isinstance(item, TupleOf)
+        else Operand(item, operand.span)
+        for item in value.items
+    ]
+    found = of_one_dtype(call, parts)
+    for part in found:
+        if part.shape != found[0].shape:
+            shown = f"{shape_shown(found[0].shape)} and {shape_shown(part.shape)}"
+            raise Refusal(f"{call.name}: the items have different shapes, {shown}", operand.span)
+    return joined(call, found, 0, "stack")
+
+
+def filled(call: Arguments, value: Formula, shape: tuple[object, ...], span: Span) -> Value:
+    """A tensor of one value; a shape that is not all numbers is that of no tensor here."""
+    for dim in shape:
+        if isinstance(dim, AnyDim):
+            hint = f"write {call.name.partition('_')[0]}_like(x) of a tensor of that shape"
+            later = "is known only when the function is called"
+            message = f"{call.name}: the size of the dimension {dim_shown(dim)} {later}"
+            raise Refusal(message, span, hint=hint)
+    return value.op("full", shape=shape, dtype=value.dtype).value
+
+
+def _creator(name: str, number: int) -> Builtin:
+    """zeros, ones, empty (zeros, too): f64 unless a dtype is given."""
+
+    def apply_to(call: Arguments) -> Value:
+        dtype = dtype_argument(call) or "float64"
+        shape = shape_argument(call, "shape")
+        if any(isinstance(dim, AnyDim) for dim in shape):
+            value = Formula(_number(number, dtype, call.span), call.span)
+            return filled(call, value, shape, call.given["shape"].span)
+        return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
+
+    what = "ones" if number else "zeros"
+    return Builtin(
+        name,
+        "shape dtype?",
+        apply_to,
+        f"A tensor of {what}; f64 unless a dtype is given.",
+        name,
+        method=False,
+    )
+
+
+def _number(number: bool | int | float, dtype: str, span: Span) -> Computed:
+    if dtype == "bool":
+        number = bool(number)
+    return number_constant(float(number) if is_float(dtype) else number, dtype, span)
+
+
+def _full(call: Arguments) -> Value:
+    """NumPy's order; ``full(value, shape=..., dtype=...)`` of Relay by its keywords."""
+    shape, operand = _shape_and_value(call)
+    value = as_formula(operand, call.span, "full: `fill_value`")
+    if value.rank:
+        hint = "write broadcast_to(x, shape)"
+        raise Refusal(
+            f"full: `fill_value` must be one number, not {described(operand.value)}", operand.span, hint=hint
+        )
+    dtype = dtype_argument(call)
+    number = known_or_none(operand.value)
+    if dtype is not None and is_number(number):
+        assert isinstance(number, bool | int | float)
+        value = Formula(
+            number_constant(bool(number) if dtype == "bool" else number, dtype, operand.span), call.span
+        )
+    elif dtype is not None:
+        value = value.cast(dtype)
+    inner = Arguments(call.name, {"shape": shape}, call.span)
+    return filled(call, value, shape_argument(inner, "shape"), shape.span)
+
+
+def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
+    """By position NumPy's order; with one of them by keyword the other is the first."""
+    given = dict(call.given)
+    shape = given.get("shape") or (given.pop("first", None) if "first" in given else None)
+    value = given.get("fill_value") or given.pop("first", None) or given.get("second")
+    if shape is None or value is None:
+        raise Refusal("full: it is called as full(shape, fill_value, dtype)", call.span)
+    return shape, value
+
+
+def _like(name: str, number: int | None) -> Builtin:
+    """Of the shape and dtype of another tensor, whatever its dimensions are."""
+
+    def apply_to(call: Arguments) -> Value:
+        like = formula(call, "a")
+        dtype = dtype_argument(call) or like.dtype
+        if number is not None:
+            return like.op("ones_like" if number else "zeros_like").cast(dtype).value
+        operand = call.given["fill_value"]
+        known = known_or_none(operand.value)
+        if isinstance(known, bool | int | float):
+            value: Value = (
+                _number(known, dtype, operand.span)
+                if dtype == "bool"
+                else number_constant(known, dtype, operand.span)
+            )
+        else:
+            value = as_formula(operand, call.span, "full_like: `fill_value`").cast(dtype).value
+        assert isinstance(value, Computed)
+        fill = Formula(value, call.span)
+        if fill.rank:
+            return fill.op("broadcast_to", shape=like.shape).value
+        return like.cast(dtype).op("full_like", fill).value
+
+    signature = "a dtype?" if number is not None else "a fill_value dtype?"
+    what = {0: "zeros", 1: "ones", None: "one value"}[number]
+    return Builtin(
+        name,
+        signature,
+        apply_to,
+        f"A tensor of {what}, of the shape and dtype of another.",
+        name,
+        "x=a input=a",
+    )
+
+
+def _arange(call: Arguments) -> Value:
+    """int64 for ints and float64 for floats, unless a dtype is given."""
+    numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
+    for number in numbers:
+        if isinstance(number, bool) or not is_number(number):
+            shown = f"the dimension {dim_shown(number)}" if isinstance(number, AnyDim) else repr(number)
+            raise Refusal(f"arange takes numbers that are known while compiling, not {shown}", call.span)
+    if "stop" not in call:
+        numbers.insert(0, 0)
+    if "step" not in call:
+        numbers.append(1)
+    natural = "int64" if all(isinstance(number, int) for number in numbers) else "float64"
+    dtype = dtype_argument(call) or natural
+    if numbers[2] == 0:
+        raise Refusal("arange: the step cannot be zero", call.span)
+    ends = [
+        number_constant(number, dtype, call.span) for number in numbers if isinstance(number, int | float)
+    ]
+    start, stop, step = (end.expr for end in ends)
+    return apply("arange", call.span, *ends, start=start, stop=stop, step=step, dtype=dtype)
+
+
+_MOST = 10_000_000
+
+
+def _space(call: Arguments) -> np.ndarray:
+    """Numbers from start to stop, as NumPy spaces them."""
+    count = known_int(call, "num", 50)
+    start, stop = (known_number(call, name, 0) for name in ("start", "stop"))
+    if not 0 <= count <= _MOST:
+        raise Refusal(f"{call.name}: `num` is {count}", call.given["num"].span)
+    endpoint = flag(call, "endpoint", default=True)
+    if call.name == "logspace":
+        base = known_number(call, "base", 10.0)
+        return np.logspace(start, stop, count, endpoint=endpoint, base=base)
+    if call.name == "geomspace":
+        if start == 0 or stop == 0 or (start < 0) != (stop < 0):
+            raise Refusal("geomspace: both ends must be of one sign and not 0", call.span)
+        return np.geomspace(start, stop, count, endpoint=endpoint)
+    return np.linspace(start, stop, count, endpoint=endpoint)
+
+
+def _spaced(call: Arguments) -> Value:
+    dtype = dtype_argument(call) or "float64"
+    numbers = _space(call)
+    if not is_float(dtype):
+        numbers = np.floor(numbers)
+    if is_float(dtype):
+        found = constant_of(numbers, dtype, call.span)
+    else:
+        found = constant_of(numbers, "float64", call.span).cast(dtype)
+    if not flag(call, "retstep"):
+        return found.value
+    start, stop = (known_number(call, name, 0) for name in ("start", "stop"))
+    gaps = known_int(call, "num", 50) - flag(call, "endpoint", default=True)
+    return TupleOf((found.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
+
+
+# -- matrices ------------------------------------------------------------------------------------------
+
+
+def unit_matrix(rows: int, columns: int, k: int, dtype: str, span: Span) -> Formula:
+    """Ones along a diagonal: where the place of the row and k meet that of the column."""
+    row = apply_arange(rows, span).expand(1)
+    return (row + k).equal(apply_arange(columns, span)).cast(dtype)
+
+
+def apply_arange(size: int, span: Span) -> Formula:
+    """0, 1, 2, ... as int64."""
+    ends = [number_constant(number, "int64", span) for number in (0, size, 1)]
+    start, stop, step = (end.expr for end in ends)
+    return Formula(apply("arange", span, *ends, start=start, stop=stop, step=step, dtype="int64"), span)
+
+
+def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
+    size = known_int(call, parameter, default)
+    if size < 0:
+        raise Refusal(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
+    return size
+
+
+def _eye(call: Arguments) -> Value:
+    rows = _size(call, "N")
+    columns = _size(call, "M", rows)
+    return unit_matrix(
+        rows, columns, known_int(call, "k", 0), dtype_argument(call) or "float64", call.span
+    ).value
+
+
+def _identity(call: Arguments) -> Value:
+    size = _size(call, "n")
+    return unit_matrix(size, size, 0, dtype_argument(call) or "float64", call.span).value
+
+
+def _tri(call: Arguments) -> Value:
+    rows = _size(call, "N")
+    columns = _size(call, "M", rows)
+    row = apply_arange(rows, call.span).expand(1)
+    below = apply_arange(columns, call.span) <= row + known_int(call, "k", 0)
+    return below.cast(dtype_argument(call) or "float64").value
+
+
+def _vander(call: Arguments) -> Value:
+    data = formula(call, "x")
+    count = known_int(call, "N", data.shape[0] if data.rank == 1 and isinstance(data.shape[0], int) else None)
+    if data.rank != 1:
+        raise Refusal("vander takes a tensor of rank 1", call.given["x"].span)
+    if not data.is_float:
+        data = data.cast("int64")
+    powers = [data.op("ones_like")]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * data)
+    from nnmagic.tinynn.builtins.numpy_shapes import stacked
+
+    ordered = powers[:count] if flag(call, "increasing") else powers[:count][::-1]
+    if not ordered:
+        raise Refusal("vander: `N` must be 1 or more", call.span)
+    return stacked(ordered, 1).value
+
+
+def _meshgrid(call: Arguments) -> Value:
+    """NumPy's ``indexing`` is "xy": the second tensor runs along the first axis."""
+    given = call.given["arrays"].value
+    assert isinstance(given, TupleOf)
+    span = call.given["arrays"].span
+    parts = [as_formula(Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
+    if any(part.rank > 1 for part in parts):
+        raise Refusal("meshgrid takes tensors of rank 1", span)
+    parts = [part if part.rank else part.reshape((1,)) for part in parts]
+    rank = len(parts)
+    places = list(range(rank))
+    if word(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
+        places[0], places[1] = 1, 0
+    shape = [parts[places.index(place)].shape[0] for place in range(rank)]
+    found = []
+    for part, place in zip(parts, places, strict=True):
+        own = [part.shape[0] if axis == place else 1 for axis in range(rank)]
+        row = part.reshape(own)
+        if flag(call, "sparse"):
+            found.append(row.value)
+        else:
+            found.append((row if rank == 1 else row.op("broadcast_to", shape=tuple(shape))).value)
+    return TupleOf(tuple(found))
+
+
+def _astype(call: Arguments) -> Value:
+    dtype = dtype_argument(call)
+    assert dtype is not None
+    data = formula(call, "x")
+    if dtype == "bool" and data.dtype != "bool":
+        return data.truth().value
+    return data.cast(dtype).value
+
+
+def _copy(call: Arguments) -> Value:
+    return formula(call, "a").value
+
+
+_SPACE = "start stop num? endpoint? retstep? dtype?"
+
+CREATION = (
+    Builtin(
+        "array",
+        "object dtype? * copy? ndmin?",
+        _array,
+        "Nested lists of numbers or tensors as a tensor.",
+        "array",
+        method=False,
+    ),
+    Builtin(
+        "asarray",
+        "object dtype? * copy?",
+        _array,
+        "Nested lists of numbers or tensors as a tensor.",
+        "asarray",
+        "a=object",
+        method=False,
+    ),
+    Builtin(
+        "ascontiguousarray", "object dtype?", _array, "The tensor itself.", "ascontiguousarray", method=False
+    ),
+    _creator("zeros", 0),
+    _creator("ones", 1),
+    _creator("empty", 0),
+    Builtin(
+        "full",
+        "first? second? dtype? * shape? fill_value?",
+        _full,
+        "A tensor of one value.",
+        "full",
+        "data=fill_value",
+        method=False,
+    ),
+    _like("zeros_like", 0),
+    _like("ones_like", 1),
+    _like("empty_like", 0),
+    _like("full_like", None),
+    Builtin(
+        "arange",
+        "start stop? step? dtype?",
+        _arange,
+        "Numbers in steps, known while compiling.",
+        "arange",
+        "end=stop",
+        method=False,
+    ),
+    Builtin("linspace", _SPACE, _spaced, "Evenly spaced numbers.", "linspace", method=False),
+    Builtin(
+        "logspace",
+        "start stop num? endpoint? base? dtype?",
+        _spaced,
+        "Numbers evenly spaced on a log scale.",
+        "logspace",
+        method=False,
+    ),
+    Builtin(
+        "geomspace",
+        "start stop num? endpoint? dtype?",
+        _spaced,
+        "A geometric progression.",
+        "geomspace",
+        method=False,
+    ),
+    Builtin("eye", "N M? k? dtype?", _eye, "Ones along a diagonal.", "eye", "n=N m=M", method=False),
+    Builtin("identity", "n dtype?", _identity, "The unit matrix.", "identity", method=False),
+    Builtin("tri", "N M? k? dtype?", _tri, "Ones at and below a diagonal.", "tri", method=False),
+    Builtin("vander", "x N? increasing?", _vander, "Powers as columns.", "vander", method=False),
+    Builtin(
+        "meshgrid",
+        "*arrays * indexing? sparse? copy?",
+        _meshgrid,
+        "Coordinates of a grid.",
+        "meshgrid",
+        method=False,
+    ),
+    Builtin("astype", "x dtype * copy?", _astype, "The tensor in another dtype.", "astype", "input=x"),
+    Builtin("copy", "a", _copy, "The tensor itself: tensors do not change.", "copy", "x=a"),
+)

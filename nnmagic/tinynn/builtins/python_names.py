@@ -1,0 +1,96 @@
+"""Python's own functions in a cell: those that mean something for tensors, and what the others are told."""
+
+from __future__ import annotations
+
+from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.builtins.operands import known_or_none
+from nnmagic.tinynn.emit import cast, is_tensor
+from nnmagic.tinynn.values import Computed, Known, Refusal, TupleOf, Value, described
+
+
+def _length(call: Arguments) -> Value:
+    value = call.given["x"].value
+    if isinstance(value, TupleOf):
+        return Known(len(value.items))
+    if isinstance(known_or_none(value), str):
+        return Known(len(str(known_or_none(value))))
+    if is_tensor(value) and (shape := call.type("x").shape):
+        return Known(shape[0])
+    raise Refusal(f"{described(value)} has no len()", call.given["x"].span)
+
+
+def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
+    """Of a number known while compiling Python's; of a tensor of rank 0 the tensor in Python's dtype."""
+
+    def apply_to(call: Arguments) -> Value:
+        operand = call.given["x"]
+        known = known_or_none(operand.value)
+        if isinstance(known, bool | int | float | str):
+            try:
+                return Known(kind(known))
+            except (ValueError, OverflowError) as error:
+                raise Refusal(f"{name}: {error}", operand.span) from None
+        if is_tensor(operand.value) and not call.type("x").shape:
+            assert isinstance(operand.value, Computed)
+            found = operand.value
+            if dtype == "bool" and call.type("x").dtype != "bool":
+                from nnmagic.tinynn.builtins.formula import Formula
+
+                return Formula(found, call.span).truth().value
+            return cast(found, dtype, call.span)
+        hint = None
+        if is_tensor(operand.value):
+            short = {"int64": "i64", "float64": "f64", "bool": "bool_"}[dtype]
+            hint = f"write x.astype({short}) for every element"
+        raise Refusal(f"{name}() of {described(operand.value)}", operand.span, hint=hint)
+
+    return Builtin(
+        name, "x", apply_to, f"Python's {name} of a number or a tensor of rank 0.", None, method=False
+    )
+
+
+PYTHON = (
+    Builtin(
+        "len", "x", _length, "How many items a tuple has; a tensor's first dimension.", None, method=False
+    ),
+    _number("int", "int64", int),
+    _number("float", "float64", float),
+    _number("bool", "bool", bool),
+)
+
+#: Names of Python's types that are functions in an expression and no types in an annotation.
+PYTHON_TYPES: dict[str, tuple[str, str]] = {
+    "float": ("`float` is not a TinyNN type", "write f32 or f64"),
+    "int": ("`int` is not a TinyNN type", "write i32 or i64"),
+    "bool": ("`bool` is not a TinyNN type", "write bool_"),
+}
+
+#: Names that every Python program has and a cell has not: (message, hint).
+PYTHON_ONLY: dict[str, tuple[str, str]] = {
+    "print": (
+        "`print` cannot run inside a compiled function",
+        "return the value and print it in another cell",
+    ),
+    "range": ("`range` is not supported yet", "write arange(n) for a tensor of numbers"),
+    "list": ("`list` is not part of TinyNN", "write [a, b]"),
+    "dict": ("`dict` is not part of TinyNN", "use names or a tuple"),
+    "set": ("`set` is not part of TinyNN", "use a tuple"),
+    "open": ("`open` is not part of TinyNN", "read the file in another cell and use what it gave"),
+    "input": ("`input` is not part of TinyNN", "read it in another cell and use what it gave"),
+    "eval": ("`eval` is not part of TinyNN", "compute it in another cell"),
+    "exec": ("`exec` is not part of TinyNN", "compute it in another cell"),
+    "isinstance": ("`isinstance` is not part of TinyNN", "types are known from the annotations"),
+    "type": ("`type` is not part of TinyNN", "write x.dtype or x.shape"),
+    "getattr": ("`getattr` is not part of TinyNN", "write x.name"),
+    "slice": ("`slice` is not part of TinyNN", "write x[start:stop:step]"),
+    "enumerate": ("`enumerate` is not supported yet", "write the steps out"),
+    "zip": ("`zip` is not supported yet", "write the steps out"),
+    "map": ("`map` is not part of TinyNN", "write the steps out"),
+    "sorted": ("`sorted` is not part of TinyNN", "write sort(x)"),
+    "str": ("`str` is not a TinyNN type", "strings are known while compiling only"),
+    "complex": ("`complex` is not a TinyNN type", "hold real and imaginary parts in two tensors"),
+    "super": ("`super` is not part of TinyNN", "call a function of the cell"),
+    "Optional": ("`Optional` is not part of TinyNN", "give the parameter one type"),
+    "List": ("`List` is not part of TinyNN", "write tuple[Tensor[(2, 3), f32], f32]"),
+    "Any": ("`Any` is not part of TinyNN", "write the type, as in Tensor[(2, 3), f32]"),
+}

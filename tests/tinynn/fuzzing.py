@@ -1,0 +1,168 @@
+"""Compiles sources that nobody wrote, for a stated time: ``fuzzing.py SECONDS SEED STATE``.
+
+A process of its own, so that a hang or a crash is seen from outside: STATE is a file that always holds the
+source which is being compiled. What is wrong is printed, one JSON object a line, with a minimal source.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import random
+import re
+import sys
+import time
+import traceback
+import types
+from pathlib import Path
+
+import numpy as np
+
+from nnmagic.diagnostics import Source, TinyNNError
+from nnmagic.relay.infer import erase_types
+from nnmagic.tinynn import compile_source
+
+#: What a source may take, in seconds of the processor.
+MOST_SECONDS = 10
+_FIRST_LINE = 2
+
+
+def namespace() -> dict[str, object]:
+    """A notebook's names, of every kind; whoever runs one of them is wrong."""
+
+    def helper(*_args: object) -> object:
+        raise AssertionError("nothing of the notebook runs")
+
+    class Layer:
+        __call__ = helper
+        __getattr__ = helper
+
+    return {
+        "np": np,
+        "math": math,
+        "helper": helper,
+        "layer": Layer(),
+        "n": 3,
+        "rate": 0.5,
+        "W": np.ones((3, 4), np.float32),
+        "I": np.array([0, 2], np.int32),
+        "factors": [0.5, 2.0],
+        "sizes": (2, 3),
+        "mode": "double",
+        "settings": {"a": 1},
+        "thing": object(),
+        "ops": types.ModuleType("ops"),
+    }
+
+
+def corpus() -> list[str]:
+    """The sources of all snippets, those that are taken more often, and some of the probes."""
+    from tests.tinynn.probes import cells
+    from tests.tinynn.snippets.cases import Accepted
+    from tests.tinynn.test_snippets import TOPICS, cases_of
+
+    cases = [case for topic in TOPICS for case in cases_of(topic)]
+    taken = [case.source for case in cases if isinstance(case, Accepted)]
+    probes = [text for text in cells()[::4] if 20 < len(text) < 400]
+    return taken * 3 + [case.source for case in cases] + probes
+
+
+def fault_of(text: str, names: dict[str, object]) -> str | None:
+    """What is wrong with how a source is compiled; None where it is a program or located errors."""
+    try:
+        begin = time.process_time()
+        program = compile_source(Source("cell", text, first_line=_FIRST_LINE), names)
+        text_of_program = str(erase_types(program.module))
+        if set(program.module.functions) < {info.name for info in program.functions}:
+            return "functions are missing"
+        if not text_of_program.startswith(("def @", "type ")):
+            return "the program has no text"
+    except TinyNNError as error:
+        return _fault_of_errors(error, text) or _slow(begin)
+    except RecursionError:
+        return "RecursionError"
+    except Exception as error:  # noqa: BLE001  # that is what this looks for
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+    return _slow(begin)
+
+
+def _slow(begin: float) -> str | None:
+    seconds = time.process_time() - begin
+    return f"slow: more than {MOST_SECONDS} s" if seconds > MOST_SECONDS else None
+
+
+def _fault_of_errors(error: TinyNNError, text: str) -> str | None:
+    lines = re.split(r"\r\n|\r|\n", text)
+    if not error.diagnostics:
+        return "an error without a diagnostic"
+    seen = {(each.message, each.span) for each in error.diagnostics}
+    if len(seen) < len(error.diagnostics):
+        return "the same error twice"
+    for each in error.diagnostics:
+        span = each.span
+        if span is None or not each.message:
+            return f"an error without a place or words: {each.message}"
+        last = len(lines) + _FIRST_LINE - 1
+        inside = _FIRST_LINE <= span.line <= span.end_line <= last
+        if not inside or not (span.line, span.column) < (span.end_line, span.end_column):
+            return f"a place outside the cell: {each.message}"
+        # A place at the end of a line may be one column wide.
+        for line, column, more in ((span.line, span.column, 1), (span.end_line, span.end_column, 2)):
+            if not 1 <= column <= len(lines[line - _FIRST_LINE]) + more:
+                return f"a column outside its line: {each.message}"
+        if re.search(r" object at 0x|<class |Traceback|\bTypeOf\(|\bComputed\(|\bKnown\(", each.message):
+            return f"an inner name in a message: {each.message}"
+        each.render()
+    return None
+
+
+def _kind(fault: str) -> str:
+    """What stays of a fault when the source shrinks."""
+    place = re.search(r"\((\w+\.py:\d+)\)$", fault)
+    return place[1] if place else fault.split(":", maxsplit=1)[0]
+
+
+def minimal(text: str, fault: str, names: dict[str, object], seconds: float = 5) -> str:
+    """A shorter source with the same fault: lines, then stretches of characters are left out."""
+    end, kind = time.monotonic() + seconds, _kind(fault)
+    for pieces in (text.split("\n"), None):
+        parts = list(text) if pieces is None else pieces
+        joint = "" if pieces is None else "\n"
+        size = len(parts) // 2
+        while size:
+            at = 0
+            while at < len(parts) and time.monotonic() < end:
+                shorter = parts[:at] + parts[at + size :]
+                found = fault_of(joint.join(shorter), names)
+                if found is not None and _kind(found) == kind:
+                    parts = shorter
+                else:
+                    at += size
+            size //= 2
+        text = joint.join(parts)
+    return text
+
+
+def main(seconds: float, seed: int, state: Path) -> None:
+    """Prints every kind of fault once, and last how many sources were compiled and taken."""
+    mutated = importlib.import_module("tests.tinynn.mutations").mutated
+    rng, sources, names = random.Random(seed), corpus(), namespace()
+    kinds: set[str] = set()
+    count = 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        text = mutated(rng, sources)
+        state.write_text(text, encoding="utf-8", errors="surrogatepass")
+        count += 1
+        fault = fault_of(text, names)
+        if fault is not None and _kind(fault) not in kinds:
+            kinds.add(_kind(fault))
+            shown = minimal(text, fault, names)
+            print(json.dumps({"fault": fault, "source": shown}), flush=True)  # noqa: T201  # its output
+    print(json.dumps({"count": count}), flush=True)  # noqa: T201  # its output
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,164 @@
+"""Whatever the source, a cell is a program or located errors: no other exception, no hang, no warning.
+
+NNMAGIC_FUZZ_SECONDS makes the search longer, NNMAGIC_FUZZ_SEED another one.
+"""
+
+# ruff: noqa: E501  # tables of forms
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.tinynn.fuzzing import MOST_SECONDS, fault_of, namespace
+
+ROOT = Path(__file__).parents[2]
+SECONDS = float(os.environ.get("NNMAGIC_FUZZ_SECONDS", "40"))
+SEED = int(os.environ.get("NNMAGIC_FUZZ_SEED", "20"))
+#: A source that is still being compiled after so many seconds hangs; the machine may be busy.
+_PATIENCE = 6 * MOST_SECONDS
+#: Fewer sources a second would mean that something waits.
+_FEWEST = 5
+
+
+def _searched(tmp_path: Path) -> tuple[list[str], int]:
+    """The faults that a search in a process of its own finds, and how many sources it compiled."""
+    state, output, errors = (tmp_path / name for name in ("source", "output", "errors"))
+    state.write_text("")
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "tests.tinynn.fuzzing",
+        str(SECONDS),
+        str(SEED),
+        str(state),
+    ]
+    faults = []
+    with output.open("wb") as out, errors.open("wb") as err:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err)
+        while process.poll() is None:
+            time.sleep(0.2)
+            if time.time() - state.stat().st_mtime > _PATIENCE:
+                process.kill()
+                process.wait()
+                faults.append(f"hangs:\n{state.read_bytes().decode('utf-8', 'replace')}")
+    lines = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    faults += [f"{line['fault']}:\n{line['source']}" for line in lines if "fault" in line]
+    if process.returncode and not faults:
+        last = state.read_bytes().decode("utf-8", "replace")
+        faults.append(
+            f"ended by {process.returncode}: {errors.read_text('utf-8', 'replace')[-2000:]}\n{last}"
+        )
+    return faults, sum(line.get("count", 0) for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 300)
+def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None:
+    faults, count = _searched(tmp_path)
+    assert not faults, "\n\n".join(faults)
+    assert count > SECONDS * _FEWEST
+
+
+# -- programs by a grammar: Hypothesis finds the smallest one that fails -----------------------------------
+
+_NAMES = st.sampled_from(["x", "y", "i", "t", "n", "W", "z", "f", "g"])
+_ATOMS = st.sampled_from(
+    """x; y; i; t; n; W; z; 0; 1; -1; 2; 0.5; True; None; x.shape; x.T; x.shape[0]; t[0]; (x,); [x, y]; 'a'; ...;
+    len(x); x.sum(); nn.relu; range(3); x > 0""".replace("\n    ", " ").split("; ")
+)
+_FORMS = """({} + {}); ({} @ {}); ({} ** {}); ({} // {}); ({} < {}); ({} & {}); (-{}); (~{}); {}[{}]; {}[{}:]; {}[..., {}];
+    relu({}); maximum({}, {}); where({} < 0, {}, {}); {}.reshape({}); {}.sum(axis={}); {}.astype(f64); ({}, {});
+    concatenate([{}, {}]); softmax({}, axis={}); g({}); ({} if {} else {}); ({} and {}); (not {}); ({} < {} < {});
+    (z := {}); (lambda a: a + {})({}); g(*{}); [a for a in {}]""".replace("\n    ", " ").split("; ")
+
+
+def _expressions(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    def filled(form: str) -> st.SearchStrategy[str]:
+        return st.tuples(*[inner] * form.count("{}")).map(lambda parts: form.format(*parts))
+
+    return st.sampled_from(_FORMS).flatmap(filled)
+
+
+_EXPRESSIONS = st.recursive(_ATOMS, _expressions, max_leaves=6)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+_SIMPLE = st.one_of(
+    st.builds("{} = {}".format, _NAMES, _EXPRESSIONS),
+    st.builds("{} += {}".format, _NAMES, _EXPRESSIONS),
+    st.builds("{}, {} = {}".format, _NAMES, _NAMES, _EXPRESSIONS),
+    st.builds("{}, *{} = {}".format, _NAMES, _NAMES, _EXPRESSIONS),
+    st.builds("return {}".format, _EXPRESSIONS),
+    st.builds("assert {}".format, _EXPRESSIONS),
+    st.sampled_from(["pass", "break", "continue"]),
+).map(lambda line: [line])
+
+
+def _joined(parts: list[list[str]]) -> list[str]:
+    return [line for part in parts for line in part]
+
+
+def _compound(inner: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
+    heads = st.one_of(
+        st.builds("if {}:".format, _EXPRESSIONS),
+        st.builds("while {}:".format, _EXPRESSIONS),
+        st.builds("for {} in {}:".format, _NAMES, _EXPRESSIONS),
+        st.builds("for {} in range({}):".format, _NAMES, _EXPRESSIONS),
+        st.builds("def {}(a: f32, b: f32 = 1.0):".format, _NAMES),
+        st.builds("match {}:\n        case 0: pass\n        case ({}, y) if y:".format, _EXPRESSIONS, _NAMES),
+    )
+
+    def with_body(head: str, body: list[str], other: list[str]) -> list[str]:
+        if head.startswith("match"):
+            first, *rest = head.split("\n")
+            return [first, *(line[4:] for line in rest), *_indented(_indented(body))]
+        more = ["else:", *_indented(other)] if other and not head.startswith("def") else []
+        return [head, *_indented(body), *more]
+
+    block = st.lists(inner, min_size=1, max_size=3).map(_joined)
+    return st.builds(with_body, heads, block, st.one_of(st.just([]), block))
+
+
+_STATEMENTS = st.recursive(_SIMPLE, _compound, max_leaves=6)
+_HEADS = [
+    "def f(x: Tensor[(2, 3), f32], y: Tensor[(2, 3), f32], i: i32, t: tuple[f32, f32]):",
+    'def f(x: Tensor[("n", 3), f32], y: Tensor[("n", 3), f32], i: Tensor[("n",), i32]):',
+    "def f(x: f32, y: f64, i: bool_) -> f32:",
+]
+
+
+def _cell(head: str, parts: list[list[str]], result: str) -> str:
+    body = _indented([*_joined(parts), f"return {result}"])
+    lines = ["def g(a: Tensor[(2, 3), f32]):", "    return a * 2", "", head, *body]
+    return "".join(f"{line}\n" for line in lines)
+
+
+_CELLS = st.builds(_cell, st.sampled_from(_HEADS), st.lists(_STATEMENTS, max_size=5), _EXPRESSIONS)
+_NAMESPACE = namespace()
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(_CELLS)
+def test_random_programs_are_programs_or_located_errors(text: str) -> None:
+    fault = fault_of(text, _NAMESPACE)
+    assert fault is None, f"{fault}\n{text}"
