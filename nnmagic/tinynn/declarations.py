@@ -23,9 +23,11 @@ from nnmagic.tinynn.emit import cast, is_tensor
 from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import (
     BuiltinName,
+    Closure,
     Computed,
     ConstructorName,
     DataTypeName,
+    GlobalFunction,
     Known,
     NotKnown,
     Operand,
@@ -206,6 +208,10 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
             return Computed(found.expr, found.type)
         case TupleOf(whole=Computed() as whole):
             return whole
+        case Closure(function=function):
+            return function
+        case GlobalFunction(name=name, type=FuncType() as type_):
+            return Computed(ir.GlobalVar(name, span=value.span), type_)
         case ConstructorName(constructor=constructor):
             hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
             raise Refusal(f"{described(value.value)} is no value", value.span, hint=hint)

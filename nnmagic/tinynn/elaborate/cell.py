@@ -76,7 +76,8 @@ class Elaborator(Statements):
             constructors: list[ir.Constructor] = []
             for declared in data.constructors:
                 place = self.place(declared.span)
-                if declared.name in {**mod.funcs, **mod.types} or declared.name in self.scope.constructors:
+                others = {*mod.funcs, *mod.types, *self.scope.constructors} - {name}
+                if declared.name in others:
                     hint = "give it another name: constructors are called by their bare names"
                     self.report(Refusal(f"the name `{declared.name}` is taken", place, hint=hint))
                 types = [self.type_or_none(field.ty) for field in declared.fields if field.ty is not None]

@@ -92,27 +92,25 @@ class Closures(Loops):
                     versions.setdefault(further, version)
         return versions
 
-    def check_versions(self, function: LocalFunction | Closure, span: Span) -> None:
-        """Refuses a function that uses a name which was assigned again since it was made. Raises Refusal."""
-        frame = function.frame
-        if frame not in self.frame.chain():
-            return
-        for name, version in function.versions.items():
+    def renewed(self, closure: Closure) -> Closure | None:
+        """The closure with what the names that it uses stand for now, as in Python. Raises Refusal.
+
+        It was made when it was defined; where a name that it uses was assigned again, it is made again.
+        """
+        frame = closure.frame
+        if frame is not self.frame:
+            return closure
+        for name, version in closure.versions.items():
             owner = frame.owner(name)
-            if owner is None or name == function.name or owner.env.versions.get(name, 0) == version:
-                continue
-            if isinstance(function, LocalFunction) and version == 0:
-                continue  # assigned after it was made, before it is called: it takes what there is
-            place = owner.env.places.get(name)
-            notes = () if place is None else (Note(f"`{name}` is assigned again here", place),)
-            message = f"{described(function)} uses `{name}`, which was assigned again after it was made"
-            raise Refusal(message, span, hint="give the new value another name", notes=notes)
+            if owner is not None and name != closure.name and owner.env.versions.get(name, 0) != version:
+                made = self._closure(closure.definition, closure.parameters)
+                return made if isinstance(made, Closure) else None
+        return closure
 
     # -- bodies ----------------------------------------------------------------------------------------
 
     def inlined(self, function: LocalFunction, operands: list[Operand], callee: Span, span: Span) -> Value:
         """A call of a function whose body is put in its place. Raises Refusal."""
-        self.check_versions(function, callee)
         given = bound_arguments(function.name, function.parameters, operands, span)
         if any(is_failed(operand.value) for operand in given.values()):
             return FAILED
@@ -283,9 +281,10 @@ class Closures(Loops):
         match value.value:
             case GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
                 return Computed(ir.GlobalVar(name, span=value.span), type_)
-            case Closure(function=Computed(type=type_) as function) if type_ == wanted:
-                self.check_versions(value.value, value.span)
-                return function
+            case Closure(function=Computed(type=type_)) as closure if type_ == wanted:
+                current = self.renewed(closure)
+                if current is not None:
+                    return current.function
             case Known() | TupleOf():
                 raise Refusal(f"expected a function, found {described(value.value)}", value.span)
         block, outer = Block(), self.block

@@ -133,8 +133,8 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         """A call of a function whose body is put in its place. Raises Refusal."""
         raise NotImplementedError
 
-    def check_versions(self, function: LocalFunction | Closure, span: Span) -> None:
-        """Refuses a function that uses a name which was assigned again since it was made. Raises Refusal."""
+    def renewed(self, closure: Closure) -> Closure | None:
+        """The closure with what the names that it uses stand for now; None where that failed. Raises Refusal."""
         raise NotImplementedError
 
     def as_function(self, value: Operand, wanted: FuncType) -> Computed:

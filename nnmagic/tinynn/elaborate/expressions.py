@@ -292,14 +292,17 @@ class Expressions(Core):
             case GlobalFunction() as function:
                 return function_call(function, operands, span, self)
             case Closure() as closure:
-                self.check_versions(closure, callee.span)
-                return function_call(closure, operands, span, self)
+                current = self.renewed(closure)
+                return FAILED if current is None else function_call(current, operands, span, self)
             case LocalFunction() as local:
                 return self.inlined(local, operands, callee.span, span)
             case Computed(type=FuncType()) as function_value:
                 return value_call(function_value, callee, operands, span, self)
             case ConstructorName() as constructor:
                 return constructor_call(constructor, operands, span, self)
+            case DataTypeName(type=data_type) if data_type.header.name in self.scope.constructors:
+                own = self.scope.constructors[data_type.header.name]
+                return constructor_call(own, operands, span, self)
             case DataTypeName() as data:
                 names = ", ".join(data.fields)
                 raise Refusal(

@@ -131,7 +131,10 @@ class Loops(Branches):
         over = Operand(self.settled(over.value, "items", set()), over.span)
         limit = self.settled(number, "count", set()) if isinstance(number, Computed) else Known(number)
         return self._recurring(
-            stmt, None, lambda counter: self._bind_item(stmt, over, counter), Operand(limit, over.span)
+            stmt,
+            None,
+            lambda counter: self._bind_item(stmt, over, counter),
+            Operand(limit, over.span),
         )
 
     def _for_rounds(self, stmt: tree.For, over: Operand, number: int) -> Iterator[Callable[[], None]]:
@@ -326,6 +329,12 @@ class Loops(Branches):
                 self.fill(again, self._loop_steps(stmt, begin, counter), place)
             with self.inside(leave, env.copy()):
                 self.live = live
+                if (
+                    limit is not None
+                    and isinstance(limit.value, Known)
+                    and isinstance(limit.value.value, int)
+                ):
+                    begin(Known(limit.value.value - 1))  # after all rounds its names are those of the last
                 self.fill(leave, self.steps(stmt.orelse.stmts), place)
             self.live = live
             body.end = Fork(condition.expr, again, leave, place)

@@ -302,9 +302,7 @@ class Matching(Closures):
             hint = "write a constructor of a class of the cell, a number, a name or `_`"
             raise Refusal(f"{described(callee.value)} is no constructor", callee.span, hint=hint)
         name, fields = callee.value.constructor.name, callee.value.fields
-        if len(pattern.patterns) > len(fields) or (
-            not pattern.keywords and len(pattern.patterns) != len(fields)
-        ):
+        if len(pattern.patterns) > len(fields):
             found = len(pattern.patterns)
             shown = f"{name}({', '.join(fields)})"
             raise Refusal(f"`{name}` has {len(fields)} fields, not {found}", place, hint=f"it is {shown}")
