@@ -206,7 +206,11 @@ def _blocks(types: Sequence[Type], attrs: Attrs) -> str | None:
     return None
 
 
-_CONVOLUTIONS = [f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")]
+_CONVOLUTIONS = [
+    *(f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")),
+    "qnn.conv2d",
+    "qnn.conv2d_transpose",
+]
 
 _WINDOWED = [
     *_CONVOLUTIONS,
@@ -214,6 +218,7 @@ _WINDOWED = [
     *(f"nn.global_{kind}_pool2d" for kind in ("max", "avg")),
     *(f"image.resize{n}d" for n in (1, 2, 3)),
     "nn.deformable_conv2d",
+    "qnn.avg_pool2d",
     "nn.upsampling",
     "nn.upsampling3d",
     "image.dilation2d",

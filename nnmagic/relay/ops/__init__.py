@@ -12,6 +12,7 @@ from nnmagic.relay.ops import (
     nn_misc,
     normalization,
     pooling,
+    qnn,  # takes attributes and rules of the families above
     quantization,
     random,
     reduction,
@@ -43,6 +44,7 @@ __all__ = [
     "nn_misc",
     "normalization",
     "pooling",
+    "qnn",
     "quantization",
     "random",
     "reduction",

@@ -12,12 +12,14 @@ from nnmagic.relay.ops.declaration import OPERATORS, Operator, RelationError
 def resolve(name: str) -> Operator | None:
     """The operator that a name means.
 
-    ``nn.relu`` and ``add`` name themselves; ``relu`` is the last component of one operator only. None where
-    there is no such operator or several.
+    ``nn.relu`` and ``add`` name themselves; ``relu`` is the last component of one operator only, not counting
+    its twin for quantized numbers. None where there is no such operator or several.
     """
     if name in OPERATORS:
         return OPERATORS[name]
     found = _by_last_component().get(name, [])
+    if len(found) > 1:
+        found = [operator for operator in found if not operator.name.startswith("qnn.")]
     return found[0] if len(found) == 1 else None
 
 

@@ -13,6 +13,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import Shape
 from nnmagic.relay.ops.nn_demands import NN_DEMANDS
+from nnmagic.relay.ops.qnn import DEMANDS as QNN_DEMANDS
 from nnmagic.relay.ops.relations import axis_of, ints, normalize_axis, require_type, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, Dim, Type, is_integer
@@ -128,6 +129,7 @@ def _sliding_window(types: Sequence[Type], attrs: Attrs) -> None:
 
 _DEMANDS: Final[dict[str, _Demand]] = {
     **NN_DEMANDS,
+    **QNN_DEMANDS,
     "gather_nd": _gather_nd,
     "matrix_set_diag": _matrix_set_diag,
     "one_hot": _one_hot,

@@ -140,8 +140,13 @@ def _transposed_convolution(rank: int) -> Builtin:
 
 
 def _linear(call: Arguments) -> Value:
-    found = _operator("nn.dense", call, "data", "weight", **call.attrs("units", "out_dtype"))
-    return _biased(found, call, -1)
+    attrs = call.attrs("units", "out_dtype")
+    data = formula(call, "data")
+    if data.rank != 1:
+        return _biased(_operator("nn.dense", call, "data", "weight", **attrs), call, -1)
+    rows = {**call.given, "data": Operand(data.expand(0).value, call.given["data"].span)}
+    found = _operator("nn.dense", Arguments(call.name, rows, call.span), "data", "weight", **attrs)
+    return _biased(found.op("squeeze", axis=[0]), call, -1)
 
 
 def _bilinear(call: Arguments) -> Value:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.tinynn.python_twin import neural
+from tests.tinynn.python_twin import neural, torch_names
 from tests.tinynn.python_twin.tensor import DTYPES, Tensor, lifted
 
 _KINDS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.sum))
@@ -34,6 +34,12 @@ _NEURAL: dict[str, Callable[..., object]] = {
 }
 
 
+#: Of a bare name PyTorch's parameters and defaults count; of a written path (``nn.NAME``) Relay's.
+_TORCH: dict[str, Callable[..., object]] = {
+    name: value for name, value in vars(torch_names).items() if callable(value) and not name.startswith("_")
+}
+
+
 def _of_numbers(name: str) -> Callable[..., object]:
     """``max(2, n)`` is Python's where every argument is one number, else NumPy's of one array."""
     python, numpy = getattr(builtins, name), _NUMPY[name]
@@ -50,6 +56,7 @@ _FREE: dict[str, Callable[..., object]] = {
     **_NUMPY,
     **{name: _NUMPY[other] for name, other in _OTHER_NAMES.items()},
     **_NEURAL,
+    **_TORCH,
     **{name: _of_numbers(name) for name in ("max", "min")},
     "sort": lambda a, axis=-1: np.sort(np.asarray(a), axis),  # it calls the method that works in place
 }

@@ -1,0 +1,467 @@
+"""Arithmetic on quantized numbers: real = scale * (quantized - zero_point), the scales and zero points given.
+
+The attributes are those of the operators on real numbers; so are the shapes of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops import convolution, pooling
+from nnmagic.relay.ops.attributes import DTYPE, INT, STR
+from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.dims import multiply
+from nnmagic.relay.ops.layouts import parse_layout
+from nnmagic.relay.ops.relations import broadcast, normalize_axis, require_type, tensor
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
+
+Demand = Callable[[Sequence[Type], Attrs], None]
+
+_SCALE, _ZERO_POINT = "float32", "int32"
+_BYTES = ("int8", "uint8")
+
+
+def _of_dtype(types: Sequence[Type], index: int, what: str, allowed: Sequence[str]) -> TensorType:
+    """Argument ``index``; RelationError unless it is a tensor of one of the dtypes."""
+    found = tensor(types, index)
+    if found.dtype not in allowed:
+        raise RelationError(
+            f"expected {what} to be of dtype {' or '.join(allowed)}, found {type_text(found)}", index
+        )
+    return found
+
+
+def _require_out_dtype(attrs: Attrs, *allowed: str) -> str:
+    dtype = str(attrs["out_dtype"])
+    if dtype not in allowed:
+        raise RelationError(f"out_dtype must be one of {', '.join(allowed)}, not {dtype!r}")
+    return dtype
+
+
+def _require_scalar(types: Sequence[Type], index: int, what: str, dtype: str) -> None:
+    found = _of_dtype(types, index, what, (dtype,))
+    if found.shape:
+        raise RelationError(f"expected {what} to be a scalar, found {type_text(found)}", index)
+
+
+def _require_per_channel(types: Sequence[Type], index: int, what: str, dtype: str, channels: Dim) -> None:
+    """A scalar, or a vector with an element for each channel."""
+    found = _of_dtype(types, index, what, (dtype,))
+    if found.shape:
+        require_type(found, (channels,), what, index)
+
+
+def _require_scalars(types: Sequence[Type], first: int, name: str) -> None:
+    """Arguments ``first`` and the next are a scale and a zero point of a whole tensor."""
+    _require_scalar(types, first, f"the scale of {name}", _SCALE)
+    _require_scalar(types, first + 1, f"the zero point of {name}", _ZERO_POINT)
+
+
+def _channels(data: TensorType, axis: int, operand: int = 0) -> Dim:
+    """How many channels lie along the axis; a scalar has one."""
+    if not data.shape and axis <= 0:
+        return 1
+    return data.shape[normalize_axis(axis, len(data.shape), operand)]
+
+
+# --- from one scale and zero point to another ---------------------------------------------------------------
+
+
+def _requantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = _of_dtype(types, 0, "the data", ("int8", "uint8", "int16", "int32", "int64"))
+    channels = _channels(data, cast(int, attrs["axis"]))
+    _require_per_channel(types, 1, "the scale of the data", _SCALE, channels)
+    _require_per_channel(types, 2, "the zero point of the data", _ZERO_POINT, channels)
+    _require_scalars(types, 3, "the result")
+    return TensorType(data.shape, _require_out_dtype(attrs, "int8", "uint8", "int16", "int32"))
+
+
+declare(
+    "qnn.requantize",
+    "data input_scale input_zero_point output_scale output_zero_point",
+    _requantize,
+    "Quantized numbers brought to another scale and zero point.",
+    Attr("axis", INT, -1),
+    Attr("rounding", STR, "None"),
+    Attr("compute_dtype", STR, "None"),
+    Attr("out_dtype", DTYPE, "", call_default="int8"),
+    attrs_key="RequantizeAttrs",
+    family="quantization",
+)
+
+
+# --- element by element -------------------------------------------------------------------------------------
+
+
+def _arithmetic(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    for index, name in enumerate(("lhs", "rhs")):
+        data = tensor(types, index)
+        axis = cast(int, attrs[f"{name}_axis"]) if len(data.shape) > 1 else 0  # Relay looks no further
+        channels = _channels(data, axis, index)
+        _require_per_channel(types, 2 + 2 * index, f"the scale of {name}", _SCALE, channels)
+        _require_per_channel(types, 3 + 2 * index, f"the zero point of {name}", _ZERO_POINT, channels)
+    _require_scalars(types, 6, "the result")
+    return broadcast(types, attrs)
+
+
+for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Product")):
+    declare(
+        f"qnn.{_name}",
+        "lhs rhs lhs_scale lhs_zero_point rhs_scale rhs_zero_point output_scale output_zero_point",
+        _arithmetic,
+        f"{_what} of quantized numbers, quantized.",
+        Attr("lhs_axis", INT, -1),
+        Attr("rhs_axis", INT, -1),
+        attrs_key="BroadcastAttrs",
+        family="quantization",
+    )
+
+
+def _unary(types: Sequence[Type], _attrs: Attrs) -> Type:
+    _of_dtype(types, 0, "the data", _BYTES)
+    _require_scalars(types, 1, "the data")
+    _require_scalars(types, 3, "the result")
+    return types[0]
+
+
+_UNARY = {
+    "abs": "Absolute value",
+    "erf": "Error function",
+    "exp": "Exponential",
+    "hardswish": "x * min(max(x + 3, 0), 6) / 6",
+    "log": "Natural logarithm",
+    "rsqrt": "1 / square root",
+    "sigmoid": "1 / (1 + exp(-x))",
+    "sqrt": "Square root",
+    "tanh": "Hyperbolic tangent",
+}
+for _name, _what in _UNARY.items():
+    declare(
+        f"qnn.{_name}",
+        "x scale zero_point output_scale output_zero_point",
+        _unary,
+        f"{_what} of quantized numbers, quantized.",
+        family="quantization",
+    )
+
+
+def _leaky_relu(types: Sequence[Type], attrs: Attrs) -> Type:
+    alpha = cast(float, attrs["alpha"])
+    if alpha < 0:
+        raise RelationError(f"alpha must not be negative, it is {alpha:g}")
+    return _unary(types, attrs)
+
+
+def _softmax(types: Sequence[Type], attrs: Attrs) -> Type:
+    _of_dtype(types, 0, "the data", ("int8",))
+    return _unary(types, attrs)
+
+
+declare(
+    "qnn.softmax",
+    "data scale zero_point output_scale output_zero_point",
+    _softmax,
+    "Softmax of quantized numbers along an axis, in integers.",
+    Attr("axis", INT, -1),
+    attrs_key="SoftmaxAttrs",
+    family="quantization",
+)
+declare(
+    "qnn.leaky_relu",
+    "data input_scale input_zero_point output_scale output_zero_point",
+    _leaky_relu,
+    "The quantized number where it stands for a positive one, else alpha times it.",
+    *OPERATORS["nn.leaky_relu"].attrs,
+    attrs_key="LeakyReluAttrs",
+    family="quantization",
+)
+
+
+def _avg_pool2d(types: Sequence[Type], attrs: Attrs) -> Type:
+    _unary(types, attrs)
+    return OPERATORS["nn.avg_pool2d"].relation(types[:1], attrs)
+
+
+declare(
+    "qnn.avg_pool2d",
+    "data input_scale input_zero_point output_scale output_zero_point",
+    _avg_pool2d,
+    "Mean of each window of quantized numbers, quantized.",
+    *OPERATORS["nn.avg_pool2d"].attrs,
+    attrs_key="AvgPool2DAttrs",
+    family="quantization",
+)
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+def _with_int32(name: str, **call_defaults: object) -> list[Attr]:
+    """The attributes of the operator on real numbers; in a call from Python out_dtype is int32."""
+    defaults: dict[str, object] = {"out_dtype": "int32", **call_defaults}
+    return [
+        Attr(attr.name, attr.kind, attr.default, defaults.get(attr.name, attr.call_default))
+        for attr in OPERATORS[name].attrs
+    ]
+
+
+def _told(types: Sequence[Type], index: int, attrs: Attrs, name: str) -> Dim:
+    """How many scales there can be, as the attribute says. Relay needs it where there is one a channel."""
+    count = cast("Dim | None", attrs[name])
+    if count is None and tensor(types, index).shape:
+        raise RelationError(f"a scale for each channel needs {name} to be given", index)
+    return 1 if count is None else count
+
+
+_PRODUCT_ARGS = "input_zero_point kernel_zero_point input_scale kernel_scale"
+
+
+def _dense(types: Sequence[Type], attrs: Attrs) -> Type:
+    _of_dtype(types, 0, "the data", ("int8", "uint8", "int16", "uint16"))
+    _of_dtype(types, 1, "the weight", _BYTES)
+    _require_out_dtype(attrs, "int32", "int64")
+    _require_scalar(types, 2, "the zero point of the data", _ZERO_POINT)
+    _require_scalar(types, 4, "the scale of the data", _SCALE)
+    _require_per_channel(types, 5, "the scale of the weight", _SCALE, _told(types, 5, attrs, "units"))
+    return OPERATORS["nn.dense"].relation(types[:2], attrs)
+
+
+declare(
+    "qnn.dense",
+    f"data weight {_PRODUCT_ARGS}",
+    _dense,
+    "Product of quantized data with the rows of a quantized weight; the scale of the result is theirs, too.",
+    *_with_int32("nn.dense", units=REQUIRED),
+    attrs_key="DenseAttrs",
+    family="quantization",
+)
+
+
+def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> Type:
+    _of_dtype(types, 0, "x", _BYTES)
+    _of_dtype(types, 1, "y", _BYTES)
+    _require_out_dtype(attrs, "int32")
+    for index, name in ((2, "x"), (3, "y")):
+        _require_scalar(types, index, f"the zero point of {name}", _ZERO_POINT)
+        _require_scalar(types, index + 2, f"the scale of {name}", _SCALE)
+    return OPERATORS["nn.batch_matmul"].relation(types[:2], attrs)
+
+
+declare(
+    "qnn.batch_matmul",
+    "x y x_zero_point y_zero_point x_scale y_scale",
+    _batch_matmul,
+    "Matrix product of each pair of two quantized batches.",
+    *_with_int32("nn.batch_matmul"),
+    attrs_key="BatchMatmulAttrs",
+    family="quantization",
+)
+
+
+def _conv2d(types: Sequence[Type], attrs: Attrs) -> Type:
+    dtypes = ("int8", "uint8", "int16")
+    _of_dtype(types, 0, "the data", dtypes)
+    weight = _of_dtype(types, 1, "the kernel", dtypes)
+    _require_out_dtype(attrs, "int16", "int32", "int64")
+    result = OPERATORS["nn.conv2d"].relation(types[:2], attrs)
+    _require_scalar(types, 2, "the zero point of the data", _ZERO_POINT)
+    _require_scalar(types, 4, "the scale of the data", _SCALE)
+    if attrs["groups"] == 1:
+        channels = weight.shape[parse_layout(attrs["kernel_layout"]).index("O")]
+    else:
+        channels = _told(types, 5, attrs, "channels")
+    _require_per_channel(types, 5, "the scale of the kernel", _SCALE, channels)
+    return result
+
+
+def _conv2d_transpose(types: Sequence[Type], attrs: Attrs) -> Type:
+    _of_dtype(types, 0, "the data", ("int8", "uint8", "int16", "uint16"))
+    weight = _of_dtype(types, 1, "the weight", _BYTES)
+    _require_out_dtype(attrs, "int16", "int32", "int64")
+    result = OPERATORS["nn.conv2d_transpose"].relation(types[:2], attrs)
+    _require_per_channel(types, 2, "the zero point of the data", _ZERO_POINT, 1)
+    _of_dtype(types, 3, "the zero point of the weight", (_ZERO_POINT,))
+    _require_per_channel(types, 4, "the scale of the data", _SCALE, 1)
+    layout = parse_layout(attrs["kernel_layout"])
+    channels = weight.shape[layout.index("O")]
+    if attrs["groups"] != 1:  # so Relay has it, though there are groups times as many channels
+        channels = multiply(weight.shape[layout.index("I")], channels)
+    _require_per_channel(types, 5, "the scale of the weight", _SCALE, channels)
+    return result
+
+
+declare(
+    "qnn.conv2d",
+    f"data kernel {_PRODUCT_ARGS}",
+    _conv2d,
+    "Convolution of quantized data with a quantized kernel; the scale of the result is that of both.",
+    *_with_int32("nn.conv2d", kernel_size=REQUIRED, channels=REQUIRED),
+    attrs_key="Conv2DAttrs",
+    call_order=f"data kernel {_PRODUCT_ARGS} kernel_size channels strides padding dilation groups "
+    "data_layout kernel_layout out_layout out_dtype",
+    family="quantization",
+)
+declare(
+    "qnn.conv2d_transpose",
+    f"data weight {_PRODUCT_ARGS}",
+    _conv2d_transpose,
+    "Transposed convolution of quantized data with a quantized weight.",
+    *_with_int32("nn.conv2d_transpose"),
+    attrs_key="Conv2DTransposeAttrs",
+    call_order=f"data weight {_PRODUCT_ARGS} strides padding dilation groups channels kernel_size "
+    "data_layout kernel_layout out_layout output_padding out_dtype",
+    family="quantization",
+)
+
+
+# --- joining ------------------------------------------------------------------------------------------------
+
+
+def _require_scalar_fields(types: Sequence[Type], index: int, what: str, dtype: str) -> None:
+    """Argument ``index`` is a tuple of scalars."""
+    found = types[index]
+    fields = found.fields if isinstance(found, TupleType) else ()
+    if not isinstance(found, TupleType) or any(field != TensorType((), dtype) for field in fields):
+        message = f"expected {what} to be a tuple of {dtype} scalars, found {type_text(found)}"
+        raise RelationError(message, index)
+
+
+def _concatenate(types: Sequence[Type], attrs: Attrs) -> Type:
+    _require_scalar_fields(types, 1, "the scales", _SCALE)
+    _require_scalar_fields(types, 2, "the zero points", _ZERO_POINT)
+    _require_scalars(types, 3, "the result")
+    return OPERATORS["concatenate"].relation(types[:1], attrs)
+
+
+declare(
+    "qnn.concatenate",
+    "data input_scales input_zero_points output_scale output_zero_point",
+    _concatenate,
+    "Quantized tensors joined along an axis, each brought to the scale and zero point of the result.",
+    *OPERATORS["concatenate"].attrs,
+    attrs_key="ConcatenateAttrs",
+    family="quantization",
+)
+
+
+# --- simulated ----------------------------------------------------------------------------------------------
+
+
+def _simulated(types: Sequence[Type], _attrs: Attrs) -> Type:
+    tensor(types, 1)  # the code of a dtype
+    return tensor(types)
+
+
+declare(
+    "qnn.simulated_quantize",
+    "data out_dtype output_scale output_zero_point",
+    _simulated,
+    "Real numbers as far as a quantized dtype can hold them: 0 is none, 1 int8, 2 uint8, 3 int32.",
+    Attr("axis", INT, -1),
+    attrs_key="SimulatedQuantizeAttrs",
+    call_order="data output_scale output_zero_point axis out_dtype",
+    family="quantization",
+)
+declare(
+    "qnn.simulated_dequantize",
+    "data in_dtype input_scale input_zero_point",
+    _simulated,
+    "The real numbers that simulated quantized ones stand for.",
+    Attr("out_dtype", DTYPE, call_default=""),
+    Attr("axis", INT, -1),
+    attrs_key="DequantizeAttrs",
+    call_order="data input_scale input_zero_point axis in_dtype",
+    family="quantization",
+)
+
+
+# --- what a call needs beyond its type; see ``demands`` -----------------------------------------------------
+
+
+def _chosen(attrs: Attrs, name: str, *values: str) -> None:
+    """RelationError unless the attribute is one of the values, or "None", Relay's word for the default."""
+    if attrs[name] not in (*values, "None"):
+        raise RelationError(f"{name} must be one of {', '.join(map(repr, values))}, not {attrs[name]!r}")
+
+
+def _demand_modes(_types: Sequence[Type], attrs: Attrs) -> None:
+    _chosen(attrs, "rounding", "UPWARD", "TONEAREST")
+    _chosen(attrs, "compute_dtype", "int64", "float32", "float64")
+
+
+def _demand_integers(types: Sequence[Type], _attrs: Attrs) -> None:
+    data = types[0].fields if isinstance(types[0], TupleType) else types[:1]
+    for each in data:
+        _of_dtype([each], 0, "the data", ("int8", "uint8", "int16", "uint16", "int32"))
+
+
+def _demand_one_axis(types: Sequence[Type], attrs: Attrs) -> None:
+    """The scales of both operands of a product are along one axis of the result."""
+    _demand_integers(types, attrs)
+    places = set()
+    for index, name in enumerate(("lhs_axis", "rhs_axis")):
+        rank = len(tensor(types, index).shape)
+        if tensor(types, 2 + 2 * index).shape:
+            places.add(normalize_axis(cast(int, attrs[name]), rank, index) - rank if rank > 1 else -1)
+    if len(places) > 1:
+        raise RelationError("the scales of lhs and rhs must be along one axis of the result", 2, 4)
+
+
+def _demand_zero_points(types: Sequence[Type], channels: Dim) -> None:
+    found = _of_dtype(types, 3, "the zero point of the weight", (_ZERO_POINT,))
+    if found.shape not in ((), (1,)):
+        require_type(found, (channels,), "the zero point of the weight", 3)
+
+
+def _demand_rows(types: Sequence[Type], _attrs: Attrs) -> None:
+    _demand_zero_points(types, tensor(types, 1).shape[0])
+
+
+def _demand_convolution(name: str) -> Demand:
+    def rule(types: Sequence[Type], attrs: Attrs) -> None:
+        convolution.DEMANDS[name](types[:2], attrs)
+        channels = parse_layout(attrs["kernel_layout"]).index("O")
+        _demand_zero_points(types, tensor(types, 1).shape[channels])
+
+    return rule
+
+
+def _demand_as_many(types: Sequence[Type], attrs: Attrs) -> None:
+    _demand_integers(types, attrs)
+    counts = [len(each.fields) for each in types[:3] if isinstance(each, TupleType)]
+    if len(set(counts)) > 1:
+        tensors, scales, zero_points = counts
+        message = f"there are {tensors} tensors, {scales} scales and {zero_points} zero points"
+        raise RelationError(message, 0, 1, 2)
+
+
+def _demand_reals(types: Sequence[Type], attrs: Attrs) -> None:
+    data = tensor(types)
+    if not is_float(data.dtype):
+        raise RelationError(f"expected real numbers, found {type_text(data)}", 0)
+    _require_scalar(types, 1, "the code of the dtype", "int32")
+    for index, what in ((2, "the scale"), (3, "the zero point")):
+        found = tensor(types, index)
+        if len(found.shape) > 1:
+            raise RelationError(
+                f"expected {what} to be a scalar or a vector, found {type_text(found)}", index
+            )
+    _channels(data, cast(int, attrs["axis"]))
+
+
+DEMANDS: dict[str, Demand] = {
+    "qnn.requantize": _demand_modes,
+    "qnn.add": _demand_integers,
+    "qnn.subtract": _demand_integers,
+    "qnn.mul": _demand_one_axis,
+    "qnn.avg_pool2d": pooling.DEMANDS["nn.avg_pool2d"],
+    "qnn.concatenate": _demand_as_many,
+    "qnn.dense": _demand_rows,
+    "qnn.conv2d": _demand_convolution("nn.conv2d"),
+    "qnn.conv2d_transpose": _demand_convolution("nn.conv2d_transpose"),
+    "qnn.simulated_quantize": _demand_reals,
+    "qnn.simulated_dequantize": _demand_reals,
+}
