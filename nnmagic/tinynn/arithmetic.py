@@ -19,7 +19,7 @@ from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.emit import apply, cast, is_tensor, located, tensor_type
 from nnmagic.tinynn.products import matrix_product
 from nnmagic.tinynn.strict import check_broadcast, check_kind, wider
-from nnmagic.tinynn.tree import ExtraOp
+from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.values import (
     Computed,
     Known,
@@ -35,6 +35,7 @@ from nnmagic.tinynn.values import (
     source_text,
     typed_note,
 )
+from nnmagic.tinynn.weak import alike, as_weak, beside_tensor, both_weak, is_weak
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
@@ -110,6 +111,9 @@ _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """``left op right``. Raises Refusal."""
+    if both_weak(left, right):
+        return as_weak(binary(op, sign, *alike(left, right), span))
+    left, right = beside_tensor(left, right, sign)
     if not is_tensor(left.value) and not is_tensor(right.value):
         return _on_known(op, sign, left, right, span)
     if op is ExtraOp.MatMul:
@@ -335,6 +339,11 @@ def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
     """``op operand``. Raises Refusal."""
     if not is_tensor(operand.value):
         return _unary_on_known(op, sign, operand, span)
+    if is_weak(operand.value):
+        assert isinstance(operand.value, Computed)
+        return as_weak(
+            unary(op, sign, Operand(Computed(operand.value.expr, operand.value.type), operand.span), span)
+        )
     dtype = tensor_type(operand).dtype
     if op is BuiltinOp.Invert:
         if dtype == "bool":

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnmagic.diagnostics import Note, Span
-from nnmagic.relay import expr as ir
+from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
-from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 from nnmagic.tinynn.annotations import DType, dtype_named
 from nnmagic.tinynn.binding import bind, known_argument
 from nnmagic.tinynn.emit import call_operator, cast, computed_part, is_tensor, tensor_type
-from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import (
-    FAILED,
     Computed,
-    GlobalFunction,
     Known,
     NotKnown,
     Operand,
     Refusal,
     TupleOf,
     Value,
-    computed,
     described,
-    dim_shown,
     is_number,
     known_value,
     number_constant,
     source_text,
-    type_shown,
-    with_article,
 )
 
 # -- operators -----------------------------------------------------------------------------------------
@@ -205,103 +196,6 @@ def _natural_dtype(number: bool | int | float) -> str:
     if isinstance(number, bool):
         return "bool"
     return "int32" if isinstance(number, int) else "float32"
-
-
-# -- functions of the module --------------------------------------------------------------------------
-
-
-def function_call(function: GlobalFunction, operands: Sequence[Operand], span: Span) -> Value:
-    """A call of another function of the module. Raises Refusal where an argument's type does not fit."""
-    parameters = function.parameters
-    given = bind(function.written, parameters, parameters, operands, span)
-    if function.type is None:
-        return FAILED
-    dims: dict[str, tuple[Dim, Span]] = {}
-    args = [
-        _fitted(function, parameter, type_, given[parameter], dims)
-        for parameter, type_ in zip(parameters, function.type.arg_types, strict=True)
-    ]
-    call = ir.Call(ir.GlobalVar(function.name, span=span), tuple(arg.expr for arg in args), span=span)
-    return computed(call, _with_dims(function.type.ret_type, {name: dim for name, (dim, _) in dims.items()}))
-
-
-def _fitted(
-    function: GlobalFunction,
-    parameter: str,
-    wanted: Type,
-    operand: Operand,
-    dims: dict[str, tuple[Dim, Span]],
-) -> Computed:
-    """An argument as a value of the parameter's type."""
-    value = operand.value
-    if (
-        isinstance(value, Known)
-        and is_number(value.value)
-        and isinstance(wanted, TensorType)
-        and not wanted.shape
-    ):
-        assert isinstance(value.value, bool | int | float)
-        return number_constant(value.value, wanted.dtype, operand.span)
-    if not isinstance(value, Computed | TupleOf) or isinstance(getattr(value, "type", None), FuncType):
-        raise Refusal(
-            f"{function.written}: `{parameter}` is {with_article(wanted)}, not {described(value)}",
-            operand.span,
-        )
-    part = computed_part(operand)
-    _match(function, parameter, wanted, part.type, operand, dims)
-    return part
-
-
-def _match(
-    function: GlobalFunction,
-    parameter: str,
-    wanted: Type,
-    found: Type,
-    operand: Operand,
-    dims: dict[str, tuple[Dim, Span]],
-) -> None:
-    """The argument's type against the parameter's; named dimensions of the function take the argument's."""
-
-    def refuse(hint: str | None = None, notes: tuple[Note, ...] = ()) -> Refusal:
-        message = f"{function.written}: `{parameter}` is {with_article(wanted)}, not {with_article(found)}"
-        return Refusal(message, operand.span, hint=hint, notes=notes)
-
-    match wanted, found:
-        case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
-            for one, other in zip(ours, theirs, strict=True):
-                _match(function, parameter, one, other, operand, dims)
-        case TensorType(), TensorType() if len(wanted.shape) == len(found.shape):
-            if wanted.dtype != found.dtype:
-                short = type_shown(TensorType((), wanted.dtype))
-                raise refuse(hint=f"convert it, as in x.astype({short})")
-            for ours_, theirs_ in zip(wanted.shape, found.shape, strict=True):
-                if isinstance(ours_, AnyDim) and ours_.label is not None:
-                    known, place = dims.setdefault(ours_.label, (theirs_, operand.span))
-                    if dims_differ(known, theirs_):
-                        note = Note(f'here "{ours_.label}" is {dim_shown(known)}', place)
-                        both = f"{dim_shown(known)} and {dim_shown(theirs_)}"
-                        message = f'{function.written}: the dimension "{ours_.label}" would be {both}'
-                        raise Refusal(message, operand.span, notes=(note,))
-                elif dims_differ(ours_, theirs_):
-                    raise refuse()
-        case _ if wanted != found:
-            raise refuse()
-
-
-def _with_dims(type_: Type, dims: dict[str, Dim]) -> Type:
-    """The type with a callee's named dimensions as the caller knows them; its own are ``?``."""
-    match type_:
-        case TensorType(shape=shape, dtype=dtype):
-            return TensorType(
-                tuple(
-                    dims.get(dim.label, AnyDim()) if isinstance(dim, AnyDim) and dim.label else dim
-                    for dim in shape
-                ),
-                dtype,
-            )
-        case TupleType(fields=fields):
-            return TupleType(tuple(_with_dims(field, dims) for field in fields))
-    return type_
 
 
 # -- dtypes -------------------------------------------------------------------------------------------

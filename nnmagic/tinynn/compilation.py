@@ -9,10 +9,9 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNError
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.tinynn import tree
 from nnmagic.tinynn.elaborate import Elaborator
 from nnmagic.tinynn.program import FunctionInfo, Program
-from nnmagic.tinynn.syntax import parse
+from nnmagic.tinynn.syntax import parse, tree
 
 
 def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
@@ -22,7 +21,7 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
     """
     found = Diagnostics()
     module = parse(source, found)
-    if module is None or not module.funcs:
+    if module is None or not (module.funcs or module.types):
         found.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
     elaborator = Elaborator(source, namespace, found)
@@ -31,7 +30,7 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
     assert len(functions) == len(module.funcs), "a function that failed without an error"
     try:
         typed = infer_type(
-            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.linker.types),
+            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.types()),
             look_into_callees=True,
         )
     except RelayError as error:

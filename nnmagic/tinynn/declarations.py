@@ -6,14 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nnmagic.diagnostics import Note, Span, closest
 from nnmagic.relay import expr as ir
-from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, scalar_type
+from nnmagic.relay.types import (
+    AnyDim,
+    Dim,
+    FuncType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    is_float,
+    scalar_type,
+)
 from nnmagic.tinynn.annotations import DType, Tensor
 from nnmagic.tinynn.builtins import PYTHON_TYPES
-from nnmagic.tinynn.emit import is_tensor
+from nnmagic.tinynn.emit import cast, is_tensor
 from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import (
     BuiltinName,
+    Closure,
     Computed,
+    ConstructorName,
+    DataTypeName,
+    GlobalFunction,
     Known,
     NotKnown,
     Operand,
@@ -24,6 +38,7 @@ from nnmagic.tinynn.values import (
     computed,
     described,
     known_value,
+    natural_dtype,
     number_constant,
     type_shown,
 )
@@ -37,6 +52,8 @@ def annotated_type(operand: Operand) -> Type:
     match operand.value:
         case TypeOf(type=type_):
             return type_
+        case DataTypeName(type=data):
+            return TypeCall(data.header, ())
         case Known(value=DType() | Tensor() as annotation):
             return annotation.relay_type()
         case Known(value=str()):
@@ -122,6 +139,17 @@ def tuple_annotation(items: Sequence[Operand]) -> Value:
     return TypeOf(TupleType(tuple(map(annotated_type, items))))
 
 
+def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
+    """``Callable[[A, B], R]``."""
+    if len(items) != 2 or not isinstance(items[0].value, TupleOf):
+        hint = (
+            "write Callable[[Tensor[(3,), f32]], Tensor[(3,), f32]]: parameters in brackets, then the result"
+        )
+        raise Refusal("Callable takes the parameters' types and the result's", span, hint=hint)
+    parameters = (annotated_type(Operand(item, items[0].span)) for item in items[0].value.items)
+    return TypeOf(FuncType(tuple(parameters), annotated_type(items[1])))
+
+
 def as_declared(
     what: str, declared: Type, value: Operand, place: Span | None, words: str = "declared here"
 ) -> Computed:
@@ -172,10 +200,21 @@ def _refined(declared: Type, found: Type) -> Type:
 def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
     """A value as one Relay expression: a tensor, or a tuple of them. Raises Refusal."""
     match value.value:
-        case Computed() as found:
+        case Computed(weak=True) as found if isinstance(wanted, TensorType) and not wanted.shape:
+            if is_float(wanted.dtype) or not is_float(getattr(found.type, "dtype", "")):
+                return cast(found, wanted.dtype, value.span)
             return found
+        case Computed() as found:
+            return Computed(found.expr, found.type)
         case TupleOf(whole=Computed() as whole):
             return whole
+        case Closure(function=function):
+            return function
+        case GlobalFunction(name=name, type=FuncType() as type_):
+            return Computed(ir.GlobalVar(name, span=value.span), type_)
+        case ConstructorName(constructor=constructor):
+            hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
+            raise Refusal(f"{described(value.value)} is no value", value.span, hint=hint)
         case TupleOf(items=items) if items:
             fields = (
                 wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
@@ -189,8 +228,7 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
         case Known(value=bool() | int() | float() as number):
             if isinstance(wanted, TensorType) and not wanted.shape:
                 return number_constant(number, wanted.dtype, value.span)
-            hint = f"give it a dtype, as in {'bool_' if isinstance(number, bool) else 'f32'}({number!r})"
-            raise Refusal("a Python number alone is no tensor", value.span, hint=hint)
+            return number_constant(number, natural_dtype(number), value.span)
         case Known(value=AnyDim()):
             hint = "the caller knows it from the argument's shape"
             raise Refusal("a dimension is no tensor", value.span, hint=hint)

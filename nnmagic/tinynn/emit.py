@@ -103,7 +103,7 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
     """The tensor in another dtype; itself where it has that one already."""
     type_: Type = operand.type
     if isinstance(type_, TensorType) and type_.dtype == dtype:
-        return operand
+        return Computed(operand.expr, type_)
     return apply("cast", span, operand, dtype=dtype)
 
 

@@ -11,7 +11,7 @@ from nnmagic.relay.equal import structural_equal
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import rewrite
 from nnmagic.relay.types import FuncType
-from nnmagic.tinynn.values import GlobalFunction
+from nnmagic.tinynn.values import Formal, GlobalFunction
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Linker:
             names[each] = self._link(each, module.functions[each], names)
         self.types.update(module.types)
         function = module.functions[name]
-        parameters = tuple(param.name_hint for param in function.params)
+        parameters = tuple(Formal(param.name_hint) for param in function.params)
         return GlobalFunction(names[name], written, parameters, _type_of(function))
 
     def _link(self, name: str, function: ir.Function, names: Mapping[str, str]) -> str:

@@ -15,6 +15,8 @@ from nnmagic.tinynn.emit import apply, is_tensor, reshape_to, tensor_type
 from nnmagic.tinynn.values import (
     BuiltinName,
     Computed,
+    ConstructorName,
+    DataTypeName,
     Known,
     Method,
     Operand,
@@ -93,6 +95,15 @@ _OTHER_NAMES = {
 }
 
 
+def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
+    for constructor in data.type.constructors:
+        if constructor.name == name:
+            return ConstructorName(constructor, data.fields[name])
+    close = closest(name, data.fields)
+    hint = f"did you mean {close}?" if close else f"its constructors: {', '.join(data.fields)}"
+    raise Refusal(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
+
+
 def _item(call: Arguments) -> Value:
     """The one element, as a tensor of rank 0."""
     shape = call.type("a").shape
@@ -108,6 +119,8 @@ _ITEM = Builtin("item", "a", _item, "The one element of a tensor of size 1, as r
 def attribute(owner: Operand, name: str, span: Span) -> Value:
     """``owner.name``. Raises Refusal."""
     value = owner.value
+    if isinstance(value, DataTypeName):
+        return _constructor(value, name, span)
     if not is_tensor(value):
         raise Refusal(f"{described(value)} has no attribute `{name}`", span)
     assert isinstance(value, Computed)

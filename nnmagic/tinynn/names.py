@@ -1,4 +1,4 @@
-"""Questions about a cell's tree: which names it binds, which functions it mentions. Knows the tree only."""
+"""Questions about a cell's tree: which names it binds, which it mentions, where it may leave. Knows the tree only."""
 
 from __future__ import annotations
 
@@ -7,47 +7,93 @@ from collections.abc import Iterator, Mapping
 from synr import ast
 
 from nnmagic.relay.callgraph import components
-from nnmagic.tinynn import tree
-from nnmagic.tinynn.unpacking import names_of
+from nnmagic.tinynn.syntax import tree
 
 
-def names_bound(statement: ast.Stmt) -> list[str]:
-    """The names that a statement binds."""
-    match statement:
-        case ast.Assign():
-            return [target.id.name for target in statement.lhs]
-        case tree.Unpack():
-            return [name for target in statement.targets for name in names_of(target)]
-        case tree.InvalidStatement():
-            return list(statement.names)
+def names_of(target: ast.Expr) -> list[str]:
+    """Every name that the left side of an assignment binds."""
+    match target:
+        case ast.Var():
+            return [target.id.name]
+        case tree.Starred():
+            return names_of(target.value)
+        case ast.Tuple():
+            return [name for part in target.values for name in names_of(part)]
     return []
 
 
-def assigned_names(body: ast.Block) -> Iterator[str]:
-    """The names that a function's statements bind: they are its own wherever they stand in it."""
-    for statement in body.stmts:
-        yield from names_bound(statement)
+def targets_of(target: ast.Expr) -> Iterator[ast.Var]:
+    """Every variable that the left side of an assignment binds."""
+    match target:
+        case ast.Var():
+            yield target
+        case tree.Starred():
+            yield from targets_of(target.value)
+        case ast.Tuple():
+            for part in target.values:
+                yield from targets_of(part)
 
 
-def callees_first(functions: Mapping[str, tree.Definition]) -> list[str]:
-    """The functions in an order in which each stands after those that it mentions, as far as there is one."""
-    graph = {name: tuple(_mentioned(definition, functions)) for name, definition in functions.items()}
-    return [name for group in components(graph) for name in group]
+def names_bound(node: ast.Node) -> list[str]:
+    """The names that one node binds, its parts left out."""
+    match node:
+        case ast.Assign():
+            return [target.id.name for target in node.lhs]
+        case tree.Unpack():
+            return [name for target in node.targets for name in names_of(target)]
+        case tree.InvalidStatement() | tree.InvalidPattern():
+            return list(node.names)
+        case tree.For():
+            return names_of(node.target)
+        case tree.NamedExpr():
+            return [node.target.id.name]
+        case tree.Definition():
+            return [node.name]
+        case tree.CapturePattern() | tree.StarPattern():
+            return [] if node.name is None else [node.name]
+    return []
 
 
-def _mentioned(definition: tree.Definition, functions: Mapping[str, tree.Definition]) -> dict[str, None]:
-    """The cell's functions whose names appear in a body."""
-    found: dict[str, None] = {}
-    work: list[object] = [definition.body]
+def assigned_names(node: object) -> dict[str, None]:
+    """The names that a piece of a function binds, in source order; those of functions inside it are theirs."""
+    return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
+
+
+def mentioned_names(node: object) -> frozenset[str]:
+    """Every name that stands in a piece of a function, in functions inside it too."""
+    return frozenset(part.id.name for part in walk(node) if isinstance(part, ast.Var))
+
+
+def may_leave(node: object) -> bool:
+    """Whether a ``return``, ``break``, ``continue`` or ``assert`` stands in a piece of a function."""
+    leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.Match
+    return any(isinstance(part, leaving) for part in walk(node, into_functions=False))
+
+
+def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
+    """A node and all its parts, in source order; without recursion."""
+    work: list[object] = [node]
     while work:
-        node = work.pop()
-        if isinstance(node, ast.Var):
-            if node.id.name in functions:
-                found[node.id.name] = None
-        elif isinstance(node, ast.Node):
-            work += [part for name, part in vars(node).items() if name != "span"]
-        elif isinstance(node, list | tuple):
-            work += node
-        elif isinstance(node, dict):
-            work += [*node.keys(), *node.values()]
-    return found
+        part = work.pop()
+        if isinstance(part, ast.Node):
+            yield part
+            if not into_functions and part is not node and isinstance(part, tree.Definition | tree.Lambda):
+                continue
+            work += [value for name, value in reversed(vars(part).items()) if name != "span"]
+        elif isinstance(part, list | tuple):
+            work += reversed(part)
+        elif isinstance(part, dict):
+            work += [each for pair in reversed(part.items()) for each in reversed(pair)]
+
+
+def callees_first(functions: Mapping[str, tree.Definition]) -> list[list[str]]:
+    """The functions in groups, each after those that it mentions; those of a group mention each other."""
+    graph = {
+        name: tuple(
+            part.id.name
+            for part in walk(definition.body)
+            if isinstance(part, ast.Var) and part.id.name in functions
+        )
+        for name, definition in functions.items()
+    }
+    return [list(group) for group in components(graph)]

@@ -11,14 +11,20 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.expr import Constructor
+from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS, resolve
+from nnmagic.relay.types import GlobalTypeVar
 from nnmagic.tinynn.annotations import DTYPES
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.capture import NotCapturable, captured, compiled_function, not_capturable, settled
+from nnmagic.tinynn.iteration import ITERATION
 from nnmagic.tinynn.linking import Linker
 from nnmagic.tinynn.program import MISSING, look_up
 from nnmagic.tinynn.values import (
     BuiltinName,
+    ConstructorName,
+    DataTypeName,
     GlobalFunction,
     Known,
     OperatorName,
@@ -31,6 +37,15 @@ from nnmagic.tinynn.values import (
 _PREFIXES = ("relay", "nnmagic")
 
 
+def _assertion() -> TypeData:
+    header = GlobalTypeVar("Assertion")
+    return TypeData(header, (), (Constructor("Holds", (), header, 0), Constructor("Fails", (), header, 1)))
+
+
+#: The data type whose second constructor no match takes: what a failed assertion comes to.
+ASSERTION = _assertion()
+
+
 class UnknownName(Refusal):
     """A name that stands for nothing."""
 
@@ -41,6 +56,8 @@ class Scope:
 
     namespace: Mapping[str, object]
     functions: dict[str, GlobalFunction] = field(default_factory=dict)
+    data_types: dict[str, DataTypeName] = field(default_factory=dict)
+    constructors: dict[str, ConstructorName] = field(default_factory=dict)
     linker: Linker = field(default_factory=Linker)
     looked_up: dict[str, object] = field(default_factory=dict)
     _values: dict[str, Value] = field(default_factory=dict)
@@ -50,19 +67,36 @@ class Scope:
 
         ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
         """
-        if path[0] in self.functions:
-            return self.functions[path[0]], 1
+        for known in (self.functions, self.data_types, self.constructors):
+            if path[0] in known:
+                return known[path[0]], 1
         found = self._look_up(path[0])
         if found is not MISSING:
             return self._of_notebook(path, found, span)
         word = path[0]
-        if word in PYTHON_ONLY:
+        if word in PYTHON_ONLY and word not in ITERATION:
             message, hint = PYTHON_ONLY[word]
             raise Refusal(message, span, hint=hint)
         built_in = _language_name(path)
         if built_in is not None:
             return built_in
         raise self._unknown(path, span, local)
+
+    def declare(self, data: DataTypeName) -> None:
+        """Adds a data type of the cell, with its constructors."""
+        self.data_types[data.type.header.name] = data
+        for constructor in data.type.constructors:
+            self.constructors[constructor.name] = ConstructorName(constructor, data.fields[constructor.name])
+
+    def types(self) -> dict[str, TypeData]:
+        """The data types of the module, by name."""
+        own = {name: data.type for name, data in self.data_types.items()}
+        return {**self.linker.types, **own}
+
+    def assertion(self) -> tuple[Constructor, Constructor]:
+        """The constructors that say whether an assertion holds; declared where one is used."""
+        data = self.linker.types.setdefault(ASSERTION.header.name, ASSERTION)
+        return data.constructors[0], data.constructors[1]
 
     def _look_up(self, name: str) -> object:
         if name not in self.looked_up:
@@ -142,12 +176,14 @@ def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
     word, taken = rest[0], len(path) - len(rest) + 1
     if word in DTYPES:
         return Known(DTYPES[word]), taken
-    if word in ("Tensor", "Tuple", "tuple"):
+    if word in ("Tensor", "Tuple", "tuple", "Callable"):
         return TupleConstructor(word), taken
     if word in BUILTINS and len(rest) == 1 and path[0] != "relay":
         return BuiltinName(BUILTINS[word]), taken
     if word in CONSTANTS and len(path) == 1:
         return Known(CONSTANTS[word]), 1
+    if len(path) == 1 and word in ITERATION:
+        return BuiltinName(ITERATION[word]), 1
     name = ".".join(rest)
     operator = resolve(name) or resolve(f"nn.{name}")
     return None if operator is None else (OperatorName(operator), len(path))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from synr import ast
 
 from nnmagic.diagnostics import Span
-from nnmagic.tinynn import tree
 from nnmagic.tinynn.emit import is_tensor, tensor_type
 from nnmagic.tinynn.indexing import subscript
+from nnmagic.tinynn.names import names_of
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import FAILED, Known, Operand, Refusal, TupleOf, Value, described
 
 PublicSpan = Callable[[ast.Span], Span]
@@ -51,18 +52,6 @@ def _parts(value: Operand, span: Span) -> list[Value]:
     if not shape or not isinstance(shape[0], int) or shape[0] > _MAX_ROWS:
         raise Refusal(f"{described(value.value)} cannot be unpacked", value.span)
     return [subscript(value, [Operand(Known(row), span)], value.span) for row in range(int(shape[0]))]
-
-
-def names_of(target: ast.Expr) -> list[str]:
-    """Every name that a target binds."""
-    match target:
-        case ast.Var():
-            return [target.id.name]
-        case tree.Starred():
-            return names_of(target.value)
-        case ast.Tuple():
-            return [name for part in target.values for name in names_of(part)]
-    return []
 
 
 def fail_all(target: ast.Expr, bind: Callable[[str, Value], None]) -> None:

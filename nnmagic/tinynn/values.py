@@ -5,7 +5,7 @@ Knows Relay's expressions and types and the annotations; knows no syntax tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,15 +13,18 @@ import numpy as np
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
     AnyDim,
     Dim,
     FuncType,
+    GlobalTypeVar,
     TensorType,
     TupleType,
     Type,
+    TypeCall,
     VarDim,
     is_float,
 )
@@ -29,6 +32,8 @@ from nnmagic.tinynn.annotations import DType, Tensor, dtype_short_name
 
 if TYPE_CHECKING:
     from nnmagic.tinynn.binding import Builtin
+    from nnmagic.tinynn.frames import Frame
+    from nnmagic.tinynn.syntax import tree
 
 
 class Refusal(Exception):  # noqa: N818  # carries a diagnostic to the statement or expression that reports it
@@ -43,10 +48,15 @@ class Refusal(Exception):  # noqa: N818  # carries a diagnostic to the statement
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A Relay expression with its type: known when the function runs, or a constant tensor."""
+    """A Relay expression with its type: known when the function runs, or a constant tensor.
+
+    ``weak``: a Python number (int64, float64 or bool of rank 0) that is known only then, such as a loop's
+    counter. Like a literal it takes the dtype of the tensor beside it.
+    """
 
     expr: ir.Expr
     type: Type
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +84,93 @@ class SliceOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Formal:
+    """A parameter as a caller sees it: ``kind`` is that of ``inspect.Parameter``."""
+
+    name: str
+    kind: str = "POSITIONAL_OR_KEYWORD"
+    default: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GlobalFunction:
-    """A function of the module: one of the cell, or a compiled one. ``type`` None: an error was reported.
+    """A function of the module: one of the cell, or a compiled one. ``type`` None: it is not known (yet).
 
     ``written`` is the name that the cell calls it by.
     """
 
     name: str
     written: str
-    parameters: tuple[str, ...]
+    parameters: tuple[Formal, ...]
     type: FuncType | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalFunction:
+    """A nested function or a lambda whose parameters have no types: its body is put where it is called.
+
+    ``versions``: of the names that it takes from around it, how often each was assigned when it was made.
+    """
+
+    name: str
+    definition: tree.Definition | tree.Lambda
+    parameters: tuple[Formal, ...]
+    frame: Frame
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A nested function with types: a Relay function bound by let."""
+
+    name: str
+    parameters: tuple[Formal, ...]
+    function: Computed
+    definition: tree.Definition
+    frame: Frame
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeOf:
+    """``range(start, stop, step)``: Known ints, or weak numbers."""
+
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Zipped:
+    """``zip(...)``, ``enumerate(...)`` and ``reversed(...)`` before a loop takes them; ``word`` says which."""
+
+    word: str
+    parts: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataTypeName:
+    """A data type of the cell or of an earlier one; ``fields``: the names of each constructor's fields."""
+
+    type: TypeData
+    fields: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstructorName:
+    """A constructor, not yet called."""
+
+    constructor: ir.Constructor
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned:
+    """A name that has no usable value here: whoever reads it is told why."""
+
+    message: str
+    hint: str | None
+    notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +221,13 @@ Value = (
     | TupleOf
     | SliceOf
     | GlobalFunction
+    | LocalFunction
+    | Closure
+    | RangeOf
+    | Zipped
+    | DataTypeName
+    | ConstructorName
+    | Unassigned
     | OperatorName
     | BuiltinName
     | Method
@@ -251,6 +345,10 @@ def type_shown(type_: Type) -> str:
             return f"Tensor[{shape_shown(shape)}, {dtype_short_name(dtype)}]"
         case TupleType(fields=fields):
             return f"tuple[{', '.join(map(type_shown, fields)) or '()'}]"
+        case FuncType(arg_types=args, ret_type=result, type_params=()):
+            return f"Callable[[{', '.join(map(type_shown, args))}], {type_shown(result)}]"
+        case TypeCall(func=GlobalTypeVar(name=name), args=()):
+            return name
     from nnmagic.relay.text.types import type_text
 
     return type_text(type_)
@@ -262,17 +360,33 @@ def with_article(type_: Type) -> str:
     return f"an {text}" if text[0] in "fi" else f"a {text}"
 
 
+#: What Python calls a weak number, by its type.
+_PYTHON_NAMES = {"i64": "int", "f64": "float", "bool_": "bool"}
+
+
 def described(value: Value) -> str:
     """What a value is, in words, with its article."""
     match value:
+        case Computed(type=type_, weak=True):
+            return f"a Python {_PYTHON_NAMES[type_shown(type_)]}"
         case Computed(type=type_):
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
         case SliceOf():
             return "a slice"
-        case GlobalFunction(written=name):
-            return f"the function `{name}`"
+        case GlobalFunction(written=name) | LocalFunction(name=name) | Closure(name=name):
+            return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case RangeOf():
+            return "a range"
+        case Zipped(word=word):
+            return f"`{word}(...)`"
+        case DataTypeName(type=data):
+            return f"the class `{data.header.name}`"
+        case ConstructorName(constructor=constructor):
+            return f"the constructor `{constructor.name}` (without its brackets)"
+        case Unassigned(message=message):
+            return message
         case OperatorName(operator=operator):
             return f"the operator {operator.name}"
         case BuiltinName(builtin=builtin):
@@ -315,3 +429,24 @@ def source_text(span: Span) -> str:
         return "x"
     text = line[span.column - 1 : span.end_column - 1]
     return text if text.isidentifier() else "x"
+
+
+def same_value(left: Value, right: Value) -> bool:
+    """Whether two values are one: the same expression, equal numbers of one Python type, the same function."""
+    match left, right:
+        case Computed(expr=one, type=ours), Computed(expr=other, type=theirs):
+            return one is other and ours == theirs
+        case TupleOf(items=ours), TupleOf(items=theirs):
+            return len(ours) == len(theirs) and all(map(same_value, ours, theirs))
+        case Known(value=one), Known(value=other):
+            return type(one) is type(other) and repr(one) == repr(other)  # tells 0.0 from -0.0
+        case ((LocalFunction() | Closure() | Method()), _):
+            return left is right
+    return left == right
+
+
+def natural_dtype(number: bool | int | float) -> str:
+    """The dtype of a Python number that is known only when the function runs."""
+    if isinstance(number, bool):
+        return "bool"
+    return "int64" if isinstance(number, int) else "float64"

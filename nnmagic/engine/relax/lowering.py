@@ -232,6 +232,7 @@ class _Lowering:
             results = [dims.result(leaf) for leaf in leaves(function.ret_type, function.span)]
             type_ = results[0] if len(results) == 1 else relax.TupleType(results)
             empty = relax.Function.create_empty(params, type_, is_pure=False)
+            empty = empty.with_attr("declares", name)  # TVM's builder takes equal functions for one
             self.declared[name] = self.builder.add_func(empty, f"{name}_" if name == ENTRY else name)
             self.waiting.append(name)
         return self.declared[name]

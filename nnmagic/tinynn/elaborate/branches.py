@@ -1,0 +1,481 @@
+"""Choices: ``if``, conditional expressions, ``and`` and ``or``; and how branches come together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from synr import ast
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.tinynn.elaborate.blocks import (
+    Block,
+    End,
+    Exit,
+    Followed,
+    Fork,
+    Leaf,
+    Loop,
+    hoisted,
+    leaves,
+    may_fail,
+    rendered_end,
+)
+from nnmagic.tinynn.elaborate.core import is_atom
+from nnmagic.tinynn.elaborate.expressions import Expressions
+from nnmagic.tinynn.elaborate.joining import (
+    Clash,
+    Plan,
+    anchored,
+    clash,
+    expressions,
+    expressions_in,
+    join_plan,
+    rebuilt,
+    types_of,
+)
+from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
+from nnmagic.tinynn.frames import Env, Frame
+from nnmagic.tinynn.names import assigned_names, may_leave, mentioned_names
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import (
+    FAILED,
+    Computed,
+    Known,
+    NotKnown,
+    Operand,
+    Refusal,
+    TupleOf,
+    Unassigned,
+    Value,
+    described,
+    is_failed,
+    known_value,
+    number_constant,
+    source_text,
+)
+
+#: The name under which the value of an expression is joined.
+_RESULT = " result"
+
+
+class Branches(Expressions):
+    """What depends on a condition."""
+
+    # -- conditions ------------------------------------------------------------------------------------
+
+    def truth(self, operand: Operand, word: str) -> bool | Computed | None:
+        """Whether a condition holds: known now, or a bool of rank 0; None where it failed. Raises Refusal."""
+        value = operand.value
+        if is_failed(value):
+            return None
+        if is_tensor(value):
+            return self._tensor_truth(operand, word)
+        try:
+            found = known_value(value)
+            if isinstance(found, bool | int | float | str | tuple | None):
+                return bool(found)
+        except NotKnown:
+            pass
+        if isinstance(value, TupleOf):
+            return bool(value.items)
+        raise Refusal(f"`{word}` takes a condition, not {described(value)}", operand.span)
+
+    def _tensor_truth(self, operand: Operand, word: str) -> bool | Computed:
+        assert isinstance(operand.value, Computed)
+        value, type_ = operand.value, tensor_type(operand)
+        if isinstance(value.expr, ir.Constant) and value.expr.data.size == 1:
+            return bool(value.expr.data.item())
+        if any(dim != 1 for dim in type_.shape):
+            name = source_text(operand.span)
+            message = f"`{word}` needs one truth value, not {described(value)}"
+            hint = f"write {name}.any() or {name}.all()"
+            if word in ("and", "or"):
+                hint = f"element by element it is {'&' if word == 'and' else '|'}; or write {name}.any()"
+            raise Refusal(message, operand.span, hint=hint)
+        if type_.shape:
+            value = apply("squeeze", operand.span, value, axis=list(range(len(type_.shape))))
+        if type_.dtype == "bool":
+            return value
+        zero = number_constant(0, type_.dtype, operand.span)
+        return apply("not_equal", operand.span, value, zero)
+
+    # -- if --------------------------------------------------------------------------------------------
+
+    def branch(self, stmt: ast.If) -> End | None:
+        """``if``: a known condition takes one branch, any other becomes Relay's ``if``."""
+        condition = self._condition(stmt)
+        if condition is None:
+            return self.both_for_errors(stmt, [stmt.true.stmts, stmt.false.stmts])
+        if isinstance(condition, bool):
+            return self.within(stmt.true.stmts if condition else stmt.false.stmts)
+        self.settle_for(stmt)
+        before = self.frame.env
+        blocks = []
+        for part in (stmt.true, stmt.false):
+            block = Block()
+            with self.inside(block, before.copy()):
+                self.fill(block, self.steps(part.stmts), self.place(stmt.span))
+            blocks.append(block)
+        return self.merged(Fork(condition.expr, blocks[0], blocks[1], self.place(stmt.span)))
+
+    def _condition(self, stmt: ast.If) -> bool | Computed | None:
+        """The condition of an ``if``; what the branches use, too, is bound before it where there will be any."""
+        below = mentioned_names(stmt.true) | mentioned_names(stmt.false)
+        if may_leave(stmt):
+            below |= self.live
+        used = mentioned_names(stmt.condition) & below
+        if any(not _is_settled(self.frame, name) for name in used):
+            with self.trial():
+                dynamic = isinstance(self.truth(self.operand(stmt.condition), "if"), Computed)
+            if dynamic:
+                self.settle_for(stmt)
+        return self.truth(self.operand(stmt.condition), "if")
+
+    def within(self, statements: Sequence[ast.Stmt]) -> End | None:
+        """Statements carried out in the current block, as one step."""
+        block, self.block = self.block, Block(self.block.lets)
+        live = self.live
+        try:
+            self.sequence(self.steps(statements))
+            return self.block.end
+        finally:
+            self.block, self.live = block, live
+
+    def fill(self, block: Block, steps: Iterable[Callable[[], End | None]], span: Span) -> None:
+        """Carries out steps in a block that is being entered, and ends it."""
+        live = self.live
+        if self.sequence(steps):
+            block.end = Leaf(Exit.GOES_ON, span, self.frame.env)
+        self.live = live
+
+    def both_for_errors(self, stmt: ast.Stmt, parts: Sequence[Sequence[ast.Stmt]]) -> End | None:
+        """The condition failed: the branches are looked at for their own errors, what they assign is silent."""
+        before = self.frame.env
+        for statements in parts:
+            with self.inside(Block(), before.copy()):
+                self.sequence(self.steps(statements))
+        for name in assigned_names(stmt):
+            before.bind(name, FAILED)
+        self.frame.failed = True
+        return None
+
+    def settle_for(self, stmt: ast.Stmt) -> None:
+        """Binds what the branches use; where they may leave, what follows them may use it too."""
+        used = mentioned_names(stmt)
+        if may_leave(stmt):
+            used |= self.live
+        self.settle(name for name in list(self.frame.names()) if name in used)
+
+    # -- bringing branches together --------------------------------------------------------------------
+
+    def merged(self, end: End) -> End | None:
+        """Goes on in the current block where all leaves go on; else the end, for the steps that follow."""
+        found = [leaf for leaf, _ in leaves(end) if leaf.exit is not Exit.JUMPS]
+        if not found or may_fail(end) or any(leaf.exit is not Exit.GOES_ON for leaf in found):
+            return end
+        plans = self.joined([leaf.env for leaf in found], end.span)
+        self.take(end, plans)
+        return None
+
+    def joined(self, envs: Sequence[Env], span: Span) -> dict[str, Plan]:
+        """The names that differ in the environments of leaves: their plans. Sets what else is known of them."""
+        env = self.frame.env
+        plans: dict[str, Plan] = {}
+        names = dict.fromkeys(name for each in envs for name in each.locals)
+        outside = {
+            found
+            for frame in self.frame.chain()
+            for value in frame.env.locals.values()
+            for found in expressions_in(value)
+        }
+        for name in names:
+            values = [each.locals.get(name) for each in envs]
+            places = [each.places.get(name, span) for each in envs]
+            changed = max(each.versions.get(name, 0) for each in envs)
+            if changed == env.versions.get(name, 0):
+                continue
+            env.versions[name] = changed
+            if any(value is None for value in values):
+                env.locals[name] = _maybe_unassigned(name, values, places, span)
+                continue
+            known = [value for value in values if value is not None]
+            if any(map(is_failed, known)):
+                env.locals[name] = FAILED
+                continue
+            try:
+                plan = anchored(join_plan(known), outside)
+            except Clash as problem:
+                words = "branches leave it with different types"
+                env.locals[name] = clash(name, list(zip(known, places, strict=True)), problem, words)
+                continue
+            env.places[name] = places[0]
+            if not list(types_of(plan)):
+                env.locals[name] = rebuilt(plan, iter(()))
+            elif name in self.live:
+                plans[name] = plan
+            else:
+                env.forget(name)
+        return plans
+
+    def take(self, end: End, plans: dict[str, Plan]) -> None:
+        """Renders an end whose leaves all go on, and binds the names that differ."""
+        types = [one.type for plan in plans.values() for one in types_of(plan)]
+        if not types:
+            return
+        result: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
+
+        def value_of(leaf: Leaf) -> ir.Expr:
+            parts = self.leaf_expressions(leaf, plans)
+            return parts[0] if len(types) == 1 else ir.Tuple(parts, span=leaf.span)
+
+        if isinstance(end, Loop | Followed):
+            let, expr = hoisted(end, result, value_of)
+            self.block.lets.append(let)
+        else:
+            expr = rendered_end(end, result, value_of)
+        exprs: list[ir.Expr] = [expr]
+        if len(types) > 1:
+            whole = self.bound(Computed(expr, result), "_".join(plans)[:40]).expr
+            exprs = [ir.TupleGetItem(whole, index, span=end.span) for index in range(len(types))]
+        parts = iter(exprs)
+        for name, plan in plans.items():
+            self.frame.env.locals[name] = rebuilt(plan, parts)
+
+    def leaf_expressions(self, leaf: Leaf, plans: dict[str, Plan]) -> tuple[ir.Expr, ...]:
+        """What a leaf gives for the names of plans."""
+        found: list[ir.Expr] = []
+        for name, plan in plans.items():
+            place = leaf.env.places.get(name, leaf.span)
+            try:
+                found += expressions(plan, leaf.env.locals[name], place)
+            except Refusal as refusal:
+                self.report(refusal)
+                found += [ir.Tuple((), span=place) for _ in types_of(plan)]
+        return tuple(found)
+
+    def followed(self, end: End, rest: Iterator[Callable[[], End | None]], exit_: Exit) -> End:
+        """What follows a statement some of whose branches leave, with the leaves of ``exit_``.
+
+        It is put into the one leaf that goes on, or made a function that several call.
+        """
+        ends = [(leaf, block) for leaf, block in leaves(end) if leaf.exit is exit_]
+        if not ends:
+            return end  # what follows is never reached
+        if len(ends) == 1:
+            leaf, block = ends[0]
+            assert block is not None, "a single leaf goes on in the block itself"
+            block.end = None
+            with self.inside(block, leaf.env):
+                self.fill(block, rest, leaf.span)
+            return end
+        env = self.frame.env
+        plans = self.joined([leaf.env for leaf, _ in ends], end.span)
+        variable = ir.Var("rest", span=end.span)
+        params: list[ir.Var] = []
+        for name, plan in plans.items():
+            made = [ir.Var(name, one.type, span=end.span) for one in types_of(plan)]
+            env.locals[name] = rebuilt(plan, iter(made))
+            params += made
+        for leaf, _ in ends:
+            leaf.args = self.leaf_expressions(leaf, plans)
+            leaf.exit, leaf.target = Exit.JUMPS, variable
+        block = Block()
+        with self.inside(block, env.copy()):
+            self.fill(block, rest, end.span)
+        return Followed(end, variable, tuple(params), block, end.span)
+
+    # -- expressions -----------------------------------------------------------------------------------
+
+    def conditional(self, expr: tree.Conditional) -> Value:
+        """``then if condition else other``."""
+        condition = self.truth(self.operand(expr.condition), "if")
+        if condition is None:
+            self.transform_expr(expr.then)
+            self.transform_expr(expr.other)
+            return FAILED
+        if isinstance(condition, bool):
+            return self.transform_expr(expr.then if condition else expr.other)
+        self.settle(sorted(mentioned_names(expr.then) | mentioned_names(expr.other)))
+        parts = ((expr.then, expr.then.span), (expr.other, expr.other.span))
+        return self.chosen(
+            condition,
+            [lambda part=part: self.transform_expr(part) for part, _ in parts],  # type: ignore[misc]  # one a part
+            [self.place(span) for _, span in parts],
+            self.place(expr.span),
+        )
+
+    def chosen(
+        self,
+        condition: Computed,
+        makers: Sequence[Callable[[], Value]],
+        places: Sequence[Span],
+        span: Span,
+    ) -> Value:
+        """One of two values that are made in branches of their own. Raises Refusal."""
+        ends: list[Block] = []
+        values: list[Value] = []
+        for make, place in zip(makers, places, strict=True):
+            block = Block()
+            with self.inside(block, self.frame.env.copy()) as env:
+                values.append(make())
+                env.bind(_RESULT, values[-1], place)
+                block.end = Leaf(Exit.GOES_ON, place, env)
+            ends.append(block)
+        before, live = self.frame.env, self.live
+        self.live = live | {_RESULT}
+        try:
+            self.merged(Fork(condition.expr, ends[0], ends[1], span))
+            result = before.locals.pop(_RESULT)
+        finally:
+            self.live = live
+        if isinstance(result, Unassigned):
+            one, other = (described(value) for value in values)
+            message = f"one side gives {one}, the other {other}"
+            raise Refusal(message, span, hint=result.hint, notes=result.notes)
+        return result
+
+    def logical(self, expr: tree.Logical) -> Value:
+        """``a and b``, ``a or b``: Python's, which gives an operand and leaves out what is not needed."""
+        return self._logical(expr.word, list(expr.values), self.place(expr.span))
+
+    def _logical(self, word: str, values: Sequence[ast.Expr], span: Span) -> Value:
+        first = self.operand(values[0])
+        if len(values) == 1:
+            return first.value
+        held = self.truth(first, word)
+        if held is None:
+            for value in values[1:]:
+                self.transform_expr(value)
+            return FAILED
+        if isinstance(held, bool):
+            return first.value if held is (word == "or") else self._logical(word, values[1:], span)
+        for value in values[1:]:
+            self.settle(sorted(mentioned_names(value)))
+        kept = first.value
+        if isinstance(kept, Computed) and kept.expr is not held.expr:
+            kept = self.bound(kept, "value")
+            again = self.truth(Operand(kept, first.span), word)
+            assert isinstance(again, Computed)
+            held = again
+        return self.both(
+            word, Operand(kept, first.span), held, lambda: self._logical(word, values[1:], span), span
+        )
+
+    def both(
+        self, word: str, first: Operand, held: Computed, second: Callable[[], Value], span: Span
+    ) -> Value:
+        """``first and second()`` where ``first`` is known only when the function runs. Raises Refusal."""
+        simple = self.simple_bool(second) if _is_bool(first.value) else None
+        if simple is not None:
+            return apply(f"logical_{word}", span, held, simple)
+        makers = [second, lambda: first.value]
+        if word == "or":
+            makers.reverse()
+        return self.chosen(held, makers, [span, span], span)
+
+    def chain(self, expr: tree.Chain) -> Value:
+        """``a < b < c``: Python's ``a < b and b < c`` with b computed once."""
+        first = self.operand(expr.operands[0])
+        return self._chain_from(first, list(expr.operands[1:]), list(expr.ops), self.place(expr.span))
+
+    def _chain_from(
+        self, left: Operand, operands: Sequence[ast.Expr], ops: Sequence[ast.Op], span: Span
+    ) -> Value:
+        right = self.operand(operands[0])
+        if is_failed(left.value) or is_failed(right.value):
+            for operand in operands[1:]:
+                self.transform_expr(operand)
+            return FAILED
+        if len(operands) > 1:
+            for operand in operands[1:]:
+                self.settle(sorted(mentioned_names(operand)))
+            right = Operand(self.settled(right.value, "value", set()), right.span)
+        held = self.compare(ops[0], left, right, left.span.to(right.span))
+        if len(operands) == 1 or is_failed(held):
+            return held
+        first = Operand(held, left.span.to(right.span))
+        if is_tensor(held) and any(dim != 1 for dim in tensor_type(first).shape):
+            hint = "write (a < b) & (b < c)"
+            message = f"a chained comparison needs one truth value, not {described(held)}"
+            raise Refusal(message, span, hint=hint)
+        truth = self.truth(first, "and")
+        if truth is None:
+            return FAILED
+        if isinstance(truth, bool):
+            return self._chain_from(right, operands[1:], ops[1:], span) if truth else held
+        return self.both(
+            "and", first, truth, lambda: self._chain_from(right, operands[1:], ops[1:], span), span
+        )
+
+    def negated(self, operand: Operand, span: Span) -> Value:
+        """``not x``. Raises Refusal."""
+        held = self.truth(operand, "not")
+        if held is None:
+            return FAILED
+        return Known(not held) if isinstance(held, bool) else apply("logical_not", span, held)
+
+    def simple_bool(self, make: Callable[[], Value]) -> Computed | None:
+        """A bool of rank 0 that may be computed whether it is needed or not; None where that is not sure."""
+        with self.trial() as found:
+            versions = dict(self.frame.env.versions)
+            value = make()
+            changed = bool(self.block.lets) or versions != self.frame.env.versions
+        if found.found or changed or not _is_bool(value):
+            return None
+        if isinstance(value, Computed) and is_total(value.expr):
+            return value
+        if isinstance(value, Known) and isinstance(value.value, bool):
+            return number_constant(value.value, "bool", Span("", 0, 0, 0, 0))
+        return None
+
+
+def _is_settled(frame: Frame, name: str) -> bool:
+    owner = frame.owner(name)
+    value = None if owner is None else owner.env.locals.get(name)
+    return not isinstance(value, Computed) or is_atom(value.expr)
+
+
+#: Operators that may fail when they run, or that cost too much to compute for nothing.
+_PARTIAL = re.compile(
+    r"take|gather|scatter|adv_index|unravel|invert_perm|divide|mod|shift|power|reshape|random|conv|dense|matmul|dyn\."
+)
+
+
+def is_total(expr: ir.Expr) -> bool:
+    """Whether an expression may be computed though it is not needed: cheap operators that cannot fail."""
+    work, seen = [expr], {expr}
+    while work:
+        node = work.pop()
+        if isinstance(node, ir.Call):
+            if not isinstance(node.op, ir.OpRef) or _PARTIAL.search(node.op.name):
+                return False
+        elif not isinstance(node, ir.Var | ir.Constant | ir.OpRef | ir.TupleGetItem | ir.GlobalVar):
+            return False
+        new = [part for part in ir.children(node) if part not in seen]
+        seen.update(new)
+        work += new
+        if len(seen) > _MAX_TOTAL:
+            return False
+    return True
+
+
+#: A condition with more nodes is worth a branch.
+_MAX_TOTAL = 30
+
+
+def _is_bool(value: Value) -> bool:
+    if isinstance(value, Known):
+        return isinstance(value.value, bool)
+    return isinstance(value, Computed) and value.type == TensorType((), "bool")
+
+
+def _maybe_unassigned(name: str, values: Sequence[Value | None], places: Sequence[Span], span: Span) -> Value:
+    """A name that only some branches assign."""
+    if any(value is not None and is_failed(value) for value in values):
+        return FAILED
+    assigned = next(place for value, place in zip(values, places, strict=True) if value is not None)
+    notes = (Note("it is assigned here", assigned), Note("but not on every path through this", span))
+    return Unassigned(f"`{name}` may not be assigned here", "assign it before, or in every branch", notes)

@@ -1,0 +1,288 @@
+"""Values that meet where branches come together: one value for each name, or the reason why there is none.
+
+Knows values and types; knows no syntax tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
+from nnmagic.tinynn.declarations import relay_value
+from nnmagic.tinynn.emit import cast, computed_part
+from nnmagic.tinynn.values import (
+    FAILED,
+    Closure,
+    Computed,
+    GlobalFunction,
+    Known,
+    Operand,
+    Refusal,
+    TupleOf,
+    Unassigned,
+    Value,
+    computed,
+    described,
+    is_failed,
+    is_number,
+    natural_dtype,
+    number_constant,
+    same_value,
+    type_shown,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """All are one value that needs no code."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """Each becomes a Relay expression of one type."""
+
+    type: Type
+    weak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Tuples of one length, item by item."""
+
+    items: tuple[Plan, ...]
+
+
+Plan = Same | One | Several
+
+_WEAK_ORDER = ("bool", "int64", "float64")
+
+
+class Clash(Exception):  # noqa: N818  # a question answered with no
+    """Two values that cannot be one: their places in the sequence."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(first, second)
+        self.first = first
+        self.second = second
+
+
+def join_plan(values: Sequence[Value]) -> Plan:
+    """How values become one. Raises Clash."""
+    plan = lifted(values[0], keep=True)
+    for index in range(1, len(values)):
+        try:
+            plan = widened(plan, values[0] if index == 1 else None, values[index])
+        except Clash:
+            raise Clash(_culprit(values, index), index) from None
+    return plan
+
+
+def _culprit(values: Sequence[Value], index: int) -> int:
+    """The first value that does not go with the one at ``index``."""
+    for other in range(index):
+        try:
+            widened(lifted(values[other], keep=True), values[other], values[index])
+        except Clash:
+            return other
+    return 0
+
+
+def lifted(value: Value, *, keep: bool) -> Plan:
+    """A plan for one value. Not ``keep``: numbers become what is known when the function runs."""
+    match value:
+        case Computed(type=type_, weak=weak):
+            return Same(value) if keep else One(type_, weak)
+        case TupleOf(items=items) if items:
+            return Several(tuple(lifted(item, keep=keep) for item in items))
+        case Known(value=bool() | int() | float() as number) if not keep:
+            return One(TensorType((), natural_dtype(number)), weak=True)
+    return Same(value)
+
+
+def widened(plan: Plan, first: Value | None, value: Value) -> Plan:
+    """A plan that takes ``value`` too. Raises Clash."""
+    match plan:
+        case Same(value=known):
+            if same_value(known, value):
+                return plan
+            if isinstance(known, TupleOf | Unassigned) or is_failed(known) or is_failed(value):
+                raise Clash(0, 0)
+            return widened(_of(known), first, value)
+        case Several(items=items):
+            if not isinstance(value, TupleOf) or len(value.items) != len(items):
+                raise Clash(0, 0)
+            return Several(
+                tuple(widened(item, None, part) for item, part in zip(items, value.items, strict=True))
+            )
+        case One():
+            return _common(plan, _of(value))
+
+
+def _of(value: Value) -> One:
+    """A value as an expression of some type. Raises Clash for one that has none."""
+    match value:
+        case Computed(type=type_, weak=weak):
+            return One(type_, weak)
+        case Known(value=bool() | int() | float() as number):
+            return One(TensorType((), natural_dtype(number)), weak=True)
+        case GlobalFunction(type=FuncType() as type_) | Closure(function=Computed(type=FuncType() as type_)):
+            return One(type_, weak=False)
+    raise Clash(0, 0)
+
+
+def _common(left: One, right: One) -> One:
+    if left.weak and right.weak:
+        assert isinstance(left.type, TensorType)
+        assert isinstance(right.type, TensorType)
+        return max(left, right, key=lambda each: _WEAK_ORDER.index(each.type.dtype))  # type: ignore[union-attr]  # asserted
+    if left.weak or right.weak:
+        strong, weak = (right, left) if left.weak else (left, right)
+        if isinstance(strong.type, TensorType) and not strong.type.shape:
+            return strong
+        raise Clash(0, 0)
+    return One(_common_type(left.type, right.type), weak=False)
+
+
+def _common_type(left: Type, right: Type) -> Type:
+    match left, right:
+        case TensorType(), TensorType():
+            if left.dtype == right.dtype and len(left.shape) == len(right.shape):
+                return TensorType(tuple(map(_common_dim, left.shape, right.shape)), left.dtype)
+        case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
+            return TupleType(tuple(map(_common_type, ours, theirs)))
+        case _ if left == right:
+            return left
+    raise Clash(0, 0)
+
+
+def _common_dim(left: Dim, right: Dim) -> Dim:
+    if left == right:
+        return left
+    if isinstance(left, AnyDim) and isinstance(right, AnyDim):
+        return AnyDim()
+    raise Clash(0, 0)
+
+
+def anchored(plan: Plan, outside: Set[int]) -> Plan:
+    """The plan, where what is one value in all branches stays only if it stands outside of them.
+
+    ``outside``: the identities of the expressions that the names outside stand for.
+    """
+    match plan:
+        case Several(items=items):
+            return Several(tuple(anchored(item, outside) for item in items))
+        case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
+            return One(value.type, value.weak)
+        case Same(value=Closure(function=function)) if not _stands_outside(function.expr, outside):
+            return One(function.type, weak=False)
+    return plan
+
+
+def _stands_outside(expr: ir.Expr, outside: Set[int]) -> bool:
+    return isinstance(expr, ir.Constant | ir.GlobalVar | ir.Constructor) or id(expr) in outside
+
+
+def expressions_in(value: Value) -> Iterator[int]:
+    """The identities of the expressions that a value stands for."""
+    match value:
+        case Computed(expr=expr) | Closure(function=Computed(expr=expr)):
+            yield id(expr)
+        case TupleOf(items=items):
+            for item in items:
+                yield from expressions_in(item)
+
+
+# -- carrying a plan out -------------------------------------------------------------------------------
+
+
+def expressions(plan: Plan, value: Value, span: Span) -> Iterator[ir.Expr]:
+    """What a value contributes where it goes into a plan. Raises Refusal for a number that does not fit."""
+    match plan:
+        case Several(items=items):
+            assert isinstance(value, TupleOf)
+            for item, part in zip(items, value.items, strict=True):
+                yield from expressions(item, part, span)
+        case One(type=type_):
+            yield converted(value, type_, span)
+
+
+def converted(value: Value, type_: Type, span: Span) -> ir.Expr:
+    """A value as an expression of a type that it was found to fit. Raises Refusal."""
+    match value:
+        case Known(value=bool() | int() | float() as number):
+            assert isinstance(type_, TensorType)
+            if isinstance(number, bool) and type_.dtype != "bool":
+                number = int(number)
+            return number_constant(number, type_.dtype, span).expr
+        case Computed(weak=True, type=TensorType(dtype=dtype)):
+            assert isinstance(type_, TensorType)
+            if dtype == "float64" and not type_.dtype.startswith(("float", "bfloat")):
+                hint = "convert it, as in int(x), or give both the same dtype"
+                raise Refusal(f"a Python float cannot become {type_shown(type_)}", span, hint=hint)
+            return cast(value, type_.dtype, span).expr
+        case GlobalFunction(name=name):
+            return ir.GlobalVar(name, span=span)
+        case Closure(function=function):
+            return function.expr
+    return computed_part(Operand(value, span)).expr
+
+
+def types_of(plan: Plan) -> Iterator[One]:
+    """The types of the expressions of a plan, in order."""
+    match plan:
+        case One():
+            yield plan
+        case Several(items=items):
+            for item in items:
+                yield from types_of(item)
+
+
+def rebuilt(plan: Plan, parts: Iterator[ir.Expr]) -> Value:
+    """The joined value, from the expressions that hold it."""
+    match plan:
+        case Same(value=value):
+            return value
+        case Several(items=items):
+            return TupleOf(tuple(rebuilt(item, parts) for item in items))
+        case One(type=type_, weak=weak):
+            expr = next(parts)
+            return Computed(expr, type_, weak=True) if weak else computed(expr, type_)
+
+
+def clash(name: str, values: Sequence[tuple[Value, Span]], found: Clash, words: str) -> Unassigned | Value:
+    """What a name is after branches that leave it with values that cannot be one."""
+    pair = [values[found.first], values[found.second]]
+    if any(is_failed(value) for value, _ in pair):
+        return FAILED
+    for value, _ in pair:
+        if isinstance(value, Unassigned):
+            return value
+    one, other = (described(value) for value, _ in pair)
+    hint = None
+    if any(isinstance(value, Known) and is_number(value.value) for value, _ in pair):
+        hint = "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"
+    elif all(isinstance(value, Computed) for value, _ in pair):
+        hint = "give it one shape and one dtype in both, as in x.astype(f32)"
+    notes = tuple(
+        Note(f"here it is {text}", span) for text, (_, span) in zip((one, other), pair, strict=True)
+    )
+    return Unassigned(f"`{name}` is {one} or {other} here: {words}", hint, notes)
+
+
+def whole(plan: Plan, value: Operand) -> Computed:
+    """A value as one expression of the plan's type. Raises Refusal."""
+    match plan:
+        case One(type=type_):
+            return Computed(converted(value.value, type_, value.span), type_)
+        case Several(items=items):
+            assert isinstance(value.value, TupleOf)
+            pairs = zip(items, value.value.items, strict=True)
+            parts = [whole(item, Operand(part, value.span)) for item, part in pairs]
+            node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
+            return Computed(node, TupleType(tuple(part.type for part in parts)))
+    return relay_value(value)

@@ -1,0 +1,450 @@
+"""``for`` and ``while``: steps taken one by one where that is known while compiling, else functions that recur."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from synr import ast
+from synr.ast import BuiltinOp
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.arithmetic import binary
+from nnmagic.tinynn.elaborate.blocks import Block, End, Exit, Fork, Leaf, Loop, leaves
+from nnmagic.tinynn.elaborate.branches import Branches
+from nnmagic.tinynn.elaborate.joining import (
+    Clash,
+    Plan,
+    Same,
+    clash,
+    expressions,
+    lifted,
+    rebuilt,
+    types_of,
+    widened,
+)
+from nnmagic.tinynn.frames import Env
+from nnmagic.tinynn.iteration import count, has_known_items, is_silent, item
+from nnmagic.tinynn.names import assigned_names, mentioned_names, targets_of
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.unpacking import fail_all, unpack
+from nnmagic.tinynn.values import (
+    FAILED,
+    Computed,
+    Known,
+    Operand,
+    Refusal,
+    TupleOf,
+    Unassigned,
+    Value,
+    described,
+    is_failed,
+)
+
+#: A loop of at most so many rounds, all known while compiling, is written out; a longer one becomes a function.
+MAX_UNROLLED = 64
+#: Statements that one loop, with those inside it, may be written out to.
+MAX_UNROLLED_STATEMENTS = 2000
+#: Stands for an attempt to write a loop out that was given up.
+_GIVEN_UP: Any = object()
+#: Rounds in which the types that a loop carries are looked for.
+_MAX_ROUNDS = 6
+
+
+_INT64, _BOOL = TensorType((), "int64"), TensorType((), "bool")
+
+
+class _NotUnrolled(Exception):  # noqa: N818  # an attempt given up
+    """A loop that is better a function."""
+
+
+@dataclass(slots=True)
+class _Carried:
+    """What a loop hands from round to round."""
+
+    plans: dict[str, Plan]
+    variable: ir.Var
+    params: tuple[ir.Var, ...]
+    counter: ir.Var | None
+
+
+class Loops(Branches):
+    """Repetition."""
+
+    # -- while -----------------------------------------------------------------------------------------
+
+    def while_loop(self, stmt: tree.While) -> End | None:
+        """``while``. Raises Refusal."""
+        with self.trial():
+            condition = self.truth(self.operand(stmt.condition), "while")
+        if condition is False:
+            self.truth(self.operand(stmt.condition), "while")
+            return self.within(stmt.orelse.stmts)
+        if (
+            condition is True
+            and (end := self.unrolled(stmt, lambda: self._while_rounds(stmt))) is not _GIVEN_UP
+        ):
+            return end
+        return self._recurring(stmt, lambda: self._while_test(stmt), lambda _counter: None, None)
+
+    def _while_rounds(self, stmt: tree.While) -> Iterator[Callable[[], None]]:
+        """One entry a round, as long as the condition is known to hold."""
+        while True:
+            condition = self.truth(self.operand(stmt.condition), "while")
+            if condition is False:
+                return
+            if condition is not True:
+                raise _NotUnrolled
+            yield lambda: None
+
+    def _while_test(self, stmt: tree.While) -> Computed | bool | None:
+        return self.truth(self.operand(stmt.condition), "while")
+
+    # -- for -------------------------------------------------------------------------------------------
+
+    def for_loop(self, stmt: tree.For) -> End | None:
+        """``for``. Raises Refusal."""
+        over = self.operand(stmt.iterable)
+        if is_silent(over.value):
+            for target in targets_of(stmt.target):
+                self.frame.env.bind(target.id.name, FAILED)
+            return self.both_for_errors(stmt, [stmt.body.stmts, stmt.orelse.stmts])
+        number = count(over)
+        if isinstance(number, int):
+            known_items = has_known_items(over.value)
+            if number <= MAX_UNROLLED or known_items:
+                end = self.unrolled(stmt, lambda: self._for_rounds(stmt, over, number))
+                if end is not _GIVEN_UP:
+                    return end
+            if known_items:
+                message = f"this loop over {described(over.value)} is too long to be written out"
+                raise Refusal(
+                    message, over.span, hint="stack the items into one tensor, and go over its rows"
+                )
+        elif has_known_items(over.value):
+            message = "tuples can be gone over only as many times as is known while compiling"
+            raise Refusal(message, over.span, hint="stack the items into one tensor")
+        self.settle(sorted(mentioned_names(stmt.iterable)))
+        over = Operand(self.settled(over.value, "items", set()), over.span)
+        limit = self.settled(number, "count", set()) if isinstance(number, Computed) else Known(number)
+        return self._recurring(
+            stmt,
+            None,
+            lambda counter: self._bind_item(stmt, over, counter),
+            Operand(limit, over.span),
+        )
+
+    def _for_rounds(self, stmt: tree.For, over: Operand, number: int) -> Iterator[Callable[[], None]]:
+        for index in range(number):
+            yield lambda index=index: self._bind_item(stmt, over, Known(index))  # type: ignore[misc]  # one a round
+
+    def _bind_item(self, stmt: tree.For, over: Operand, index: Value | None) -> None:
+        assert index is not None
+        self.assign(stmt.target, Operand(item(over, index, over.span), over.span))
+
+    def assign(self, target: ast.Expr, value: Operand) -> None:
+        """Binds the names of a target. Raises Refusal."""
+        places = {variable.id.name: self.place(variable.span) for variable in targets_of(target)}
+
+        def bind(name: str, part: Value) -> None:
+            self.frame.env.bind(name, part, places.get(name))
+
+        if is_failed(value.value):
+            fail_all(target, bind)
+        else:
+            unpack(target, value, self.place, bind)
+
+    # -- written out -----------------------------------------------------------------------------------
+
+    def unrolled(
+        self, stmt: tree.For | tree.While, rounds: Callable[[], Iterator[Callable[[], None]]]
+    ) -> End | None:
+        """The loop, round after round; _GIVEN_UP, and nothing done, where it is better a function."""
+        end: End | None
+        outermost = self.unroll_budget is None
+        if outermost:
+            self.unroll_budget = self.work + MAX_UNROLLED_STATEMENTS
+        before = self.frame.env
+        self.frame.env = before.copy()
+        found, self.found = self.found, type(self.found)()
+        outer, self.block = self.block, Block(list(self.block.lets))
+        try:
+            end = self._rounds(stmt, rounds())
+        except _NotUnrolled:
+            if not outermost:
+                raise
+            self.frame.env, self.block, self.found = before, outer, found
+            end = _GIVEN_UP
+            return end
+        except BaseException:
+            self.block, self.found = outer, found
+            raise
+        finally:
+            if outermost:
+                self.unroll_budget = None
+        errors, self.found = self.found, found
+        for diagnostic in errors.found:
+            self.found.add(diagnostic)
+        outer.lets[:] = self.block.lets
+        self.block = outer
+        before.locals, before.versions, before.places = (
+            self.frame.env.locals,
+            self.frame.env.versions,
+            self.frame.env.places,
+        )
+        self.frame.env = before
+        return end
+
+    def _rounds(self, stmt: tree.For | tree.While, rounds: Iterator[Callable[[], None]]) -> End | None:
+        live = self.live | mentioned_names(stmt)
+        after, self.live = self.live, live
+
+        def steps() -> Iterator[Callable[[], End | None]]:
+            for number, begin in enumerate(rounds):
+                if number >= MAX_UNROLLED and isinstance(stmt, tree.While):
+                    raise _NotUnrolled
+                self.live = live
+                yield lambda begin=begin: self._round(stmt.body.stmts, begin)  # type: ignore[misc]  # one a round
+            self.live = after
+            if stmt.orelse.stmts:
+                yield lambda: self.within(stmt.orelse.stmts)
+
+        block, self.block = self.block, Block(self.block.lets)
+        try:
+            self.sequence(steps())
+            end = self.block.end
+        finally:
+            self.block, self.live = block, after
+        return self._left(end)
+
+    def _round(self, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> End | None:
+        if self.unroll_budget is not None and self.work > self.unroll_budget:
+            raise _NotUnrolled
+        begin()
+        end = self.within(body)
+        for leaf, _ in leaves(end):
+            if leaf.exit is Exit.CONTINUES:
+                leaf.exit = Exit.GOES_ON
+        return self.settled_end(end)
+
+    def _left(self, end: End | None) -> End | None:
+        """The end of a loop, seen from outside: its breaks go on."""
+        for leaf, _ in leaves(end):
+            if leaf.exit is Exit.BREAKS:
+                leaf.exit = Exit.GOES_ON
+        return self.settled_end(end)
+
+    def settled_end(self, end: End | None) -> End | None:
+        """An end, or None where it only goes on: its names are then those of the block."""
+        if isinstance(end, Leaf) and end.exit is Exit.GOES_ON:
+            env = self.frame.env
+            env.locals, env.versions, env.places = end.env.locals, end.env.versions, end.env.places
+            return None
+        return end if end is None else self.merged(end)
+
+    # -- functions that recur --------------------------------------------------------------------------
+
+    def _recurring(
+        self,
+        stmt: tree.For | tree.While,
+        test: Callable[[], Computed | bool | None] | None,
+        begin: Callable[[Value | None], None],
+        limit: Operand | None,
+    ) -> End | None:
+        """The loop as a function that calls itself with what changes."""
+        self._settle_loop(stmt)
+        env = self.frame.env
+        names = [name for name in assigned_names(stmt) if name in env.locals]
+        plans: dict[str, Plan] = {name: lifted(env.locals[name], keep=False) for name in names}
+        counted = limit is not None
+        for _ in range(_MAX_ROUNDS):
+            with self.trial():
+                wider = self._one_round(stmt, self._carried(stmt, plans, counted), test, begin, limit)[1]
+            if wider == plans:
+                break
+            plans = wider
+        carried = self._carried(stmt, plans, counted)
+        body, _, clashes = self._one_round(stmt, carried, test, begin, limit)
+        start = self._start(carried, env)
+        for name, clashing in clashes.items():
+            env.bind(name, clashing)
+        end = Loop(carried.variable, carried.params, start, body, self.place(stmt.span))
+        return self._left(end)
+
+    def _settle_loop(self, stmt: tree.For | tree.While) -> None:
+        self.settle(name for name in list(self.frame.names()) if name in mentioned_names(stmt) | self.live)
+
+    def _carried(self, stmt: tree.For | tree.While, plans: dict[str, Plan], counted: bool) -> _Carried:
+        place = self.place(stmt.span)
+        word = "for" if isinstance(stmt, tree.For) else "while"
+        counter = ir.Var("step", _INT64, span=place) if counted else None
+        params = [] if counter is None else [counter]
+        for name, plan in plans.items():
+            params += [ir.Var(name, one.type, span=place) for one in types_of(plan)]
+        return _Carried(plans, ir.Var(f"{word}_loop", span=place), tuple(params), counter)
+
+    def _start(self, carried: _Carried, env: Env) -> tuple[ir.Expr, ...]:
+        start: list[ir.Expr] = []
+        if carried.counter is not None:
+            start.append(ir.constant(0, "int64", span=carried.counter.span))
+        for name, plan in carried.plans.items():
+            if list(types_of(plan)):
+                place = env.places.get(name) or carried.variable.span
+                assert place is not None
+                start += expressions(plan, env.locals[name], place)
+        return tuple(start)
+
+    def _one_round(
+        self,
+        stmt: tree.For | tree.While,
+        carried: _Carried,
+        test: Callable[[], Computed | bool | None] | None,
+        begin: Callable[[Value | None], None],
+        limit: Operand | None,
+    ) -> tuple[Block, dict[str, Plan], dict[str, Value]]:
+        """The function's body, the plans that its rounds ask for, and the names that no plan holds."""
+        outer = self.frame.env
+        place = self.place(stmt.span)
+        live, self.live = self.live, self.live | mentioned_names(stmt)
+        body = Block()
+        with self.inside(body, self._entry(carried, outer)) as env:
+            counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True)
+            condition: Computed | bool | None
+            if counter is None:
+                assert test is not None
+                condition = test()
+            else:
+                assert limit is not None
+                less = binary(BuiltinOp.LT, "<", Operand(counter, limit.span), limit, limit.span)
+                assert isinstance(less, Computed)
+                condition = less
+            again, leave = Block(), Block()
+            if not isinstance(condition, Computed):
+                shown = condition is not False
+                condition = Computed(ir.constant(shown, "bool", span=place), _BOOL)
+            with self.inside(again, env.copy()):
+                self.fill(again, self._loop_steps(stmt, begin, counter), place)
+            with self.inside(leave, env.copy()):
+                self.live = live
+                if (
+                    limit is not None
+                    and isinstance(limit.value, Known)
+                    and isinstance(limit.value.value, int)
+                ):
+                    begin(Known(limit.value.value - 1))  # after all rounds its names are those of the last
+                self.fill(leave, self.steps(stmt.orelse.stmts), place)
+            self.live = live
+            body.end = Fork(condition.expr, again, leave, place)
+        rounds = [leaf for leaf, _ in leaves(again.end) if leaf.exit in (Exit.GOES_ON, Exit.CONTINUES)]
+        plans, clashes = self._widened(carried, outer, rounds, place)
+        for leaf in rounds:
+            leaf.exit, leaf.target = Exit.JUMPS, carried.variable
+            leaf.args = self._next(carried, leaf, plans == carried.plans)
+        return body, plans, clashes
+
+    def _loop_steps(
+        self, stmt: tree.For | tree.While, begin: Callable[[Value | None], None], counter: Value | None
+    ) -> list[Callable[[], End | None]]:
+        def first() -> None:
+            begin(counter)
+
+        return [first, *self.steps(stmt.body.stmts)]
+
+    def _entry(self, carried: _Carried, outer: Env) -> Env:
+        """The names at the beginning of a round."""
+        env = outer.copy()
+        params = iter(carried.params[1:] if carried.counter is not None else carried.params)
+        for name, plan in carried.plans.items():
+            env.locals[name] = rebuilt(plan, params)
+            env.versions[name] = env.versions.get(name, 0) + 1
+        return env
+
+    def _widened(
+        self, carried: _Carried, outer: Env, rounds: Sequence[Leaf], place: Span
+    ) -> tuple[dict[str, Plan], dict[str, Value]]:
+        """The plans that take what the rounds leave, too."""
+        plans: dict[str, Plan] = {}
+        clashes: dict[str, Value] = {}
+        for name, plan in carried.plans.items():
+            plans[name] = plan
+            values: list[tuple[Value, Span]] = [(outer.locals[name], outer.places.get(name, place))]
+            for leaf in rounds:
+                value = leaf.env.locals.get(name, FAILED)
+                values.append((value, leaf.env.places.get(name, place)))
+                if isinstance(plans[name], Same) and isinstance(plans[name].value, Unassigned):  # type: ignore[union-attr]  # Same has one
+                    continue
+                try:
+                    plans[name] = widened(plans[name], None, value)
+                except Clash:
+                    found = clash(name, values, Clash(0, len(values) - 1), "it changes from round to round")
+                    clashes[name] = found
+                    plans[name] = Same(found)
+        return plans, clashes
+
+    def _next(self, carried: _Carried, leaf: Leaf, final: bool) -> tuple[ir.Expr, ...]:
+        """The arguments of the next round."""
+        if not final:
+            return ()
+        args: list[ir.Expr] = []
+        if carried.counter is not None:
+            one = ir.constant(1, "int64", span=leaf.span)
+            counter = Operand(Computed(carried.counter, _INT64), leaf.span)
+            stepped = binary(
+                BuiltinOp.Add, "+", counter, Operand(Computed(one, _INT64), leaf.span), leaf.span
+            )
+            assert isinstance(stepped, Computed)
+            args.append(stepped.expr)
+        for name, plan in carried.plans.items():
+            if list(types_of(plan)):
+                try:
+                    args += expressions(plan, leaf.env.locals[name], leaf.env.places.get(name, leaf.span))
+                except Refusal as refusal:
+                    self.report(refusal)
+                    args += [ir.Tuple((), span=leaf.span) for _ in types_of(plan)]
+        return tuple(args)
+
+    # -- comprehensions --------------------------------------------------------------------------------
+
+    def comprehension(self, expr: tree.Comprehension) -> Value:
+        """``[element for target in items if condition]``, with as many items as are known now. Raises Refusal."""
+        from nnmagic.tinynn.iteration import items as items_of
+
+        gathered: list[Value] = []
+        before = self.frame.env
+        names = {
+            name for part in expr.generators for name in (each.id.name for each in targets_of(part.target))
+        }
+
+        def go(generators: Sequence[tree.Generator]) -> None:
+            if not generators:
+                self.count_work(expr.span)
+                gathered.append(self.transform_expr(expr.element))
+                return
+            first, *rest = generators
+            over = self.operand(first.iterable)
+            if is_silent(over.value):
+                gathered.append(FAILED)
+                return
+            for each in items_of(over, "a comprehension"):
+                self.assign(first.target, Operand(each, over.span))
+                held = [self.truth(self.operand(condition), "if") for condition in first.conditions]
+                if any(isinstance(each_, Computed) for each_ in held):
+                    place = self.place(first.conditions[0].span)
+                    message = "what a comprehension keeps must be known while compiling"
+                    raise Refusal(message, place, hint="keep all, and choose with where(condition, x, y)")
+                if all(held):
+                    go(rest)
+
+        kept = {name: before.locals.get(name) for name in names}
+        try:
+            go(list(expr.generators))
+        finally:
+            for name, value in kept.items():
+                if value is None:
+                    before.forget(name)
+                else:
+                    before.locals[name] = value
+        return TupleOf(tuple(gathered))

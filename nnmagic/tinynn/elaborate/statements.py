@@ -1,0 +1,150 @@
+"""The statements of a function, one after the other, and where they leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Sized
+from functools import partial
+
+from synr import ast
+
+from nnmagic.relay import expr as ir
+from nnmagic.tinynn.declarations import declared_value
+from nnmagic.tinynn.elaborate.blocks import Arms, Block, End, Exit, Leaf
+from nnmagic.tinynn.elaborate.matching import Matching
+from nnmagic.tinynn.names import assigned_names, mentioned_names
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import (
+    FAILED,
+    Known,
+    Operand,
+    Refusal,
+    is_failed,
+)
+
+
+class Statements(Matching):
+    """The statements of a function."""
+
+    def sequence(self, steps: Iterable[Callable[[], End | None]]) -> bool:
+        """Carries out statements in the current block; False where it got an end."""
+        rest = iter(steps)
+        last = len(steps) - 1 if isinstance(steps, Sized) else None
+        for index, step in enumerate(rest):
+            end = step()
+            if end is not None:
+                self.block.end = end if index == last else self.followed(end, rest, Exit.GOES_ON)
+                return False
+        return True
+
+    def steps(self, statements: Sequence[ast.Stmt]) -> list[Callable[[], End | None]]:
+        """Statements, each to be carried out; keeps account of the names that follow."""
+        following = [self.live]
+        for statement in reversed(statements[1:]):
+            following.append(following[-1] | mentioned_names(statement))
+        return [
+            partial(self._step, statement, live)
+            for statement, live in zip(statements, reversed(following), strict=bool(statements))
+        ]
+
+    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> End | None:
+        self.live = live
+        self.count_work(statement.span)
+        try:
+            return self._statement(statement)
+        except (Refusal, RecursionError) as problem:
+            if isinstance(problem, Refusal):
+                self.report(problem)
+            else:
+                self.report_depth(statement.span)
+            for name in assigned_names(statement):
+                self.frame.env.bind(name, FAILED)
+            if not isinstance(statement, ast.Assign | tree.Unpack | tree.Definition):
+                self.frame.failed = True
+            return None
+
+    def _statement(self, statement: ast.Stmt) -> End | None:
+        match statement:
+            case ast.Assign():
+                self._assign(statement)
+            case tree.Unpack():
+                self._unpack(statement)
+            case ast.Return():
+                return self._return(statement)
+            case tree.Break():
+                return Leaf(Exit.BREAKS, self.place(statement.span), self.frame.env)
+            case tree.Continue():
+                return Leaf(Exit.CONTINUES, self.place(statement.span), self.frame.env)
+            case ast.If():
+                return self.branch(statement)
+            case tree.For():
+                return self.for_loop(statement)
+            case tree.While():
+                return self.while_loop(statement)
+            case tree.Match():
+                return self.match_statement(statement)
+            case ast.Assert():
+                return self._assert(statement)
+            case tree.Definition():
+                self.nested(statement)
+            case tree.InvalidStatement(names=names, returns=returns):
+                for name in names:
+                    self.frame.env.bind(name, FAILED)
+                self.frame.failed = self.frame.failed or returns
+        return None
+
+    def _return(self, stmt: ast.Return) -> End:
+        place = self.place(stmt.span)
+        if stmt.value is None:
+            hint = "return a tensor, or a tuple of them"
+            self.report(Refusal("`return` without a value", place, hint=hint))
+            return Leaf(Exit.RETURNS, place, self.frame.env, Operand(FAILED, place))
+        value = self.operand(stmt.value)
+        return Leaf(Exit.RETURNS, place, self.frame.env, value)
+
+    # -- assignments -----------------------------------------------------------------------------------
+
+    def _assign(self, stmt: ast.Assign) -> None:
+        target = stmt.lhs[0]
+        name = target.id.name
+        value = self.transform_expr(stmt.rhs)
+        if stmt.ty is not None:
+            declared = self.type_or_none(stmt.ty)
+            if declared is None or is_failed(value):
+                value = FAILED
+            else:
+                operand = Operand(value, self.place(stmt.rhs.span))
+                value = declared_value(f"`{name}`", declared, operand, self.place(stmt.ty.span))
+        self.frame.env.bind(name, value, self.place(target.span))
+
+    def _unpack(self, stmt: tree.Unpack) -> None:
+        value = Operand(self.transform_expr(stmt.rhs), self.place(stmt.rhs.span))
+        for target in stmt.targets:
+            self.assign(target, value)
+
+    # -- assert ----------------------------------------------------------------------------------------
+
+    def _assert(self, stmt: ast.Assert) -> End | None:
+        """A condition that is known is checked now; any other when the function runs."""
+        condition = self.truth(self.operand(stmt.condition), "assert")
+        message = self._message(stmt)
+        if condition is None or condition is True:
+            return None
+        place = self.place(stmt.span)
+        if condition is False:
+            said = f": {message}" if message else ""
+            raise Refusal(f"this assertion does not hold{said}", self.place(stmt.condition.span))
+        self.settle(name for name in list(self.frame.names()) if name in self.live)
+        holds, fails = self.scope.assertion()
+        check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=place)
+        block = Block(end=Leaf(Exit.GOES_ON, place, self.frame.env.copy()))
+        return Arms(check, [(ir.PatternConstructor(holds), block)], complete=False, span=place, asserts=True)
+
+    def _message(self, stmt: ast.Assert) -> str | None:
+        if stmt.msg is None:
+            return None
+        found = self.operand(stmt.msg)
+        if is_failed(found.value):
+            return None
+        if not (isinstance(found.value, Known) and isinstance(found.value.value, str)):
+            raise Refusal("the message of an assertion must be a string", found.span)
+        return found.value.value

@@ -1,0 +1,220 @@
+"""The top of a cell: functions and data types. Source text -> the whole tree, every error of syntax in it."""
+
+from __future__ import annotations
+
+import ast as py
+import inspect
+import re
+import warnings
+
+from synr import ast
+
+from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.tinynn.syntax import refusals, tree
+from nnmagic.tinynn.syntax.places import Places
+from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
+
+
+def parse(source: Source, found: Diagnostics) -> tree.Cell | None:
+    """The tree of a cell; errors go to ``found``. None where Python itself cannot read the text."""
+    places = Places(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `x is 1` and "\d" are refused or harmless here
+        try:
+            module = py.parse(source.text, source.filename)
+        except SyntaxError as error:
+            found.error(_message(error, source), places.of_syntax_error(error, in_bytes=False))
+            return None
+        except (RecursionError, MemoryError):
+            found.error(NESTED, places.of_longest_line(), hint=NESTED_HINT)
+            return None
+        except ValueError as error:  # null bytes and lone surrogates
+            found.error(f"the source cannot be read: {error}", places.start)
+            return None
+        compiler = CellCompiler(places, found)
+        result = compiler.compile_module(module)
+        _check_by_python(module, places, found)
+    return result
+
+
+def _check_by_python(module: py.Module, places: Places, found: Diagnostics) -> None:
+    """Python's own compiler finds what is no matter of grammar: duplicate arguments, a stray return."""
+    try:
+        compile(module, places.source.filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        span = places.of_syntax_error(error, in_bytes=True)
+        if all(other.span is None or other.span.line != span.line for other in found.found):
+            found.error(_message(error, places.source), span)
+    except (RecursionError, MemoryError):
+        found.error(NESTED, places.of_longest_line(), hint=NESTED_HINT)
+
+
+def _message(error: SyntaxError, source: Source) -> str:
+    """Python's message; the lines that it names are counted as the user counts them."""
+
+    def renumbered(found: re.Match[str]) -> str:
+        return f"{found[1]}{int(found[2]) + source.first_line - 1}"
+
+    return re.sub(r"(\b(?:on|at) line )(\d+)", renumbered, error.msg or "invalid syntax")
+
+
+class CellCompiler(StatementCompiler):
+    """Functions and classes; statements and expressions stand in the classes above it."""
+
+    def compile_module(self, program: py.Module) -> tree.Cell:
+        """All functions and data types of the cell, by name in source order."""
+        functions: dict[str, tree.Definition] = {}
+        types: dict[str, tree.DataType] = {}
+        for statement in program.body:
+            if isinstance(statement, py.FunctionDef | py.ClassDef):
+                self._add(functions, types, statement)
+            elif not _is_harmless(statement):
+                kind = type(statement).__name__
+                message, hint = refusals.TOP_LEVEL.get(kind) or statement_refusal(kind)
+                self.refuse_statement(statement, message, hint)
+        if not functions and not types and not self.found.found:
+            hint = "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"
+            self.found.error("the cell holds no function", self.places.start, hint=hint)
+        last = len(self.places.lines)
+        whole = self.places.span(1, 0, last, len(self.places.lines[-1]))
+        return tree.Cell(whole, functions, types)
+
+    def _add(
+        self,
+        functions: dict[str, tree.Definition],
+        types: dict[str, tree.DataType],
+        statement: py.FunctionDef | py.ClassDef,
+    ) -> None:
+        name, name_span = statement.name, self._name_span(statement)
+        first = functions.get(name) or types.get(name)
+        if first is not None:
+            hint = f"the first one is on line {first.name_span.start_line}; give one of them another name"
+            self.refuse(f"`{name}` is defined twice", name_span, hint)
+            return
+        try:
+            if isinstance(statement, py.FunctionDef):
+                functions[name] = self.compile_def(statement, nested=False)
+            else:
+                types[name] = self._data_type(statement)
+        except RecursionError:
+            self.refuse(NESTED, name_span, NESTED_HINT)
+
+    def _name_span(self, statement: py.FunctionDef | py.ClassDef) -> ast.Span:
+        word = "def" if isinstance(statement, py.FunctionDef) else "class"
+        return self.places.word(statement.lineno, statement.col_offset, rf"{word}\s+")
+
+    # -- functions -------------------------------------------------------------------------------------
+
+    def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.Definition:
+        """A function, with the place of its name and its docstring."""
+        for decorator in stmt.decorator_list:
+            hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
+            self.refuse("a function of a cell takes no decorator", self.places.of(decorator), hint)
+        self._refuse_type_parameters(stmt)
+        docstring = py.get_docstring(stmt, clean=False)
+        return tree.Definition(
+            self.places.of(stmt),
+            stmt.name,
+            self.compile_args_to_params(stmt.args, nested=nested),
+            None if stmt.returns is None else self.compile_type(stmt.returns),
+            self.compile_block(stmt.body),
+            [],
+            self._name_span(stmt),
+            None if docstring is None else inspect.cleandoc(docstring),
+        )
+
+    def _refuse_type_parameters(self, stmt: py.FunctionDef | py.ClassDef) -> None:
+        for parameter in getattr(stmt, "type_params", []):
+            self.refuse("type parameters are not part of TinyNN", self.places.of(parameter))
+
+    # -- data types ------------------------------------------------------------------------------------
+
+    def _data_type(self, stmt: py.ClassDef) -> tree.DataType:
+        """A class whose body declares constructors."""
+        for decorator in stmt.decorator_list:
+            self.refuse("a class of a cell takes no decorator", self.places.of(decorator), "remove it")
+        for base in [*stmt.bases, *(keyword.value for keyword in stmt.keywords)]:
+            hint = "leave the brackets out: a class of a cell lists constructors"
+            self.refuse("a class of a cell has no base", self.places.of(base), hint)
+        self._refuse_type_parameters(stmt)
+        declared: dict[str, tree.ConstructorDeclaration] = {}
+        for statement in stmt.body:
+            for constructor in self._constructors(statement):
+                if constructor.name in declared:
+                    self.refuse(f"the constructor `{constructor.name}` is declared twice", constructor.span)
+                    continue
+                declared[constructor.name] = constructor
+        if not declared and not self.found.found:
+            hint = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
+            self.refuse(f"the class `{stmt.name}` declares no constructor", self._name_span(stmt), hint)
+        docstring = py.get_docstring(stmt, clean=True)
+        return tree.DataType(
+            self.places.of(stmt), stmt.name, self._name_span(stmt), list(declared.values()), docstring
+        )
+
+    def _constructors(self, statement: py.stmt) -> list[tree.ConstructorDeclaration]:
+        match statement:
+            case py.FunctionDef(name=name, args=args, decorator_list=[]) if _is_empty(statement.body):
+                fields = self.compile_args_to_params(args)
+                return [tree.ConstructorDeclaration(self._name_span(statement), name, fields)]
+            case py.ClassDef(name=name, bases=[], keywords=[], decorator_list=[]) as inner:
+                parts = [self._field(part) for part in inner.body if not _is_empty([part])]
+                kept = [field for field in parts if field is not None]
+                return [tree.ConstructorDeclaration(self._name_span(inner), name, kept)]
+            case py.AnnAssign(target=py.Name(id=name) as target, annotation=annotation, value=None):
+                return [tree.ConstructorDeclaration(self.places.of(target), name, self._fields(annotation))]
+            case _ if _is_empty([statement]):
+                return []
+        hint = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
+        message = "a class of a cell holds constructors only"
+        if isinstance(statement, py.FunctionDef):
+            message = f"the constructor `{statement.name}` has a body"
+            hint = "write `...` as its body; what is computed goes in a function"
+        self.refuse_statement(statement, message, hint)
+        return []
+
+    def _field(self, statement: py.stmt) -> tree.Parameter | None:
+        match statement:
+            case py.AnnAssign(target=py.Name(id=name) as target, annotation=annotation, value=None):
+                return tree.Parameter(self.places.of(target), name, self.compile_type(annotation))
+        hint = "write name: type, as in value: Tensor[(3,), f32]"
+        self.refuse_statement(statement, "a constructor holds fields only", hint)
+        return None
+
+    def _fields(self, annotation: py.expr) -> list[tree.Parameter]:
+        """``()``, one type, or a tuple of types: fields without names."""
+        match annotation:
+            case py.Constant(value=None):
+                parts: list[py.expr] = []
+            case py.Tuple(elts=parts):
+                pass
+            case py.Subscript(value=py.Name(id="tuple" | "Tuple"), slice=py.Tuple(elts=parts)):
+                pass
+            case py.Subscript(value=py.Name(id="tuple" | "Tuple"), slice=only):
+                parts = [only]
+            case _:
+                parts = [annotation]
+        return [
+            tree.Parameter(self.places.of(part), f"field{index}", self.compile_type(part), "POSITIONAL_ONLY")
+            for index, part in enumerate(parts)
+        ]
+
+
+def _is_harmless(statement: py.stmt) -> bool:
+    """A docstring of the cell, or an import from the future."""
+    if isinstance(statement, py.ImportFrom):
+        return statement.module == "__future__"
+    return isinstance(statement, py.Expr) and isinstance(getattr(statement.value, "value", None), str)
+
+
+def _is_empty(body: list[py.stmt]) -> bool:
+    """Docstrings, ``...`` and ``pass``."""
+    return all(
+        isinstance(part, py.Pass)
+        or (
+            isinstance(part, py.Expr)
+            and isinstance(part.value, py.Constant)
+            and (part.value.value is Ellipsis or isinstance(part.value.value, str))
+        )
+        for part in body
+    )

@@ -1,0 +1,285 @@
+"""Expressions of Python -> synr's tree. Each form that a cell takes has its arm; the rest is refused in place."""
+
+from __future__ import annotations
+
+import ast as py
+from collections.abc import Sequence
+
+from synr import DiagnosticContext, ast
+from synr.compiler import Compiler
+
+from nnmagic.diagnostics import Diagnostics
+from nnmagic.tinynn.syntax import refusals, tree
+from nnmagic.tinynn.syntax.places import Places
+
+
+class Context(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
+    """Hands what synr itself reports to our collection."""
+
+    def __init__(self, places: Places, found: Diagnostics) -> None:
+        self.places = places
+        self.found = found
+
+    def add_source(self, name: str, source: str) -> None:
+        """Every span carries its source."""
+
+    def emit(self, level: str, message: str, span: ast.Span) -> None:  # noqa: ARG002  # synr's signature
+        self.found.error(message, self.places.public(span))
+
+    def render(self) -> None:
+        """The caller raises."""
+
+
+#: Python's operators, each with its sign and what the tree calls it.
+SYMBOLS: dict[type[py.AST], tuple[str, ast.BuiltinOp | tree.ExtraOp]] = {
+    py.Add: ("+", ast.BuiltinOp.Add),
+    py.Sub: ("-", ast.BuiltinOp.Sub),
+    py.Mult: ("*", ast.BuiltinOp.Mul),
+    py.Div: ("/", ast.BuiltinOp.Div),
+    py.FloorDiv: ("//", ast.BuiltinOp.FloorDiv),
+    py.Mod: ("%", ast.BuiltinOp.Mod),
+    py.Pow: ("**", tree.ExtraOp.Pow),
+    py.MatMult: ("@", tree.ExtraOp.MatMul),
+    py.LShift: ("<<", tree.ExtraOp.LShift),
+    py.RShift: (">>", tree.ExtraOp.RShift),
+    py.BitAnd: ("&", ast.BuiltinOp.BitAnd),
+    py.BitOr: ("|", ast.BuiltinOp.BitOr),
+    py.BitXor: ("^", ast.BuiltinOp.BitXor),
+    py.Eq: ("==", ast.BuiltinOp.Eq),
+    py.NotEq: ("!=", ast.BuiltinOp.NotEq),
+    py.Lt: ("<", ast.BuiltinOp.LT),
+    py.LtE: ("<=", ast.BuiltinOp.LE),
+    py.Gt: (">", ast.BuiltinOp.GT),
+    py.GtE: (">=", ast.BuiltinOp.GE),
+    py.Is: ("is", tree.ExtraOp.Is),
+    py.IsNot: ("is not", tree.ExtraOp.IsNot),
+    py.In: ("in", tree.ExtraOp.In),
+    py.NotIn: ("not in", tree.ExtraOp.NotIn),
+    py.USub: ("-", ast.BuiltinOp.USub),
+    py.UAdd: ("+", ast.BuiltinOp.UAdd),
+    py.Invert: ("~", ast.BuiltinOp.Invert),
+    py.Not: ("not", ast.BuiltinOp.Not),
+}
+#: The signs of the operators, for messages.
+SIGNS: dict[ast.BuiltinOp | tree.ExtraOp, str] = {op: sign for sign, op in SYMBOLS.values()}
+
+
+class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
+    """synr's compiler with character-exact spans and Python's whole operator set."""
+
+    def __init__(self, places: Places, found: Diagnostics) -> None:
+        super().__init__(places.source.filename, 1, 0, None, Context(places, found))
+        self.places = places
+        self.found = found
+
+    # -- places and errors -----------------------------------------------------------------------------
+
+    def span_from_ast(self, node: py.AST) -> ast.Span:
+        """Of a keyword argument, the name alone; of any other node, all of it."""
+        if isinstance(node, py.keyword):
+            return self.places.word(node.lineno, node.col_offset)
+        return self.places.of(node)
+
+    def refuse(self, message: str, span: ast.Span, hint: str | None = None) -> None:
+        """Records an error."""
+        self.found.error(message, self.places.public(span), hint=hint)
+
+    def refuse_expression(self, node: py.AST, kind: str) -> ast.Expr:
+        """Refuses an expression by its entry in the table, or by its name."""
+        general = (f"this syntax ({kind}) is not part of TinyNN", None)
+        message, hint = refusals.EXPRESSIONS.get(kind, general)
+        span = self.places.of(node)
+        self.refuse(message, span, hint)
+        return tree.Invalid(span)
+
+    # -- forms -----------------------------------------------------------------------------------------
+
+    def compile_expr(self, expr: py.expr) -> ast.Expr:
+        """One expression."""
+        span = self.places.of(expr)
+        match expr:
+            case py.Name() | py.Attribute():
+                return self._named(expr, span)
+            case py.Constant():
+                return self._constant(expr, span)
+            case py.BinOp():
+                return self._binary(expr)
+            case py.UnaryOp(op=op, operand=operand):
+                return self._unary(expr, op, operand, span)
+            case py.BoolOp(op=op, values=values):
+                word = "and" if isinstance(op, py.And) else "or"
+                return tree.Logical(span, word, [self.compile_expr(value) for value in values])
+            case py.Compare():
+                return self._comparison(expr, span)
+            case py.Call():
+                return self._call(expr)
+            case py.IfExp(test=test, body=then, orelse=other):
+                return tree.Conditional(span, *map(self.compile_expr, (test, then, other)))
+            case py.Lambda(args=args, body=body):
+                params = self.compile_args_to_params(args, nested=True)
+                return tree.Lambda(span, params, self.compile_expr(body))
+            case py.NamedExpr(target=target, value=value):
+                return tree.NamedExpr(span, self.compile_var(target), self.compile_expr(value))
+            case py.Subscript():
+                value, index = self.compile_expr(expr.value), self.compile_subscript_slice(expr.slice)
+                return ast.Call(span, ast.Op(index.span, ast.BuiltinOp.Subscript), [value, index], {})
+            case py.Slice():
+                return self._slice(expr, span)
+            case py.Tuple(elts=parts):
+                return ast.Tuple(span, [self.compile_expr(part) for part in parts])
+            case py.List(elts=parts):
+                return ast.ArrayLiteral(span, [self.compile_expr(part) for part in parts])
+            case py.ListComp() | py.GeneratorExp():
+                return self._comprehension(expr, span)
+            case py.Starred(value=value):
+                return tree.Starred(span, self.compile_expr(value))
+        return self.refuse_expression(expr, type(expr).__name__)
+
+    def _named(self, expr: py.Name | py.Attribute, span: ast.Span) -> ast.Expr:
+        if isinstance(expr, py.Name):
+            return self.compile_var(expr)
+        length = len(expr.attr)
+        field = ast.Span(
+            span.filename, span.end_line, span.end_column - length, span.end_line, span.end_column
+        )
+        return ast.Attr(span, self.compile_expr(expr.value), ast.Id(field, expr.attr))
+
+    def _constant(self, expr: py.Constant, span: ast.Span) -> ast.Expr:
+        if expr.value is Ellipsis:
+            return tree.EllipsisLiteral(span)
+        if isinstance(expr.value, complex | bytes):
+            return self.refuse_expression(expr, type(expr.value).__name__)
+        return ast.Constant(span, expr.value)
+
+    def _unary(self, expr: py.UnaryOp, op: py.unaryop, operand: py.expr, span: ast.Span) -> ast.Expr:
+        sign, builtin = SYMBOLS[type(op)]
+        first = self.places.character(expr.lineno, expr.col_offset)
+        op_span = self.places.span(expr.lineno, first, expr.lineno, first + len(sign))
+        return ast.Call(span, ast.Op(op_span, builtin), [self.compile_expr(operand)], {})
+
+    def _binary(self, expr: py.BinOp) -> ast.Expr:
+        """Walks down the left side in a loop, so that a long sum needs no deep recursion."""
+        chain: list[py.BinOp] = []
+        left: py.expr = expr
+        while isinstance(left, py.BinOp):
+            chain.append(left)
+            left = left.left
+        result = self.compile_expr(left)
+        for node in reversed(chain):
+            sign, op = SYMBOLS[type(node.op)]
+            op_span = self.places.operator(node.left, sign)
+            operands = [result, self.compile_expr(node.right)]
+            result = ast.Call(self.places.of(node), ast.Op(op_span, op), operands, {})
+        return result
+
+    def _comparison(self, expr: py.Compare, span: ast.Span) -> ast.Expr:
+        parts = [expr.left, *expr.comparators]
+        ops = []
+        for left, op in zip(parts, expr.ops, strict=False):
+            sign, builtin = SYMBOLS[type(op)]
+            ops.append(ast.Op(self.places.operator(left, sign), builtin))
+        operands = [self.compile_expr(part) for part in parts]
+        if len(ops) == 1:
+            return ast.Call(span, ops[0], operands, {})
+        return tree.Chain(span, operands, ops)
+
+    def _call(self, expr: py.Call) -> ast.Expr:
+        for keyword in expr.keywords:
+            if keyword.arg is None:
+                hint = "write each argument out as name=value"
+                self.refuse("`**` in a call is not part of TinyNN", self.places.of(keyword.value), hint)
+        if any(keyword.arg is None for keyword in expr.keywords):
+            return tree.Invalid(self.places.of(expr))
+        return self.compile_call(expr)
+
+    def _slice(self, expr: py.Slice, span: ast.Span) -> ast.Expr:
+        def bound(part: py.expr | None) -> ast.Expr:
+            return ast.Constant(span, None) if part is None else self.compile_expr(part)
+
+        return ast.Slice(span, bound(expr.lower), bound(expr.step), bound(expr.upper))
+
+    def _comprehension(self, expr: py.ListComp | py.GeneratorExp, span: ast.Span) -> ast.Expr:
+        generators = []
+        for part in expr.generators:
+            target = self.compile_target(part.target)
+            if target is None or part.is_async:
+                return tree.Invalid(span)
+            iterable = self.compile_expr(part.iter)
+            conditions = [self.compile_expr(condition) for condition in part.ifs]
+            generators.append(tree.Generator(target.span, target, iterable, conditions))
+        return tree.Comprehension(span, self.compile_expr(expr.elt), generators)
+
+    # -- targets ---------------------------------------------------------------------------------------
+
+    def compile_target(self, target: py.expr, *, in_tuple: bool = False) -> ast.Expr | None:
+        """The left side of an assignment or of a ``for``, or None where it was refused."""
+        span = self.places.of(target)
+        match target:
+            case py.Name():
+                return self.compile_var(target)
+            case py.Starred(value=py.Name() as value) if in_tuple:
+                return tree.Starred(span, self.compile_var(value))
+            case py.Tuple(elts=parts) | py.List(elts=parts):
+                inner = [self.compile_target(part, in_tuple=True) for part in parts]
+                starred = [part for part in inner if isinstance(part, tree.Starred)]
+                if len(starred) > 1:
+                    self.refuse("only one name of an assignment can be starred", starred[1].span)
+                    return None
+                return None if any(part is None for part in inner) else ast.Tuple(span, inner)
+            case py.Subscript():
+                hint = "make a new one, as in x = where(mask, value, x)"
+                self.refuse("a tensor cannot be changed in place", span, hint)
+            case py.Attribute():
+                self.refuse("an attribute cannot be assigned", span, "assign to a name")
+            case _:
+                self.refuse("this cannot be assigned to", span, "assign to a name")
+        return None
+
+    # -- parameters ------------------------------------------------------------------------------------
+
+    def compile_type(self, ty: py.expr) -> ast.Type:
+        """Annotations stay expressions; they are evaluated where the names are known."""
+        return tree.Annotation(self.places.of(ty), self.compile_expr(ty))
+
+    def compile_args_to_params(self, args: py.arguments, *, nested: bool = False) -> list[tree.Parameter]:
+        """All parameters; ``*args`` and ``**kwargs`` are reported and stay as silent names.
+
+        Those of a function inside another need no type.
+        """
+        for rest, sign in ((args.vararg, "*"), (args.kwarg, "**")):
+            if rest is not None:
+                hint = "give each parameter a name and a type; several tensors go in a tuple[...]"
+                self.refuse(f"`{sign}{rest.arg}` is not part of TinyNN", self.places.of(rest), hint)
+        positional = [*args.posonlyargs, *args.args]
+        defaults: Sequence[py.expr | None] = [
+            *[None] * (len(positional) - len(args.defaults)),
+            *args.defaults,
+            *args.kw_defaults,
+        ]
+        kinds = [
+            *["POSITIONAL_ONLY"] * len(args.posonlyargs),
+            *["POSITIONAL_OR_KEYWORD"] * len(args.args),
+            *["KEYWORD_ONLY"] * len(args.kwonlyargs),
+        ]
+        taken = [
+            self._parameter(arg, kind, default, nested)
+            for arg, kind, default in zip([*positional, *args.kwonlyargs], kinds, defaults, strict=True)
+        ]
+        return taken + [self._silent_parameter(arg) for arg in (args.vararg, args.kwarg) if arg is not None]
+
+    def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, nested: bool) -> tree.Parameter:
+        span = self.places.word(arg.lineno, arg.col_offset)
+        value = None if default is None else self.compile_expr(default)
+        if arg.annotation is not None:
+            return tree.Parameter(span, arg.arg, self.compile_type(arg.annotation), kind, value)
+        if nested:
+            return tree.Parameter(span, arg.arg, None, kind, value)
+        hint = f"write its type, as in {arg.arg}: Tensor[(2, 3), f32]"
+        if arg.arg == "self":
+            hint = "a method cannot be compiled: write a function, and give it what it needs"
+        self.refuse(f"parameter `{arg.arg}` has no type", span, hint)
+        return self._silent_parameter(arg)
+
+    def _silent_parameter(self, arg: py.arg) -> tree.Parameter:
+        span = self.places.of(arg)
+        return tree.Parameter(span, arg.arg, tree.Annotation(span, tree.Invalid(span)))

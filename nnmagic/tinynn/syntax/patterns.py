@@ -1,0 +1,60 @@
+"""Patterns of a ``match`` -> the tree. What a cell does not take is refused in place."""
+
+from __future__ import annotations
+
+import ast as py
+
+from synr import ast
+
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.expressions import ExpressionCompiler
+
+
+class PatternCompiler(ExpressionCompiler):
+    """Patterns, beside expressions."""
+
+    def compile_pattern(self, pattern: py.pattern) -> ast.Node:
+        """One pattern."""
+        span = self.places.of(pattern)
+        match pattern:
+            case py.MatchValue(value=value):
+                return tree.ValuePattern(span, self.compile_expr(value))
+            case py.MatchSingleton(value=constant):
+                return tree.ValuePattern(span, ast.Constant(span, constant))
+            case py.MatchAs(pattern=inner, name=name):
+                return tree.CapturePattern(span, name, None if inner is None else self.compile_pattern(inner))
+            case py.MatchStar(name=name):
+                return tree.StarPattern(span, name)
+            case py.MatchSequence(patterns=parts):
+                return tree.SequencePattern(span, [self.compile_pattern(part) for part in parts])
+            case py.MatchOr(patterns=parts):
+                return tree.OrPattern(span, [self.compile_pattern(part) for part in parts])
+            case py.MatchClass(cls=callee, patterns=parts, kwd_attrs=names, kwd_patterns=named):
+                return tree.ConstructorPattern(
+                    span,
+                    self.compile_expr(callee),
+                    [self.compile_pattern(part) for part in parts],
+                    {name: self.compile_pattern(part) for name, part in zip(names, named, strict=True)},
+                )
+        self.refuse("a dictionary pattern is not part of TinyNN", span, "match a constructor or a tuple")
+        return tree.InvalidPattern(span, bound_names(pattern))
+
+
+def bound_names(node: py.AST) -> list[str]:
+    """Every name that a piece of Python binds, whatever it is."""
+    names: list[str] = []
+    for part in py.walk(node):
+        match part:
+            case py.Name(id=name, ctx=py.Store() | py.Del()):
+                names.append(name)
+            case py.FunctionDef(name=name) | py.AsyncFunctionDef(name=name) | py.ClassDef(name=name):
+                names.append(name)
+            case py.alias(name=name, asname=other):
+                names.append(other or name.split(".")[0])
+            case py.ExceptHandler(name=str() as name) | py.MatchAs(name=str() as name):
+                names.append(name)
+            case py.MatchStar(name=str() as name) | py.MatchMapping(rest=str() as name):
+                names.append(name)
+            case py.Global(names=several) | py.Nonlocal(names=several):
+                names += several
+    return names

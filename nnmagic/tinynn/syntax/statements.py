@@ -1,0 +1,159 @@
+"""Statements of Python -> synr's tree. Each form that a cell takes has its arm; the rest is refused in place."""
+
+from __future__ import annotations
+
+import ast as py
+import re
+from collections.abc import Sequence
+from types import EllipsisType
+
+from synr import ast
+
+from nnmagic.tinynn.syntax import refusals, tree
+from nnmagic.tinynn.syntax.expressions import SYMBOLS
+from nnmagic.tinynn.syntax.patterns import PatternCompiler, bound_names
+
+NESTED = "this is nested too deeply"
+NESTED_HINT = "split it into several assignments"
+
+_COMPOUND = re.compile(r"If|For|While|Match|With|Try|Async|FunctionDef|ClassDef")
+
+
+class StatementCompiler(PatternCompiler):
+    """The statements of a function's body."""
+
+    def compile_stmt(self, stmt: py.stmt) -> ast.Stmt:
+        """One statement."""
+        try:
+            return self._statement(stmt)
+        except RecursionError:
+            return self.refuse_statement(stmt, NESTED, NESTED_HINT)
+
+    def _statement(self, stmt: py.stmt) -> ast.Stmt:
+        span = self.places.of(stmt)
+        match stmt:
+            case py.Return(value=value):
+                return ast.Return(span, None if value is None else self.compile_expr(value))
+            case py.Pass():
+                return tree.Pass(span)
+            case py.Break():
+                return tree.Break(span)
+            case py.Continue():
+                return tree.Continue(span)
+            case py.Assign():
+                return self._assignment(stmt)
+            case py.AnnAssign():
+                return self._annotated(stmt)
+            case py.AugAssign():
+                return self._augmented(stmt)
+            case py.Expr():
+                return self._bare_expression(stmt)
+            case py.If(test=test, body=body, orelse=orelse):
+                return ast.If(
+                    span, self.compile_expr(test), self._block(body, span), self._block(orelse, span)
+                )
+            case py.While(test=test, body=body, orelse=orelse):
+                condition = self.compile_expr(test)
+                return tree.While(span, condition, self._block(body, span), self._block(orelse, span))
+            case py.For(target=target, iter=iterable, body=body, orelse=orelse):
+                return self._for(stmt, target, iterable, body, orelse)
+            case py.Assert(test=test, msg=message):
+                condition = self.compile_expr(test)
+                return ast.Assert(span, condition, None if message is None else self.compile_expr(message))
+            case py.FunctionDef():
+                return self.compile_def(stmt)
+            case py.Match(subject=subject, cases=cases):
+                return tree.Match(span, self.compile_expr(subject), [self._case(case) for case in cases])
+        return self.refuse_statement(stmt, *statement_refusal(type(stmt).__name__))
+
+    def refuse_statement(self, node: py.stmt, message: str, hint: str) -> ast.Stmt:
+        """Refuses a statement; the names that it would bind stay silent."""
+        span = self.places.of(node)
+        compound = _COMPOUND.match(type(node).__name__)
+        shown = self.places.word(node.lineno, node.col_offset) if compound else span
+        self.refuse(message, shown, hint)
+        returns = any(isinstance(part, py.Return) for part in py.walk(node))
+        return tree.InvalidStatement(span, bound_names(node), returns)
+
+    def _block(self, statements: Sequence[py.stmt], span: ast.Span) -> ast.Block:
+        if not statements:
+            return ast.Block(span, [])
+        block: ast.Block = self.compile_block(list(statements))
+        return block
+
+    def _for(
+        self,
+        stmt: py.For,
+        target: py.expr,
+        iterable: py.expr,
+        body: Sequence[py.stmt],
+        orelse: Sequence[py.stmt],
+    ) -> ast.Stmt:
+        span, taken = self.places.of(stmt), self.compile_target(target)
+        over = self.compile_expr(iterable)
+        blocks = self._block(body, span), self._block(orelse, span)
+        if taken is None:
+            returns = any(isinstance(part, py.Return) for part in py.walk(stmt))
+            return tree.InvalidStatement(span, bound_names(stmt), returns)
+        return tree.For(span, taken, over, *blocks)
+
+    def _case(self, case: py.match_case) -> tree.Case:
+        pattern = self.compile_pattern(case.pattern)
+        guard = None if case.guard is None else self.compile_expr(case.guard)
+        return tree.Case(pattern.span, pattern, guard, self._block(case.body, pattern.span))
+
+    # -- assignments -----------------------------------------------------------------------------------
+
+    def _assignment(self, stmt: py.Assign) -> ast.Stmt:
+        span, rhs = self.places.of(stmt), self.compile_expr(stmt.value)
+        targets = [self.compile_target(target) for target in stmt.targets]
+        if any(target is None for target in targets):
+            return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+        if len(targets) == 1 and isinstance(targets[0], ast.Var):
+            return ast.Assign(span, targets, None, rhs)
+        return tree.Unpack(span, targets, rhs)
+
+    def _annotated(self, stmt: py.AnnAssign) -> ast.Stmt:
+        span = self.places.of(stmt)
+        target = self.compile_target(stmt.target)
+        declared = self.compile_type(stmt.annotation)
+        if stmt.value is None:
+            self.refuse("a name is declared without a value", span, "assign a value, or leave the line out")
+        elif target is not None:
+            return ast.Assign(span, [target], declared, self.compile_expr(stmt.value))
+        return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+
+    def _augmented(self, stmt: py.AugAssign) -> ast.Stmt:
+        span, rhs = self.places.of(stmt), self.compile_expr(stmt.value)
+        target = self.compile_target(stmt.target)
+        if target is None:
+            return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+        sign, op = SYMBOLS[type(stmt.op)]
+        op_span = self.places.operator(stmt.target, f"{sign}=")
+        return ast.Assign(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
+
+    def _bare_expression(self, stmt: py.Expr) -> ast.Stmt:
+        span = self.places.of(stmt)
+        match stmt.value:
+            case py.Constant(value=str()) | py.Constant(value=EllipsisType()):
+                return tree.Pass(span)
+            case py.NamedExpr(target=target, value=value):
+                return ast.Assign(span, [self.compile_var(target)], None, self.compile_expr(value))
+            case py.Call(func=py.Name(id="print")):
+                hint = "return the value and print it in another cell"
+                self.refuse("`print` cannot run inside a compiled function", span, hint)
+            case py.Call(func=py.Attribute(attr="append" | "extend" | "insert" | "pop" | "sort" as word)):
+                hint = "make a new list, as in items = items + [x]"
+                self.refuse(f"`.{word}` would change a list in place, which a cell cannot", span, hint)
+            case py.Yield() | py.YieldFrom() | py.Await():
+                self.compile_expr(stmt.value)
+            case _:
+                hint = "assign it to a name, return it, or leave the line out"
+                self.refuse("the value of this expression is not used", span, hint)
+        return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+
+
+def statement_refusal(kind: str) -> tuple[str, str]:
+    """The message and the hint for a statement that a cell does not take."""
+    general = (f"this statement ({kind}) is not part of TinyNN", "leave it out")
+    return refusals.STATEMENTS.get(kind, general)

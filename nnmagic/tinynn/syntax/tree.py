@@ -1,0 +1,323 @@
+"""The nodes that a cell's tree has beside synr's own. Knows synr's tree only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+
+import attr
+from synr import ast
+
+# -- expressions ---------------------------------------------------------------------------------------
+
+
+class ExtraOp(Enum):
+    """Python's operators that synr's BuiltinOp lacks."""
+
+    MatMul = auto()
+    Pow = auto()
+    LShift = auto()
+    RShift = auto()
+    Is = auto()
+    IsNot = auto()
+    In = auto()
+    NotIn = auto()
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Starred(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``*value`` in a call, in a tuple or at the left of an assignment."""
+
+    span: ast.Span
+    value: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class EllipsisLiteral(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``...``."""
+
+    span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Invalid(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """An expression that was refused; what uses it reports nothing more."""
+
+    span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Conditional(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``then if condition else other``."""
+
+    span: ast.Span
+    condition: ast.Expr
+    then: ast.Expr
+    other: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Logical(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``a and b and c``, ``a or b``; ``word`` says which."""
+
+    span: ast.Span
+    word: str
+    values: Sequence[ast.Expr]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Chain(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``a < b < c``: operands and the operators between them."""
+
+    span: ast.Span
+    operands: Sequence[ast.Expr]
+    ops: Sequence[ast.Op]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class NamedExpr(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``name := value``."""
+
+    span: ast.Span
+    target: ast.Var
+    value: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Comprehension(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``[element for target in iterable if condition]``, in square or in round brackets."""
+
+    span: ast.Span
+    element: ast.Expr
+    generators: Sequence[Generator]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Generator(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """One ``for target in iterable if condition`` of a comprehension."""
+
+    span: ast.Span
+    target: ast.Expr
+    iterable: ast.Expr
+    conditions: Sequence[ast.Expr]
+
+
+# -- functions and data types --------------------------------------------------------------------------
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Annotation(ast.Type):  # type: ignore[misc]  # synr is untyped
+    """A type as the expression that it is: aliases and captured numbers mean the same."""
+
+    span: ast.Span
+    expr: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Parameter(ast.Parameter):  # type: ignore[misc]  # synr is untyped
+    """A parameter; ``kind`` is that of ``inspect.Parameter``, ``ty`` None where a nested one has none."""
+
+    span: ast.Span
+    name: str
+    ty: Annotation | None
+    kind: str = "POSITIONAL_OR_KEYWORD"
+    default: ast.Expr | None = None
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Definition(ast.Function):  # type: ignore[misc]  # synr is untyped
+    """A function with the place of its name and its docstring; inside another function, a statement."""
+
+    span: ast.Span
+    name: str
+    params: list[Parameter]
+    ret_type: Annotation | None
+    body: ast.Block
+    decorators: list[ast.Expr]
+    name_span: ast.Span
+    docstring: str | None
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Lambda(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``lambda x: body``."""
+
+    span: ast.Span
+    params: list[Parameter]
+    body: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class ConstructorDeclaration(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """One constructor of a data type. A field without a name is called by its place."""
+
+    span: ast.Span
+    name: str
+    fields: Sequence[Parameter]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class DataType(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """A class of a cell: an algebraic data type."""
+
+    span: ast.Span
+    name: str
+    name_span: ast.Span
+    constructors: Sequence[ConstructorDeclaration]
+    docstring: str | None
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Cell(ast.Module):  # type: ignore[misc]  # synr is untyped
+    """All of a cell."""
+
+    span: ast.Span
+    funcs: Mapping[str, Definition]
+    types: Mapping[str, DataType]
+
+
+# -- statements ----------------------------------------------------------------------------------------
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class InvalidStatement(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """A statement that was refused. ``names``: what it would have bound; ``returns``: it holds a return."""
+
+    span: ast.Span
+    names: Sequence[str]
+    returns: bool
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Pass(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``pass``, or a string that stands alone."""
+
+    span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Break(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``break``."""
+
+    span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Continue(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``continue``."""
+
+    span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Unpack(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``a, (b, *c) = rhs`` and ``a = b = rhs``: each target is a Var or a Tuple of targets.
+
+    One part of a Tuple may be Starred.
+    """
+
+    span: ast.Span
+    targets: Sequence[ast.Expr]
+    rhs: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class While(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``while condition: body``; ``orelse`` runs where no ``break`` ended it."""
+
+    span: ast.Span
+    condition: ast.Expr
+    body: ast.Block
+    orelse: ast.Block
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class For(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``for target in iterable: body``; ``orelse`` runs where no ``break`` ended it."""
+
+    span: ast.Span
+    target: ast.Expr
+    iterable: ast.Expr
+    body: ast.Block
+    orelse: ast.Block
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Match(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``match subject:`` with its cases."""
+
+    span: ast.Span
+    subject: ast.Expr
+    cases: Sequence[Case]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Case(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``case pattern if guard: body``."""
+
+    span: ast.Span
+    pattern: ast.Node
+    guard: ast.Expr | None
+    body: ast.Block
+
+
+# -- patterns ------------------------------------------------------------------------------------------
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class ValuePattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``3``, ``-1.5``, ``None``, ``module.name``: equal to a value."""
+
+    span: ast.Span
+    value: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class CapturePattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``name``, ``_`` (name None), ``pattern as name``."""
+
+    span: ast.Span
+    name: str | None
+    pattern: ast.Node | None = None
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class SequencePattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``(p, q)``, ``[p, *rest]``; one of the parts may be a Starred CapturePattern."""
+
+    span: ast.Span
+    patterns: Sequence[ast.Node]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class StarPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``*rest`` in a sequence pattern."""
+
+    span: ast.Span
+    name: str | None
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class ConstructorPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``Cons(p, tail=q)``: positional patterns, then those by field name."""
+
+    span: ast.Span
+    constructor: ast.Expr
+    patterns: Sequence[ast.Node]
+    keywords: Mapping[str, ast.Node]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class OrPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``p | q``."""
+
+    span: ast.Span
+    patterns: Sequence[ast.Node]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class InvalidPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """A pattern that was refused."""
+
+    span: ast.Span
+    names: Sequence[str]
