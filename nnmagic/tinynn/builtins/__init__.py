@@ -11,20 +11,32 @@ from dataclasses import replace
 from nnmagic.tinynn.annotations import DTYPES, DType
 from nnmagic.tinynn.binding import Builtin
 from nnmagic.tinynn.builtins.nn_activations import ACTIVATIONS
-from nnmagic.tinynn.builtins.nn_layers import LAYERS
+from nnmagic.tinynn.builtins.nn_attention import ATTENTION
+from nnmagic.tinynn.builtins.nn_convolutions import CONVOLUTIONS
+from nnmagic.tinynn.builtins.nn_images import IMAGES
 from nnmagic.tinynn.builtins.nn_losses import LOSSES
+from nnmagic.tinynn.builtins.nn_normalization import NORMALIZATION
+from nnmagic.tinynn.builtins.nn_pooling import POOLING
 from nnmagic.tinynn.builtins.numpy_creation import CREATION
+from nnmagic.tinynn.builtins.numpy_differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy_elementwise import ELEMENTWISE
 from nnmagic.tinynn.builtins.numpy_indexing import INDEXING
+from nnmagic.tinynn.builtins.numpy_joining import JOINING
+from nnmagic.tinynn.builtins.numpy_mathematics import MATHEMATICS
 from nnmagic.tinynn.builtins.numpy_products import PRODUCTS
 from nnmagic.tinynn.builtins.numpy_reductions import REDUCTIONS
 from nnmagic.tinynn.builtins.numpy_shapes import SHAPES
+from nnmagic.tinynn.builtins.numpy_statistics import STATISTICS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES
 
 __all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ONLY", "PYTHON_TYPES"]
 
-_NUMPY_ROWS = (*ELEMENTWISE, *REDUCTIONS, *SHAPES, *CREATION, *INDEXING, *PRODUCTS)
-_NEURAL_ROWS = (*ACTIVATIONS, *LAYERS, *LOSSES)
+_NUMPY_ROWS = (
+    *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING),
+    *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS),
+)
+_LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION)
+_NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
 
 
 def _table(*rows: Builtin) -> dict[str, Builtin]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim, TensorType, is_float, is_integer
 from nnmagic.tinynn.emit import apply, cast, reshape_to
 from nnmagic.tinynn.values import Computed, number_constant
@@ -85,8 +86,6 @@ class Formula:
 
     def flat(self) -> Formula:
         """All elements in one dimension."""
-        from nnmagic.relay.ops.dims import product
-
         return self if self.rank == 1 else self.reshape((product(self.shape),))
 
     def transpose(self, axes: Sequence[int]) -> Formula:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from nnmagic.relay.ops import OPERATORS
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula
-from nnmagic.tinynn.builtins.numpy_elementwise import expm1, log1p
+from nnmagic.tinynn.builtins.numpy_mathematics import expm1, log1p
+from nnmagic.tinynn.builtins.numpy_reductions import is_empty
 from nnmagic.tinynn.builtins.operands import (
+    as_float,
+    axes,
     fixed,
     flag,
     formula,
@@ -19,7 +23,8 @@ from nnmagic.tinynn.builtins.operands import (
     require_float,
     word,
 )
-from nnmagic.tinynn.values import Refusal, Value, shape_shown
+from nnmagic.tinynn.emit import call_operator
+from nnmagic.tinynn.values import Operand, Refusal, TupleOf, Value, shape_shown
 
 _INPUT = "input=x"
 
@@ -206,8 +211,6 @@ def logsumexp(x: Formula, along: tuple[int, ...] | None, *, keepdims: bool) -> F
 
 
 def _logsumexp(call: Arguments) -> Value:
-    from nnmagic.tinynn.builtins.numpy_reductions import is_empty
-    from nnmagic.tinynn.builtins.operands import as_float, axes
 
     x = as_float(formula(call, "x"))
     along = axes(call, x.rank)
@@ -224,9 +227,6 @@ def _dropout(call: Arguments) -> Value:
     share = known_number(call, "p", 0.5)
     if not 0 <= share <= 1:
         raise Refusal(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
-    from nnmagic.relay.ops import OPERATORS
-    from nnmagic.tinynn.emit import call_operator
-    from nnmagic.tinynn.values import Operand, TupleOf
 
     data = Operand(_floats(call).value, call.given["x"].span)
     found = call_operator(OPERATORS["nn.dropout"], [data], {"rate": float(share)}, call.span)
@@ -235,6 +235,7 @@ def _dropout(call: Arguments) -> Value:
 
 
 _SOFT = "dim=axis " + _INPUT
+
 
 ACTIVATIONS = (
     Builtin("relu", "x", _relu, "x, or 0 where it is less.", None, _INPUT),

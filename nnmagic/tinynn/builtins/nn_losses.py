@@ -7,7 +7,8 @@ from collections.abc import Callable
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.nn_activations import logsigmoid
-from nnmagic.tinynn.builtins.nn_layers import relay_call
+from nnmagic.tinynn.builtins.nn_convolutions import relay_call
+from nnmagic.tinynn.builtins.numpy_indexing import checked_places, taken
 from nnmagic.tinynn.builtins.operands import (
     flag,
     formula,
@@ -22,6 +23,8 @@ from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import Refusal, Value, shape_shown
 
 _REDUCTIONS = ("mean", "sum", "none")
+
+
 _NAMES = "predictions=input targets=target x=input"
 
 
@@ -137,7 +140,6 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
             call.span,
             hint="the targets lack the axis of the classes, axis 1",
         )
-    from nnmagic.tinynn.builtins.numpy_indexing import checked_places, taken
 
     ignored = known_int(call, "ignore_index", -100)
     wide = target.cast("int64")
@@ -222,6 +224,7 @@ def _cosine_similarity(call: Arguments) -> Value:
 
 
 _CLASSES = "input? target? weight? * ignore_index? reduction? label_smoothing? predictions? targets?"
+
 
 LOSSES = (
     _of_differences("mse_loss", "Squared differences.", _square),

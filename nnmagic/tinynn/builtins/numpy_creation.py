@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay import expr as ir
-from nnmagic.relay.types import AnyDim, TensorType, is_float
+from nnmagic.relay.types import AnyDim, is_float
 from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.builtins.building import apply_arange, constant_of, joined, stacked, unit_matrix
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import (
     as_formula,
@@ -18,6 +18,7 @@ from nnmagic.tinynn.builtins.operands import (
     known_int,
     known_number,
     known_or_none,
+    of_one_dtype,
     shape_argument,
     word,
 )
@@ -33,15 +34,8 @@ from nnmagic.tinynn.values import (
     dim_shown,
     is_number,
     number_constant,
+    shape_shown,
 )
-
-# -- from numbers --------------------------------------------------------------------------------------
-
-
-def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
-    """An array as a constant tensor."""
-    constant = ir.constant(array, dtype, span=span)
-    return Formula(Computed(constant, TensorType(tuple(array.shape), dtype)), span)
 
 
 def _array(call: Arguments) -> Value:
@@ -62,9 +56,6 @@ def _stacked(operand: Operand, call: Arguments) -> Formula:
     value = operand.value
     if not isinstance(value, TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
-    from nnmagic.tinynn.builtins.numpy_shapes import joined
-    from nnmagic.tinynn.builtins.operands import of_one_dtype
-    from nnmagic.tinynn.values import shape_shown
 
     parts = [
         Operand(_stacked(Operand(item, operand.span), call).value, operand.span)
@@ -245,22 +236,6 @@ def _spaced(call: Arguments) -> Value:
     return TupleOf((found.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
-# -- matrices ------------------------------------------------------------------------------------------
-
-
-def unit_matrix(rows: int, columns: int, k: int, dtype: str, span: Span) -> Formula:
-    """Ones along a diagonal: where the place of the row and k meet that of the column."""
-    row = apply_arange(rows, span).expand(1)
-    return (row + k).equal(apply_arange(columns, span)).cast(dtype)
-
-
-def apply_arange(size: int, span: Span) -> Formula:
-    """0, 1, 2, ... as int64."""
-    ends = [number_constant(number, "int64", span) for number in (0, size, 1)]
-    start, stop, step = (end.expr for end in ends)
-    return Formula(apply("arange", span, *ends, start=start, stop=stop, step=step, dtype="int64"), span)
-
-
 def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
     size = known_int(call, parameter, default)
     if size < 0:
@@ -299,7 +274,6 @@ def _vander(call: Arguments) -> Value:
     powers = [data.op("ones_like")]
     for _ in range(count - 1):
         powers.append(powers[-1] * data)
-    from nnmagic.tinynn.builtins.numpy_shapes import stacked
 
     ordered = powers[:count] if flag(call, "increasing") else powers[:count][::-1]
     if not ordered:
@@ -346,6 +320,7 @@ def _copy(call: Arguments) -> Value:
 
 
 _SPACE = "start stop num? endpoint? retstep? dtype?"
+
 
 CREATION = (
     Builtin(

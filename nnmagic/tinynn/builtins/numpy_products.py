@@ -7,6 +7,7 @@ import math
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
 from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.builtins.building import stacked
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import (
     as_formula,
@@ -149,7 +150,6 @@ def _cross(call: Arguments) -> Value:
             raise Refusal(message, call.span)
         parts.append([_component(each, axis, place) for place in range(3)])
     (a0, a1, a2), (b0, b1, b2) = parts
-    from nnmagic.tinynn.builtins.numpy_shapes import stacked
 
     found = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     axis = known_int(call, "axis", -1)

@@ -18,6 +18,7 @@ from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.emit import is_tensor, tensor_type
 from nnmagic.tinynn.values import (
+    BuiltinName,
     Computed,
     NotKnown,
     Operand,
@@ -282,8 +283,6 @@ def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
 
 def dtype_of_operand(operand: Operand, function: str) -> str:
     """The dtype that an operand names."""
-    from nnmagic.tinynn.values import BuiltinName
-
     found = known_or_none(operand.value)
     dtype = found if isinstance(found, DType) else dtype_named(found) if isinstance(found, str) else None
     if dtype is None and isinstance(operand.value, BuiltinName):

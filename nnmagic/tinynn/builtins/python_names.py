@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import known_or_none
 from nnmagic.tinynn.emit import cast, is_tensor
 from nnmagic.tinynn.values import Computed, Known, Refusal, TupleOf, Value, described
@@ -34,8 +35,6 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
             assert isinstance(operand.value, Computed)
             found = operand.value
             if dtype == "bool" and call.type("x").dtype != "bool":
-                from nnmagic.tinynn.builtins.formula import Formula
-
                 return Formula(found, call.span).truth().value
             return cast(found, dtype, call.span)
         hint = None
@@ -58,12 +57,14 @@ PYTHON = (
     _number("bool", "bool", bool),
 )
 
+
 #: Names of Python's types that are functions in an expression and no types in an annotation.
 PYTHON_TYPES: dict[str, tuple[str, str]] = {
     "float": ("`float` is not a TinyNN type", "write f32 or f64"),
     "int": ("`int` is not a TinyNN type", "write i32 or i64"),
     "bool": ("`bool` is not a TinyNN type", "write bool_"),
 }
+
 
 #: Names that every Python program has and a cell has not: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {

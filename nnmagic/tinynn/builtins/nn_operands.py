@@ -1,0 +1,20 @@
+"""What layers ask of their data."""
+
+from __future__ import annotations
+
+from nnmagic.tinynn.binding import Arguments
+from nnmagic.tinynn.builtins.formula import Formula
+from nnmagic.tinynn.builtins.operands import formula, require_float
+from nnmagic.tinynn.values import Refusal, shape_shown
+
+
+def float_data(call: Arguments, rank: int) -> Formula:
+    """The argument ``data``, which must hold floats and have so many dimensions at least."""
+    data = formula(call, "data")
+    require_float(call, data, "data")
+    if data.rank < rank:
+        message = (
+            f"{call.name} takes a tensor of rank {rank} or more, not one of shape {shape_shown(data.shape)}"
+        )
+        raise Refusal(message, call.given["data"].span)
+    return data
