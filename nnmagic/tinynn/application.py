@@ -89,9 +89,7 @@ def _callee(function: GlobalFunction | Closure, span: Span) -> tuple[str, FuncTy
     return function.name, function.function.type, function.function.expr
 
 
-def value_call(
-    function: Computed, callee: Operand, operands: Sequence[Operand], span: Span, maker: FunctionMaker
-) -> Value:
+def value_call(function: Computed, operands: Sequence[Operand], span: Span, maker: FunctionMaker) -> Value:
     """A call of a function that is a value: a parameter, the result of a call. Raises Refusal."""
     assert isinstance(function.type, FuncType)
     for operand in operands:

@@ -13,8 +13,8 @@ from nnmagic.tinynn.values import Value
 class Env:
     """The local names at one point of a function. Branches work on copies.
 
-    ``versions`` counts assignments, so that a function inside another can tell whether a name that it uses was
-    assigned again; ``places`` is where each name was last assigned.
+    ``versions`` counts assignments, so that a function inside another can tell whether a name that it uses
+    was assigned again; ``places`` is where each name was last assigned.
     """
 
     locals: dict[str, Value] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Frame:
     failed: bool = False
 
     def chain(self) -> list[Frame]:
-        """This frame and those around it, the innermost first."""
+        """The frame and those around it, the innermost first."""
         found = [self]
         while (parent := found[-1].parent) is not None:
             found.append(parent)

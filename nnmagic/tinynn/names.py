@@ -1,4 +1,4 @@
-"""Questions about a cell's tree: which names it binds, which it mentions, where it may leave. Knows the tree only."""
+"""Questions about a cell's tree: the names it binds and mentions, where it may leave. Knows the tree only."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def names_bound(node: ast.Node) -> list[str]:
 
 
 def assigned_names(node: object) -> dict[str, None]:
-    """The names that a piece of a function binds, in source order; those of functions inside it are theirs."""
+    """The names that a piece of a function binds, in source order; functions inside it keep theirs."""
     return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
 
 

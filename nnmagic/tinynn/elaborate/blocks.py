@@ -1,8 +1,8 @@
 """Code with control flow while it is made: blocks of let bindings, each with what it ends in. Knows the IR.
 
 A block ends in a *leaf* (the code goes on, returns, leaves a loop or jumps) or in an instruction whose own
-blocks end in leaves: a fork (``if``), arms (``match``), a loop, or what follows several leaves. When all leaves
-are known, ``rendered`` makes one Relay expression of it.
+blocks end in leaves: a fork (``if``), arms (``match``), a loop, or what follows several leaves. When all
+leaves are known, ``rendered`` makes one Relay expression of it.
 """
 
 from __future__ import annotations

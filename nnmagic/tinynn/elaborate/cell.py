@@ -28,7 +28,6 @@ from nnmagic.tinynn.values import (
     is_failed,
 )
 
-
 #: How often the functions of a group are tried, each time with what is known of the others.
 _ROUNDS = 3
 

@@ -17,7 +17,6 @@ from nnmagic.tinynn.elaborate.loops import Loops
 from nnmagic.tinynn.frames import Env, Frame
 from nnmagic.tinynn.names import assigned_names, mentioned_names
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.weak import is_weak
 from nnmagic.tinynn.values import (
     FAILED,
     Closure,
@@ -36,6 +35,7 @@ from nnmagic.tinynn.values import (
     is_number,
     with_article,
 )
+from nnmagic.tinynn.weak import is_weak
 
 #: Bodies put into one another; more is recursion, which needs types.
 _MAX_INLINED = 30
@@ -52,7 +52,7 @@ class Closures(Loops):
         return LocalFunction("<lambda>", expr, formals, self.frame, self._versions(expr))
 
     def nested(self, definition: tree.Definition) -> None:
-        """``def`` inside a function: a Relay function where all parameters have types, else put where it is called."""
+        """``def`` in a function: a Relay function where its parameters have types, else put into its calls."""
         name, place = definition.name, self.place(definition.name_span)
         formals = self.formals(definition.params)
         typed = [parameter.ty is not None for parameter in definition.params]
@@ -128,12 +128,12 @@ class Closures(Loops):
         try:
             if isinstance(function.definition, tree.Lambda):
                 return self.transform_expr(body)
-            return self._result_of_body(function.definition, span)
+            return self._result_of_body(function.definition)
         finally:
             self.inlining.pop()
             self.frame, self.live = outer, live
 
-    def _result_of_body(self, definition: tree.Definition, span: Span) -> Value:
+    def _result_of_body(self, definition: tree.Definition) -> Value:
         """The value of statements carried out in a block of their own."""
         block = Block()
         outer, self.block = self.block, block
@@ -160,9 +160,6 @@ class Closures(Loops):
     def finished(self, definition: tree.Definition, block: Block, declared: Type | None) -> Computed | None:
         """The body of a function as one expression; None where an error was reported. Raises Refusal."""
         found = [leaf for leaf, _ in leaves(block.end)]
-        if self.frame.failed or any(leaf.value is not None and is_failed(leaf.value.value) for leaf in found):
-            if not self._some_return(found):
-                return None
         open_ends = [leaf for leaf in found if leaf.exit is Exit.GOES_ON]
         if open_ends and not self.frame.failed:
             self._report_no_return(definition, open_ends, found)
@@ -189,9 +186,6 @@ class Closures(Loops):
             return Computed(ir.Tuple(()), result, weak)  # the type alone is of use
         expr = rendered(block, result, lambda leaf: parts[id(leaf.value)].expr)
         return Computed(expr, result, weak)
-
-    def _some_return(self, found: Sequence[Leaf]) -> bool:
-        return any(leaf.value is not None and not is_failed(leaf.value.value) for leaf in found)
 
     def _report_no_return(
         self, definition: tree.Definition, open_ends: Sequence[Leaf], found: Sequence[Leaf]

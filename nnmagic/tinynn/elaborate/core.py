@@ -32,7 +32,7 @@ from nnmagic.tinynn.values import (
     computed,
 )
 
-#: Statements and expressions elaborated for one cell, loops unrolled and bodies inlined; beyond it is an error.
+#: Statements and calls elaborated for one cell, loops written out and bodies inlined; more is an error.
 MAX_WORK = 200_000
 
 
@@ -55,7 +55,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         self.live: frozenset[str] = frozenset()
         #: The work at which a loop that is being written out is given up; None outside of one.
         self.unroll_budget: int | None = None
-        #: Functions of the cell that are under elaboration or still to come, and those whose type was asked for.
+        #: Functions of the cell that are not done yet, and those of them whose type was asked for.
         self.unfinished: set[str] = set()
         self.awaited: set[str] = set()
         #: Of functions that have returned a Python number alone so far, its type.
@@ -81,7 +81,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
             "this is nested too deeply", self.place(span), hint="split it into several assignments"
         )
 
-    def count_work(self, span: ast.Span) -> None:
+    def count_work(self) -> None:
         """One more statement or call. Raises TooMuchWork."""
         self.work += 1
         if self.work > MAX_WORK:
@@ -134,7 +134,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         raise NotImplementedError
 
     def renewed(self, closure: Closure) -> Closure | None:
-        """The closure with what the names that it uses stand for now; None where that failed. Raises Refusal."""
+        """The closure with what its names stand for now; None where that failed. Raises Refusal."""
         raise NotImplementedError
 
     def as_function(self, value: Operand, wanted: FuncType) -> Computed:

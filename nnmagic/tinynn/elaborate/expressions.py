@@ -277,7 +277,7 @@ class Expressions(Core):
 
     def apply_value(self, callee: Operand, operands: list[Operand], span: Span) -> Value:
         """A call of a value. Raises Refusal."""
-        self.count_work(callee.span)
+        self.count_work()
         match callee.value:
             case OperatorName(operator=operator):
                 return operator_call(operator, operands, span)
@@ -297,7 +297,7 @@ class Expressions(Core):
             case LocalFunction() as local:
                 return self.inlined(local, operands, callee.span, span)
             case Computed(type=FuncType()) as function_value:
-                return value_call(function_value, callee, operands, span, self)
+                return value_call(function_value, operands, span, self)
             case ConstructorName() as constructor:
                 return constructor_call(constructor, operands, span, self)
             case DataTypeName(type=data_type) if data_type.header.name in self.scope.constructors:

@@ -59,8 +59,6 @@ class Several:
 
 Plan = Same | One | Several
 
-_WEAK_ORDER = ("bool", "int64", "float64")
-
 
 class Clash(Exception):  # noqa: N818  # a question answered with no
     """Two values that cannot be one: their places in the sequence."""
@@ -72,24 +70,22 @@ class Clash(Exception):  # noqa: N818  # a question answered with no
 
 
 def join_plan(values: Sequence[Value]) -> Plan:
-    """How values become one. Raises Clash."""
+    """How values become one. Raises Clash, with the places of two that cannot."""
     plan = lifted(values[0], keep=True)
-    for index in range(1, len(values)):
-        try:
-            plan = widened(plan, values[0] if index == 1 else None, values[index])
-        except Clash:
-            raise Clash(_culprit(values, index), index) from None
+    for index, value in enumerate(values[1:], 1):
+        wider = widened(plan, value)
+        if wider is None:
+            raise Clash(_culprit(values, index), index)
+        plan = wider
     return plan
 
 
 def _culprit(values: Sequence[Value], index: int) -> int:
     """The first value that does not go with the one at ``index``."""
-    for other in range(index):
-        try:
-            widened(lifted(values[other], keep=True), values[other], values[index])
-        except Clash:
-            return other
-    return 0
+    found = (
+        other for other in range(index) if widened(lifted(values[other], keep=True), values[index]) is None
+    )
+    return next(found, 0)
 
 
 def lifted(value: Value, *, keep: bool) -> Plan:
@@ -104,27 +100,26 @@ def lifted(value: Value, *, keep: bool) -> Plan:
     return Same(value)
 
 
-def widened(plan: Plan, first: Value | None, value: Value) -> Plan:
-    """A plan that takes ``value`` too. Raises Clash."""
+def widened(plan: Plan, value: Value) -> Plan | None:
+    """A plan that takes ``value`` too; None where there is none."""
     match plan:
         case Same(value=known):
             if same_value(known, value):
                 return plan
-            if isinstance(known, TupleOf | Unassigned) or is_failed(known) or is_failed(value):
-                raise Clash(0, 0)
-            return widened(_of(known), first, value)
+            one = _of(known)
+            return None if one is None else widened(one, value)
         case Several(items=items):
             if not isinstance(value, TupleOf) or len(value.items) != len(items):
-                raise Clash(0, 0)
-            return Several(
-                tuple(widened(item, None, part) for item, part in zip(items, value.items, strict=True))
-            )
+                return None
+            parts = tuple(map(widened, items, value.items))
+            return Several(parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case One():
-            return _common(plan, _of(value))
+            other = _of(value)
+            return None if other is None else _common(plan, other)
 
 
-def _of(value: Value) -> One:
-    """A value as an expression of some type. Raises Clash for one that has none."""
+def _of(value: Value) -> One | None:
+    """A value as an expression of some type; None for one that has none."""
     match value:
         case Computed(type=type_, weak=weak):
             return One(type_, weak)
@@ -132,40 +127,44 @@ def _of(value: Value) -> One:
             return One(TensorType((), natural_dtype(number)), weak=True)
         case GlobalFunction(type=FuncType() as type_) | Closure(function=Computed(type=FuncType() as type_)):
             return One(type_, weak=False)
-    raise Clash(0, 0)
+    return None
 
 
-def _common(left: One, right: One) -> One:
+def _common(left: One, right: One) -> One | None:
     if left.weak and right.weak:
-        assert isinstance(left.type, TensorType)
-        assert isinstance(right.type, TensorType)
-        return max(left, right, key=lambda each: _WEAK_ORDER.index(each.type.dtype))  # type: ignore[union-attr]  # asserted
+        return left if _order(left) >= _order(right) else right
     if left.weak or right.weak:
-        strong, weak = (right, left) if left.weak else (left, right)
-        if isinstance(strong.type, TensorType) and not strong.type.shape:
-            return strong
-        raise Clash(0, 0)
-    return One(_common_type(left.type, right.type), weak=False)
+        strong = right if left.weak else left
+        return strong if isinstance(strong.type, TensorType) and not strong.type.shape else None
+    common = _common_type(left.type, right.type)
+    return None if common is None else One(common, weak=False)
 
 
-def _common_type(left: Type, right: Type) -> Type:
+def _order(weak: One) -> int:
+    """Which of Python's numbers take others: floats ints, ints bools."""
+    assert isinstance(weak.type, TensorType)
+    return ("bool", "int64", "float64").index(weak.type.dtype)
+
+
+def _common_type(left: Type, right: Type) -> Type | None:
     match left, right:
         case TensorType(), TensorType():
-            if left.dtype == right.dtype and len(left.shape) == len(right.shape):
-                return TensorType(tuple(map(_common_dim, left.shape, right.shape)), left.dtype)
+            dims = tuple(map(_common_dim, left.shape, right.shape))
+            if left.dtype != right.dtype or len(left.shape) != len(right.shape) or None in dims:
+                return None
+            return TensorType(tuple(dim for dim in dims if dim is not None), left.dtype)
         case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
-            return TupleType(tuple(map(_common_type, ours, theirs)))
-        case _ if left == right:
-            return left
-    raise Clash(0, 0)
+            fields = tuple(map(_common_type, ours, theirs))
+            return (
+                TupleType(tuple(each for each in fields if each is not None)) if None not in fields else None
+            )
+    return left if left == right else None
 
 
-def _common_dim(left: Dim, right: Dim) -> Dim:
+def _common_dim(left: Dim, right: Dim) -> Dim | None:
     if left == right:
         return left
-    if isinstance(left, AnyDim) and isinstance(right, AnyDim):
-        return AnyDim()
-    raise Clash(0, 0)
+    return AnyDim() if isinstance(left, AnyDim) and isinstance(right, AnyDim) else None
 
 
 def anchored(plan: Plan, outside: Set[int]) -> Plan:

@@ -1,12 +1,10 @@
-"""``for`` and ``while``: steps taken one by one where that is known while compiling, else functions that recur."""
+"""``for`` and ``while``: written out where all is known while compiling, else functions that recur."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from synr import ast
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
@@ -14,7 +12,6 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.arithmetic import binary
 from nnmagic.tinynn.elaborate.blocks import Block, End, Exit, Fork, Leaf, Loop, leaves
-from nnmagic.tinynn.elaborate.branches import Branches
 from nnmagic.tinynn.elaborate.joining import (
     Clash,
     Plan,
@@ -26,39 +23,27 @@ from nnmagic.tinynn.elaborate.joining import (
     types_of,
     widened,
 )
+from nnmagic.tinynn.elaborate.unrolling import GIVEN_UP, MAX_UNROLLED, NotUnrolled, Unrolling
 from nnmagic.tinynn.frames import Env
 from nnmagic.tinynn.iteration import count, has_known_items, is_silent, item
 from nnmagic.tinynn.names import assigned_names, mentioned_names, targets_of
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.unpacking import fail_all, unpack
 from nnmagic.tinynn.values import (
     FAILED,
     Computed,
     Known,
     Operand,
     Refusal,
-    TupleOf,
     Unassigned,
     Value,
     described,
-    is_failed,
 )
 
-#: A loop of at most so many rounds, all known while compiling, is written out; a longer one becomes a function.
-MAX_UNROLLED = 64
-#: Statements that one loop, with those inside it, may be written out to.
-MAX_UNROLLED_STATEMENTS = 2000
-#: Stands for an attempt to write a loop out that was given up.
-_GIVEN_UP: Any = object()
 #: Rounds in which the types that a loop carries are looked for.
 _MAX_ROUNDS = 6
 
 
 _INT64, _BOOL = TensorType((), "int64"), TensorType((), "bool")
-
-
-class _NotUnrolled(Exception):  # noqa: N818  # an attempt given up
-    """A loop that is better a function."""
 
 
 @dataclass(slots=True)
@@ -71,7 +56,7 @@ class _Carried:
     counter: ir.Var | None
 
 
-class Loops(Branches):
+class Loops(Unrolling):
     """Repetition."""
 
     # -- while -----------------------------------------------------------------------------------------
@@ -85,7 +70,7 @@ class Loops(Branches):
             return self.within(stmt.orelse.stmts)
         if (
             condition is True
-            and (end := self.unrolled(stmt, lambda: self._while_rounds(stmt))) is not _GIVEN_UP
+            and (end := self.unrolled(stmt, lambda: self._while_rounds(stmt))) is not GIVEN_UP
         ):
             return end
         return self._recurring(stmt, lambda: self._while_test(stmt), lambda _counter: None, None)
@@ -97,7 +82,7 @@ class Loops(Branches):
             if condition is False:
                 return
             if condition is not True:
-                raise _NotUnrolled
+                raise NotUnrolled
             yield lambda: None
 
     def _while_test(self, stmt: tree.While) -> Computed | bool | None:
@@ -117,7 +102,7 @@ class Loops(Branches):
             known_items = has_known_items(over.value)
             if number <= MAX_UNROLLED or known_items:
                 end = self.unrolled(stmt, lambda: self._for_rounds(stmt, over, number))
-                if end is not _GIVEN_UP:
+                if end is not GIVEN_UP:
                     return end
             if known_items:
                 message = f"this loop over {described(over.value)} is too long to be written out"
@@ -144,106 +129,6 @@ class Loops(Branches):
     def _bind_item(self, stmt: tree.For, over: Operand, index: Value | None) -> None:
         assert index is not None
         self.assign(stmt.target, Operand(item(over, index, over.span), over.span))
-
-    def assign(self, target: ast.Expr, value: Operand) -> None:
-        """Binds the names of a target. Raises Refusal."""
-        places = {variable.id.name: self.place(variable.span) for variable in targets_of(target)}
-
-        def bind(name: str, part: Value) -> None:
-            self.frame.env.bind(name, part, places.get(name))
-
-        if is_failed(value.value):
-            fail_all(target, bind)
-        else:
-            unpack(target, value, self.place, bind)
-
-    # -- written out -----------------------------------------------------------------------------------
-
-    def unrolled(
-        self, stmt: tree.For | tree.While, rounds: Callable[[], Iterator[Callable[[], None]]]
-    ) -> End | None:
-        """The loop, round after round; _GIVEN_UP, and nothing done, where it is better a function."""
-        end: End | None
-        outermost = self.unroll_budget is None
-        if outermost:
-            self.unroll_budget = self.work + MAX_UNROLLED_STATEMENTS
-        before = self.frame.env
-        self.frame.env = before.copy()
-        found, self.found = self.found, type(self.found)()
-        outer, self.block = self.block, Block(list(self.block.lets))
-        try:
-            end = self._rounds(stmt, rounds())
-        except _NotUnrolled:
-            if not outermost:
-                raise
-            self.frame.env, self.block, self.found = before, outer, found
-            end = _GIVEN_UP
-            return end
-        except BaseException:
-            self.block, self.found = outer, found
-            raise
-        finally:
-            if outermost:
-                self.unroll_budget = None
-        errors, self.found = self.found, found
-        for diagnostic in errors.found:
-            self.found.add(diagnostic)
-        outer.lets[:] = self.block.lets
-        self.block = outer
-        before.locals, before.versions, before.places = (
-            self.frame.env.locals,
-            self.frame.env.versions,
-            self.frame.env.places,
-        )
-        self.frame.env = before
-        return end
-
-    def _rounds(self, stmt: tree.For | tree.While, rounds: Iterator[Callable[[], None]]) -> End | None:
-        live = self.live | mentioned_names(stmt)
-        after, self.live = self.live, live
-
-        def steps() -> Iterator[Callable[[], End | None]]:
-            for number, begin in enumerate(rounds):
-                if number >= MAX_UNROLLED and isinstance(stmt, tree.While):
-                    raise _NotUnrolled
-                self.live = live
-                yield lambda begin=begin: self._round(stmt.body.stmts, begin)  # type: ignore[misc]  # one a round
-            self.live = after
-            if stmt.orelse.stmts:
-                yield lambda: self.within(stmt.orelse.stmts)
-
-        block, self.block = self.block, Block(self.block.lets)
-        try:
-            self.sequence(steps())
-            end = self.block.end
-        finally:
-            self.block, self.live = block, after
-        return self._left(end)
-
-    def _round(self, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> End | None:
-        if self.unroll_budget is not None and self.work > self.unroll_budget:
-            raise _NotUnrolled
-        begin()
-        end = self.within(body)
-        for leaf, _ in leaves(end):
-            if leaf.exit is Exit.CONTINUES:
-                leaf.exit = Exit.GOES_ON
-        return self.settled_end(end)
-
-    def _left(self, end: End | None) -> End | None:
-        """The end of a loop, seen from outside: its breaks go on."""
-        for leaf, _ in leaves(end):
-            if leaf.exit is Exit.BREAKS:
-                leaf.exit = Exit.GOES_ON
-        return self.settled_end(end)
-
-    def settled_end(self, end: End | None) -> End | None:
-        """An end, or None where it only goes on: its names are then those of the block."""
-        if isinstance(end, Leaf) and end.exit is Exit.GOES_ON:
-            env = self.frame.env
-            env.locals, env.versions, env.places = end.env.locals, end.env.versions, end.env.places
-            return None
-        return end if end is None else self.merged(end)
 
     # -- functions that recur --------------------------------------------------------------------------
 
@@ -376,12 +261,12 @@ class Loops(Branches):
                 values.append((value, leaf.env.places.get(name, place)))
                 if isinstance(plans[name], Same) and isinstance(plans[name].value, Unassigned):  # type: ignore[union-attr]  # Same has one
                     continue
-                try:
-                    plans[name] = widened(plans[name], None, value)
-                except Clash:
+                wider = widened(plans[name], value)
+                if wider is None:
                     found = clash(name, values, Clash(0, len(values) - 1), "it changes from round to round")
                     clashes[name] = found
-                    plans[name] = Same(found)
+                    wider = Same(found)
+                plans[name] = wider
         return plans, clashes
 
     def _next(self, carried: _Carried, leaf: Leaf, final: bool) -> tuple[ir.Expr, ...]:
@@ -405,46 +290,3 @@ class Loops(Branches):
                     self.report(refusal)
                     args += [ir.Tuple((), span=leaf.span) for _ in types_of(plan)]
         return tuple(args)
-
-    # -- comprehensions --------------------------------------------------------------------------------
-
-    def comprehension(self, expr: tree.Comprehension) -> Value:
-        """``[element for target in items if condition]``, with as many items as are known now. Raises Refusal."""
-        from nnmagic.tinynn.iteration import items as items_of
-
-        gathered: list[Value] = []
-        before = self.frame.env
-        names = {
-            name for part in expr.generators for name in (each.id.name for each in targets_of(part.target))
-        }
-
-        def go(generators: Sequence[tree.Generator]) -> None:
-            if not generators:
-                self.count_work(expr.span)
-                gathered.append(self.transform_expr(expr.element))
-                return
-            first, *rest = generators
-            over = self.operand(first.iterable)
-            if is_silent(over.value):
-                gathered.append(FAILED)
-                return
-            for each in items_of(over, "a comprehension"):
-                self.assign(first.target, Operand(each, over.span))
-                held = [self.truth(self.operand(condition), "if") for condition in first.conditions]
-                if any(isinstance(each_, Computed) for each_ in held):
-                    place = self.place(first.conditions[0].span)
-                    message = "what a comprehension keeps must be known while compiling"
-                    raise Refusal(message, place, hint="keep all, and choose with where(condition, x, y)")
-                if all(held):
-                    go(rest)
-
-        kept = {name: before.locals.get(name) for name in names}
-        try:
-            go(list(expr.generators))
-        finally:
-            for name, value in kept.items():
-                if value is None:
-                    before.forget(name)
-                else:
-                    before.locals[name] = value
-        return TupleOf(tuple(gathered))

@@ -178,7 +178,7 @@ class Matching(Closures):
         ]
         if len(self.scope.types()[constructor.belong_to.name].constructors) > 1:
             arms.append((ir.PatternWildcard(), other))
-        block.end = Arms(data.expr, arms, True, span)
+        block.end = Arms(data.expr, arms, complete=True, span=span)
 
     def _equals(self, pattern: tree.ValuePattern, value: Operand) -> bool | Computed:
         """Whether a value equals that of a pattern. Raises Refusal."""
@@ -189,9 +189,10 @@ class Matching(Closures):
             raise Refusal(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
         try:
             one, other = known_value(value.value), known_value(wanted.value)
-            return one is other or (one is not None and other is not None and one == other)
         except NotKnown:
             pass
+        else:
+            return one is other or (one is not None and other is not None and one == other)
         if is_tensor(value.value) and wanted.value == Known(None):
             return False
         if not is_tensor(value.value):

@@ -48,7 +48,7 @@ class Statements(Matching):
 
     def _step(self, statement: ast.Stmt, live: frozenset[str]) -> End | None:
         self.live = live
-        self.count_work(statement.span)
+        self.count_work()
         try:
             return self._statement(statement)
         except (Refusal, RecursionError) as problem:

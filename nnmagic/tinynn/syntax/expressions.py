@@ -1,4 +1,4 @@
-"""Expressions of Python -> synr's tree. Each form that a cell takes has its arm; the rest is refused in place."""
+"""Expressions of Python -> synr's tree: each form that a cell takes has its arm, the rest is refused."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Context(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
         """Every span carries its source."""
 
     def emit(self, level: str, message: str, span: ast.Span) -> None:  # noqa: ARG002  # synr's signature
+        """An error that synr's own code found."""
         self.found.error(message, self.places.public(span))
 
     def render(self) -> None:

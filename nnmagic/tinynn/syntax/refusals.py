@@ -1,27 +1,18 @@
 """Python syntax that a cell does not take, each with its message and what to do instead. A table, no code.
 
 Keyed by the names of Python's own syntax classes. What is in neither table here nor among the forms that
-syntax.py takes gets a general message: syntax that a later Python adds is refused, not misread.
+the syntax files take gets a general message: syntax that a later Python adds is refused, not misread.
 """
 
 from __future__ import annotations
 
-_LATER = "is not supported yet"
 _NEVER = "is not part of TinyNN"
 _ELSEWHERE = "Python that is not a tensor program belongs in another cell"
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
 #: Statements: (message, hint).
 STATEMENTS: dict[str, tuple[str, str]] = {
-    "If": (f"`if` {_LATER}", "choose by value with where(condition, x, y)"),
-    "For": (f"`for` {_LATER}", "write the steps out, or use one operator on the whole tensor"),
-    "While": (f"`while` {_LATER}", "write the steps out"),
-    "Match": (f"`match` {_LATER}", "choose by value with where(condition, x, y)"),
-    "Assert": (f"`assert` {_LATER}", "state shapes in the annotations: they are checked"),
-    "Break": (f"`break` {_LATER}", "write the steps out"),
-    "Continue": (f"`continue` {_LATER}", "write the steps out"),
-    "FunctionDef": (f"a function inside a function {_LATER}", "define it at the top of the cell"),
-    "ClassDef": (f"a class {_LATER}", "return a tuple of tensors"),
+    "ClassDef": ("a class inside a function is not part of TinyNN", "define it at the top of the cell"),
     "AsyncFunctionDef": (f"`async` {_NEVER}", "write `def`"),
     "AsyncFor": (f"`async` {_NEVER}", "leave `async` out"),
     "AsyncWith": (f"`async` {_NEVER}", "leave `async` out"),
@@ -62,33 +53,14 @@ TOP_LEVEL: dict[str, tuple[str, str]] = {
 
 #: Expressions: (message, hint).
 EXPRESSIONS: dict[str, tuple[str, str]] = {
-    "IfExp": (f"`x if condition else y` {_LATER}", "choose by value with where(condition, x, y)"),
-    "BoolOp": (
-        f"`and` / `or` {_LATER}",
-        "combine tensors with & and |, or logical_and(x, y), logical_or(x, y)",
-    ),
-    "Not": (f"`not` {_LATER}", "write ~x or logical_not(x) for a tensor"),
-    "Chain": (f"a chained comparison {_LATER}", "write (a < b) & (b < c)"),
-    "In": (f"`in` {_NEVER}", "compare with ==, and combine with |"),
-    "Is": (f"`is` {_NEVER}", "compare with =="),
-    "Lambda": (f"`lambda` {_LATER}", "define a function at the top of the cell"),
-    "NamedExpr": (f"`:=` {_LATER}", "assign in a statement of its own"),
     "Dict": (f"a dictionary {_NEVER}", "use names or a tuple"),
     "Set": (f"a set {_NEVER}", "use a tuple"),
-    "ListComp": (
-        f"a comprehension {_NEVER}",
-        "write the elements out, or use one operator on the whole tensor",
-    ),
     "SetComp": (
         f"a comprehension {_NEVER}",
         "write the elements out, or use one operator on the whole tensor",
     ),
     "DictComp": (
         f"a comprehension {_NEVER}",
-        "write the elements out, or use one operator on the whole tensor",
-    ),
-    "GeneratorExp": (
-        f"a generator {_NEVER}",
         "write the elements out, or use one operator on the whole tensor",
     ),
     "Await": (f"`await` {_NEVER}", "leave it out"),

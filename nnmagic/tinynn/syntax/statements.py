@@ -1,4 +1,4 @@
-"""Statements of Python -> synr's tree. Each form that a cell takes has its arm; the rest is refused in place."""
+"""Statements of Python -> synr's tree: each form that a cell takes has its arm, the rest is refused."""
 
 from __future__ import annotations
 

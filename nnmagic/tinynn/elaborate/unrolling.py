@@ -1,0 +1,170 @@
+"""Repetition that is known while compiling: loops written out round by round, comprehensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from synr import ast
+
+from nnmagic.tinynn.elaborate.blocks import Block, End, Exit, Leaf, leaves
+from nnmagic.tinynn.elaborate.conditions import Conditions
+from nnmagic.tinynn.iteration import is_silent, items
+from nnmagic.tinynn.names import mentioned_names, targets_of
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.unpacking import fail_all, unpack
+from nnmagic.tinynn.values import FAILED, Computed, Operand, Refusal, TupleOf, Value, is_failed
+
+#: A loop of at most so many rounds, all known while compiling, is written out; a longer one is a function.
+MAX_UNROLLED = 64
+#: Statements that one loop, with those inside it, may be written out to.
+MAX_UNROLLED_STATEMENTS = 2000
+#: Stands for an attempt to write a loop out that was given up.
+GIVEN_UP: Any = object()
+
+
+class NotUnrolled(Exception):  # noqa: N818  # an attempt given up
+    """A loop that is better a function."""
+
+
+class Unrolling(Conditions):
+    """Loops written out."""
+
+    def assign(self, target: ast.Expr, value: Operand) -> None:
+        """Binds the names of a target. Raises Refusal."""
+        places = {variable.id.name: self.place(variable.span) for variable in targets_of(target)}
+
+        def bind(name: str, part: Value) -> None:
+            self.frame.env.bind(name, part, places.get(name))
+
+        if is_failed(value.value):
+            fail_all(target, bind)
+        else:
+            unpack(target, value, self.place, bind)
+
+    def unrolled(
+        self, stmt: tree.For | tree.While, rounds: Callable[[], Iterator[Callable[[], None]]]
+    ) -> End | None:
+        """The loop, round after round; GIVEN_UP, and nothing done, where it is better a function."""
+        end: End | None
+        outermost = self.unroll_budget is None
+        if outermost:
+            self.unroll_budget = self.work + MAX_UNROLLED_STATEMENTS
+        before = self.frame.env
+        self.frame.env = before.copy()
+        found, self.found = self.found, type(self.found)()
+        outer, self.block = self.block, Block(list(self.block.lets))
+        try:
+            end = self._rounds(stmt, rounds())
+        except NotUnrolled:
+            if not outermost:
+                raise
+            self.frame.env, self.block, self.found = before, outer, found
+            end = GIVEN_UP
+            return end
+        except BaseException:
+            self.block, self.found = outer, found
+            raise
+        finally:
+            if outermost:
+                self.unroll_budget = None
+        errors, self.found = self.found, found
+        for diagnostic in errors.found:
+            self.found.add(diagnostic)
+        outer.lets[:] = self.block.lets
+        self.block = outer
+        before.locals, before.versions, before.places = (
+            self.frame.env.locals,
+            self.frame.env.versions,
+            self.frame.env.places,
+        )
+        self.frame.env = before
+        return end
+
+    def _rounds(self, stmt: tree.For | tree.While, rounds: Iterator[Callable[[], None]]) -> End | None:
+        live = self.live | mentioned_names(stmt)
+        after, self.live = self.live, live
+
+        def steps() -> Iterator[Callable[[], End | None]]:
+            for number, begin in enumerate(rounds):
+                if number >= MAX_UNROLLED and isinstance(stmt, tree.While):
+                    raise NotUnrolled
+                self.live = live
+                yield lambda begin=begin: self._round(stmt.body.stmts, begin)  # type: ignore[misc]  # one a round
+            self.live = after
+            if stmt.orelse.stmts:
+                yield lambda: self.within(stmt.orelse.stmts)
+
+        block, self.block = self.block, Block(self.block.lets)
+        try:
+            self.sequence(steps())
+            end = self.block.end
+        finally:
+            self.block, self.live = block, after
+        return self._left(end)
+
+    def _round(self, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> End | None:
+        if self.unroll_budget is not None and self.work > self.unroll_budget:
+            raise NotUnrolled
+        begin()
+        end = self.within(body)
+        for leaf, _ in leaves(end):
+            if leaf.exit is Exit.CONTINUES:
+                leaf.exit = Exit.GOES_ON
+        return self.settled_end(end)
+
+    def _left(self, end: End | None) -> End | None:
+        """The end of a loop, seen from outside: its breaks go on."""
+        for leaf, _ in leaves(end):
+            if leaf.exit is Exit.BREAKS:
+                leaf.exit = Exit.GOES_ON
+        return self.settled_end(end)
+
+    def settled_end(self, end: End | None) -> End | None:
+        """An end, or None where it only goes on: its names are then those of the block."""
+        if isinstance(end, Leaf) and end.exit is Exit.GOES_ON:
+            env = self.frame.env
+            env.locals, env.versions, env.places = end.env.locals, end.env.versions, end.env.places
+            return None
+        return end if end is None else self.merged(end)
+
+    # -- comprehensions ------------------------------------------------------------------------------
+
+    def comprehension(self, expr: tree.Comprehension) -> Value:
+        """``[element for target in items if condition]`` over items that are known now. Raises Refusal."""
+        gathered: list[Value] = []
+        before = self.frame.env
+        names = {
+            name for part in expr.generators for name in (each.id.name for each in targets_of(part.target))
+        }
+
+        def go(generators: Sequence[tree.Generator]) -> None:
+            if not generators:
+                self.count_work()
+                gathered.append(self.transform_expr(expr.element))
+                return
+            first, *rest = generators
+            over = self.operand(first.iterable)
+            if is_silent(over.value):
+                gathered.append(FAILED)
+                return
+            for each in items(over, "a comprehension"):
+                self.assign(first.target, Operand(each, over.span))
+                held = [self.truth(self.operand(condition), "if") for condition in first.conditions]
+                if any(isinstance(each_, Computed) for each_ in held):
+                    place = self.place(first.conditions[0].span)
+                    message = "what a comprehension keeps must be known while compiling"
+                    raise Refusal(message, place, hint="keep all, and choose with where(condition, x, y)")
+                if all(held):
+                    go(rest)
+
+        kept = {name: before.locals.get(name) for name in names}
+        try:
+            go(list(expr.generators))
+        finally:
+            for name, value in kept.items():
+                if value is None:
+                    before.forget(name)
+                else:
+                    before.locals[name] = value
+        return TupleOf(tuple(gathered))
