@@ -49,7 +49,7 @@ from nnmagic.relay.types import (
     TypeVar,
     VarDim,
 )
-from tests.relay.corpus import load_programs, load_records
+from tests.relay.corpus import load_file
 
 LIST, A = GlobalTypeVar("List"), TypeVar("A")
 CONS = Constructor("Cons", (A, TypeCall(LIST, (A,))), LIST, 0)
@@ -232,7 +232,7 @@ def test_a_printed_module_is_the_same_program(module):
     assert again.astext() == text
 
 
-TEXTS = [program["text"] for program in load_programs()] + [each["text"] for each in load_records("refused")]
+TEXTS = [each["text"] for name in ("programs", "refused") for each in load_file(name)]
 PIECES = [
     "(",
     ")",

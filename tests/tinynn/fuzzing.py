@@ -11,6 +11,7 @@ import json
 import math
 import random
 import re
+import resource
 import sys
 import time
 import traceback
@@ -23,8 +24,9 @@ from nnmagic.diagnostics import Source, TinyNNError
 from nnmagic.relay.infer import erase_types
 from nnmagic.tinynn import compile_source
 
-#: What a source may take, in seconds of the processor.
+#: What a source may take: seconds of the processor, bytes of memory.
 MOST_SECONDS = 10
+MOST_BYTES = 6 << 30
 _FIRST_LINE = 2
 
 
@@ -148,6 +150,7 @@ def minimal(text: str, fault: str, names: dict[str, object], seconds: float = 5)
 def main(seconds: float, seed: int, state: Path) -> None:
     """Prints every kind of fault once, and last how many sources were compiled and taken."""
     mutated = importlib.import_module("tests.tinynn.mutations").mutated
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     rng, sources, names = random.Random(seed), corpus(), namespace()
     kinds: set[str] = set()
     count = 0

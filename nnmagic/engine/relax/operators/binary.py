@@ -131,9 +131,20 @@ def floating(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return computed
 
 
-def _arithmetic(function: Callable[[Any, Any], Any], named: Callable[[Any, Any], Any]) -> Rule:
+def _arithmetic(
+    function: Callable[[Any, Any], Any],
+    named: Callable[[Any, Any], Any],
+    of_bools: Callable[[Any, Any], Any],
+) -> Rule:
+    """Relay computes with bools as with numbers of one bit."""
     floats, integers = broadcasting(function, named), broadcasting(scalar.wrapping(function))
-    return lambda site: (floats if is_float(dtype_of(site.args[0])) else integers)(site)
+    bools = broadcasting(of_bools)
+
+    def rule(site: Site) -> Value:
+        dtype = dtype_of(site.args[0])
+        return (floats if is_float(dtype) else bools if dtype == "bool" else integers)(site)
+
+    return rule
 
 
 def _comparison(function: Callable[[Any, Any], Any], named: Callable[[Any, Any], Any]) -> Rule:
@@ -209,9 +220,9 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 RULES.update(
     {
-        "add": _arithmetic(lambda a, b: a + b, relax.op.add),
-        "subtract": _arithmetic(lambda a, b: a - b, relax.op.subtract),
-        "multiply": _arithmetic(lambda a, b: a * b, relax.op.multiply),
+        "add": _arithmetic(lambda a, b: a + b, relax.op.add, scalar.not_equal),
+        "subtract": _arithmetic(lambda a, b: a - b, relax.op.subtract, scalar.not_equal),
+        "multiply": _arithmetic(lambda a, b: a * b, relax.op.multiply, tirx.all),
         "divide": dividing(scalar.divide),
         "floor_divide": dividing(floating(scalar.floored_quotient)),
         "floor_mod": dividing(floating(scalar.floored_rest)),

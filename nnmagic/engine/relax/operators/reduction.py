@@ -16,7 +16,17 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM g
 
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcast
-from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, integer, integers, te_of
+from nnmagic.engine.relax.operators.rule import (
+    OPAQUE,
+    RULES,
+    Rule,
+    Site,
+    Value,
+    dtype_of,
+    integer,
+    integers,
+    te_of,
+)
 from nnmagic.engine.relax.operators.shaping import product
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import TensorType, is_float
@@ -118,12 +128,15 @@ def _shared(sums: Any, number: Any) -> Any:
     return te.compute(sums.shape, lambda *index: scalar.divide(sums(*index), number.astype(dtype)))
 
 
-def _summed(reducer: Any) -> Rule:
+def _summed(reducer: Any, of_bools: Any) -> Rule:
+    bools = reduction(of_bools)
+
     def compute(attrs: Attrs, data: Any) -> Any:
         axes = _axes(attrs, data)
         return total(data, axes, keepdims=bool(attrs["keepdims"]), reducer=reducer)
 
-    return te_of(compute)
+    numbers = te_of(compute)
+    return lambda site: (bools if dtype_of(site.args[0]) == "bool" else numbers)(site)
 
 
 def _mean(attrs: Attrs, data: Any) -> Any:
@@ -231,8 +244,8 @@ def scan(
 
 RULES.update(
     {
-        "sum": _summed(te.sum),
-        "prod": _summed(_PRODUCT),
+        "sum": _summed(te.sum, _ANY),
+        "prod": _summed(_PRODUCT, _ALL),
         "max": reduction(_MAX),
         "min": reduction(_MIN),
         "all": reduction(_ALL),
