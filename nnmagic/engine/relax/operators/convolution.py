@@ -20,24 +20,52 @@ def padding_of(attrs: Attrs, spatial: int) -> list[int]:
     return given * 2 if len(given) == spatial else given
 
 
+def in_layout(data: Any, source: str, target: str) -> Any:
+    """The data with its axes in another order, divided otherwise."""
+    return data if source == target else topi.layout_transform(data, source, target)
+
+
+def is_divided(layout: str) -> bool:
+    """Whether an axis of the layout is divided, as in ``NCHW4c``."""
+    return any(letter.isdigit() for letter in layout)
+
+
 def _convolution(spatial: int) -> Rule:
+    axes = "DHW"[3 - spatial :]
+
     def compute(attrs: Attrs, data: Any, weight: Any) -> Any:
         wide = accumulator(data.dtype, str(attrs["out_dtype"]))
+        layout, kernel_layout = str(attrs["data_layout"]), str(attrs["kernel_layout"])
+        result_layout, groups = str(attrs["out_layout"]) or layout, integer(attrs["groups"])
+        if is_divided(layout + kernel_layout):
+            data, weight = in_layout(data, layout, f"NC{axes}"), in_layout(weight, kernel_layout, f"OI{axes}")
+            layout, kernel_layout = f"NC{axes}", f"OI{axes}"
+        if groups > 1 and _counts_multipliers(weight, kernel_layout, data, layout, groups):
+            weight = in_layout(weight, kernel_layout, f"OI{axes}")
+            outer, inner, *window = weight.shape
+            weight, kernel_layout = topi.reshape(weight, (outer * inner, 1, *window)), f"OI{axes}"
         found = topi.nn.conv(
             data,
             weight,
             integers(attrs["strides"]),
             padding_of(attrs, spatial),
             integers(attrs["dilation"]),
-            integer(attrs["groups"]),
-            str(attrs["data_layout"]),
-            str(attrs["kernel_layout"]),
+            groups,
+            layout,
+            kernel_layout,
             wide,
         )
         wanted = str(attrs["out_dtype"]) or data.dtype
-        return found if wide == wanted else topi.cast(found, wanted)
+        return in_layout(found if wide == wanted else topi.cast(found, wanted), layout, result_layout)
 
-    return _checked_layout(te_of(compute))
+    return te_of(compute)
+
+
+def _counts_multipliers(weight: Any, kernel_layout: str, data: Any, layout: str, groups: int) -> bool:
+    """Whether a weight counts channels and how many each makes, not 1."""
+    outer, inner = (weight.shape[kernel_layout.index(letter)] for letter in "OI")
+    channels = data.shape[layout.index("C")]
+    return all(int(dim) == groups for dim in (outer, channels)) and int(inner) > 1
 
 
 def _checked_layout(rule: Rule) -> Rule:

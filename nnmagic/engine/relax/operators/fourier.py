@@ -41,12 +41,15 @@ def _dft(attrs: Attrs, real: Any, imaginary: Any) -> Any:
 
 
 def _stft(site: Site) -> Value:
-    """Windowed transforms of overlapping frames: (batch, frequency, frame, real and imaginary)."""
+    """Windowed transforms of overlapping frames: (batch, frequency, frame, real and imaginary).
+
+    The angles are float32, as Relay's are.
+    """
     attrs = site.attrs
     size = integer(attrs["n_fft"])
     hop = integer(attrs["hop_length"]) if integer(attrs["hop_length"]) > 0 else size // 4
     width = integer(attrs["win_length"]) if integer(attrs["win_length"]) > 0 else size
-    factor = 1 / math.sqrt(size) if attrs["normalized"] else 1.0
+    divisor = tirx.const(math.sqrt(size) if attrs["normalized"] else 1.0, "float32")
     rows = size // 2 + 1 if attrs["onesided"] else size
 
     def compute(data: Any, window: Any) -> Any:
@@ -55,15 +58,14 @@ def _stft(site: Site) -> Value:
         n = te.reduce_axis((0, width), "n")
 
         def element(b: Any, row: Any, frame: Any, part: Any) -> Any:
-            angle = _angle(row, n.var, tirx.const(width, "int64"))
+            angle = tirx.const(2 * math.pi, "float32") * row.astype("float32") * n.var.astype("float32")
+            angle = angle / tirx.const(width, "float32")
             signal = data(frame * hop + n) if len(data.shape) == 1 else data(b, frame * hop + n)
             wave = tirx.Select(part == 0, tirx.cos(angle), -tirx.sin(angle))
-            return te.sum((window(n) * signal).astype("float64") * wave, axis=n)
+            return te.sum(window(n) * signal * wave.astype(data.dtype), axis=n)
 
         sums = te.compute((batch, rows, frames, 2), element)
-        scaled = te.compute(
-            sums.shape, lambda *at: (sums(*at) * tirx.const(factor, "float64")).astype(data.dtype)
-        )
+        scaled = te.compute(sums.shape, lambda *at: sums(*at) / divisor.astype(data.dtype))
         return scaled if len(data.shape) == 2 else te.compute(sums.shape[1:], lambda *at: scaled(0, *at))
 
     return site.te(compute, *site.args)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import te, topi
 
+from nnmagic.engine.relax.operators.convolution import in_layout, is_divided
 from nnmagic.engine.relax.operators.indexing import within
 from nnmagic.engine.relax.operators.rule import (
     RULES,
@@ -23,18 +24,35 @@ from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 
 
+def _undivided(function: Callable[[Any, str], Any], data: Any, layout: str) -> Any:
+    """What a function of images and their layout makes of images whose axes may be divided, as in NCHW4c."""
+    if not is_divided(layout):
+        return function(data, layout)
+    plain = "".join(letter for letter in layout if letter.isupper())
+    return in_layout(function(in_layout(data, layout, plain), plain), plain, layout)
+
+
+def _rounding(attrs: Attrs) -> str:
+    """Relay rounds halves up, TVM's ``round`` to the even number."""
+    given, mode = str(attrs["rounding_method"]), str(attrs["coordinate_transformation_mode"])
+    return "round_prefer_ceil" if given == "round" or (not given and mode == "align_corners") else given
+
+
 def _resize(function: Callable[..., Any], spatial: int) -> Rule:
     def compute(attrs: Attrs, data: Any) -> Any:
+        return _undivided(lambda x, layout: resized(attrs, x, layout), data, str(attrs["layout"]))
+
+    def resized(attrs: Attrs, data: Any, layout: str) -> Any:
         given = attrs["roi"] or ()
         roi = [float(value) for value in given] or [0.0] * (2 * spatial)  # type: ignore[attr-defined]  # a tuple
         return function(
             data,
             roi,
             integers(attrs["size"]),
-            str(attrs["layout"]),
+            layout,
             str(attrs["method"]),
             str(attrs["coordinate_transformation_mode"]),
-            str(attrs["rounding_method"]),
+            _rounding(attrs),
             number(attrs["cubic_alpha"]),
             integer(attrs["cubic_exclude"]),
             number(attrs["extrapolation_value"]),
@@ -65,10 +83,19 @@ def _crop_and_resize(attrs: Attrs, data: Any, boxes: Any, box_indices: Any) -> A
 
 
 def _upsampling(attrs: Attrs, data: Any) -> Any:
-    scales = [number(attrs[name]) for name in ("scale_h", "scale_w")]
-    return topi.nn.upsampling(
-        data, *scales, str(attrs["layout"]), str(attrs["method"]), bool(attrs["align_corners"])
-    )
+    return _undivided(lambda x, layout: _upsampled(attrs, x, layout), data, str(attrs["layout"]))
+
+
+def _upsampled(attrs: Attrs, data: Any, layout: str) -> Any:
+    scales, method = [number(attrs[name]) for name in ("scale_h", "scale_w")], str(attrs["method"])
+    corners = bool(attrs["align_corners"])
+    if method != "bicubic":
+        return topi.nn.upsampling(data, *scales, layout, method, corners)
+    sides = [data.shape[layout.index(letter)] for letter in "HW"]
+    size = [topi.cast(te.round(dim * scale), "int64") for dim, scale in zip(sides, scales, strict=True)]
+    mode = "align_corners" if corners else "asymmetric"
+    # TVM's own upsampling takes another spline than Relay's.
+    return topi.image.resize2d(data, [0.0] * 4, size, layout, "cubic", mode, bicubic_alpha=-0.5)
 
 
 def _upsampling3d(attrs: Attrs, data: Any) -> Any:

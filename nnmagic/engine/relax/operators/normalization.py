@@ -67,7 +67,7 @@ def _group_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
     axis, groups = _axis(attrs, data), integer(attrs["num_groups"])
     split = [*data.shape[:axis], groups, data.shape[axis] // groups, *data.shape[axis + 1 :]]
     grouped = topi.reshape(_wide(data), split)
-    axes = [one for one in range(1, len(split)) if one != axis]
+    axes = range(axis + 1, len(split))  # as Relay: none that stands before the channels
     standard = topi.reshape(_standardized(grouped, axes, number(attrs["epsilon"])), data.shape)
     result = _scaled(attrs, standard, gamma, beta, axis)
     return result if result.dtype == data.dtype else topi.cast(result, data.dtype)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import topi
+from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.convolution import padding_of
 from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integers, te_of
 from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.layouts import parse_layout
 
 _POOL = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 _ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
@@ -16,19 +18,59 @@ _ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.ad
 
 def _pool(spatial: int, kind: str) -> Rule:
     def compute(attrs: Attrs, data: Any) -> Any:
-        return _POOL[spatial](
+        strides, pads = integers(attrs["strides"]), padding_of(attrs, spatial)
+        if attrs["ceil_mode"]:  # so that Relay's windows all have a place, and not only those that TVM leaves
+            if attrs.get("count_include_pad", False):
+                return _mean_of_padded(attrs, data, spatial)
+            pads = [pad + (strides[at - spatial] - 1 if at >= spatial else 0) for at, pad in enumerate(pads)]
+        found = _POOL[spatial](
             data,
             integers(attrs["pool_size"]),
-            integers(attrs["strides"]),
+            strides,
             integers(attrs["dilation"]),
-            padding_of(attrs, spatial),
+            pads,
             kind,
-            bool(attrs["ceil_mode"]),
+            False,  # noqa: FBT003 - ceil_mode
             str(attrs["layout"]),
             bool(attrs.get("count_include_pad", False)),
         )
+        return found if found.dtype == data.dtype else topi.cast(found, data.dtype)
 
     return te_of(compute)
+
+
+def _mean_of_padded(attrs: Attrs, data: Any, spatial: int) -> Any:
+    """Means of windows that may stand out of the padded data; the padding counts, what is beyond does not."""
+    layout = parse_layout(attrs["layout"])
+    places = [layout.index(letter) for letter in "DHW"[3 - spatial :]]
+    sizes, strides, steps = (integers(attrs[name]) for name in ("pool_size", "strides", "dilation"))
+    pads = padding_of(attrs, spatial)
+    shape, room = list(data.shape), []
+    for axis, at in enumerate(places):
+        room.append(data.shape[at] + pads[axis] + pads[axis + spatial])
+        span = (sizes[axis] - 1) * steps[axis] + 1
+        shape[at] = (room[axis] - span + strides[axis] - 1) // strides[axis] + 1
+    window = [te.reduce_axis((0, size), f"k{axis}") for axis, size in enumerate(sizes)]
+
+    def total(*index: Any) -> Any:
+        where, inside = list(index), []
+        for axis, at in enumerate(places):
+            where[at] = index[at] * strides[axis] + window[axis] * steps[axis] - pads[axis]
+            inside += [where[at] >= 0, where[at] < data.shape[at]]
+        return te.sum(
+            tirx.if_then_else(tirx.all(*inside), data(*where), tirx.const(0, data.dtype)), axis=window
+        )
+
+    sums = te.compute(shape, total)
+
+    def mean(*index: Any) -> Any:
+        count: Any = tirx.const(1, "int64")
+        for axis, at in enumerate(places):
+            rest = (room[axis] - index[at] * strides[axis] - 1) // steps[axis] + 1
+            count = count * tirx.min(rest.astype("int64"), tirx.const(sizes[axis], "int64"))
+        return scalar.divide(sums(*index), count.astype(data.dtype))
+
+    return te.compute(shape, mean)
 
 
 def _adaptive(spatial: int, kind: str) -> Rule:
