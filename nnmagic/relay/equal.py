@@ -31,6 +31,7 @@ from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import (
     AnyDim,
     FuncType,
+    IncompleteType,
     Int64,
     RefType,
     TensorType,
@@ -202,6 +203,8 @@ class _Comparison:
                 return self.type(left.value, right.value)
             case TypeCall(), TypeCall():
                 return left.func == right.func and self.types(left.args, right.args)
+            case IncompleteType(), IncompleteType():
+                return self.pair(left, right)
             case TypeVar(), TypeVar():
                 return self.is_pair(left, right) or (left is right and self.pair(left, right))
         return left == right
@@ -217,6 +220,8 @@ def _same_value(left: object, right: object) -> bool:
             return len(left) == len(right) and all(map(_same_value, left, right))
         case Constant(), Constant():
             return _same_data(left, right)
+        case Var(), Var():  # the text gives a variable in an attribute by its name
+            return left is right or left.name_hint == right.name_hint
         case float(), float():
             return left == right or (left != left and right != right)  # noqa: PLR0124  NaN
         case AnyDim(), AnyDim():

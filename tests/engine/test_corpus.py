@@ -5,6 +5,7 @@ import pytest
 from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module
+from nnmagic.relay.values import AdtValue
 from tests.engine.programs import assert_close, drawn, recorded
 from tests.relay.corpus import parameters
 
@@ -29,6 +30,10 @@ def check(found, expected, rtol, atol):
         assert isinstance(found, tuple)
         for part, wanted in zip(found, expected["tuple"], strict=True):
             check(part, wanted, rtol, atol)
+    elif "tag" in expected:
+        assert isinstance(found, AdtValue)
+        for part, wanted in zip(found.fields, expected["fields"], strict=True):
+            check(part, wanted, rtol, atol)
     else:
         assert_close(found, recorded(expected), rtol, atol)
 
@@ -36,7 +41,7 @@ def check(found, expected, rtol, atol):
 @pytest.mark.parametrize("record", parameters("programs"))
 def test_a_program_computes_what_real_relay_computed(record):
     executable = build(infer_type(parse_module(record["text"])), "main")
-    if record["id"] in NO_NUMBERS:
+    if record["id"] in NO_NUMBERS or record["outputs"] is None:
         return
     found = executable([drawn(one) for one in record["inputs"]])
     outputs = record["outputs"]

