@@ -74,7 +74,7 @@ CASES: list[Case] = [
     refused("result-of-nothing", function("x: f32", "«return»"), "`return` without a value"),
     refused("a-text-as-result", function("x: f32", 'return «"a"»'), "expected a tensor, found the string 'a'"),
     refused("a-function-as-result", function("x: f32", "return «relu»"), "expected a tensor, found the function relu"),
-    refused("call-of-itself-without-end", "def f(x: f32):\n    return «f»(x)\n", "`f` would call itself without end"),
+    refused("call-of-itself-without-end", "def «f»(x: f32):\n    return f(x)\n", "`f` calls itself, and no branch says what it returns", "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"),
     # -- refused: types --------------------------------------------------------------------------------------
     refused("no-type", "def f(«x»):\n    return x\n", "parameter `x` has no type", "write its type, as in x: Tensor[(2, 3), f32]"),
     refused("self", "def f(«self», x: f32):\n    return x\n", "parameter `self` has no type", "a method cannot be compiled: write a function, and give it what it needs"),
