@@ -197,12 +197,14 @@ class Branches(Expressions):
                 continue
             known = [value for value in values if value is not None]
             if any(map(is_failed, known)):
-                env.locals[name] = FAILED
+                # Where the type of a recursive function is looked for, the branch that does not recur tells it.
+                usable = [value for value in known if self.guessing and not is_failed(value)]
+                env.locals[name] = usable[0] if usable else FAILED
                 continue
             try:
                 plan = anchored(join_plan(known), outside)
             except Clash as problem:
-                words = "branches leave it with different types"
+                words = "branches leave it with different values"
                 env.locals[name] = clash(name, list(zip(known, places, strict=True)), problem, words)
                 continue
             env.places[name] = places[0]

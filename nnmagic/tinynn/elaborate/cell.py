@@ -169,7 +169,9 @@ class Elaborator(Statements):
         """Whether a function's result type is found, by what is known of the others."""
         with self.trial():
             self.awaited.clear()
+            self.guessing = True
             made = self._elaborated(mod.funcs[name], signatures[name])[1]
+            self.guessing = False
             asked = bool(self.awaited)
         if made is None:
             return False

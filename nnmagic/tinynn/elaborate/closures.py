@@ -160,6 +160,11 @@ class Closures(Loops):
     def finished(self, definition: tree.Definition, block: Block, declared: Type | None) -> Computed | None:
         """The body of a function as one expression; None where an error was reported. Raises Refusal."""
         found = [leaf for leaf, _ in leaves(block.end)]
+        if all(leaf.exit is Exit.JUMPS for leaf in found) and not self.frame.failed:
+            hint = "end the loop with `break` or `return`"
+            message = f"`{definition.name}` never returns: it has a loop without end"
+            self.found.error(message, self.place(definition.name_span), hint=hint)
+            return None
         open_ends = [leaf for leaf in found if leaf.exit is Exit.GOES_ON]
         if open_ends and not self.frame.failed:
             self._report_no_return(definition, open_ends, found)

@@ -27,6 +27,7 @@ from nnmagic.tinynn.values import (
     Operand,
     Refusal,
     TupleOf,
+    Unassigned,
     Value,
     Zipped,
     computed,
@@ -53,11 +54,15 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         self.work = 0
         #: The names that stand in what follows the statement at hand, in its function.
         self.live: frozenset[str] = frozenset()
+        #: Why names have no usable value, as far as somebody was told: once is enough.
+        self.told: set[Unassigned] = set()
         #: The work at which a loop that is being written out is given up; None outside of one.
         self.unroll_budget: int | None = None
         #: Functions of the cell that are not done yet, and those of them whose type was asked for.
         self.unfinished: set[str] = set()
         self.awaited: set[str] = set()
+        #: Whether the result type of a recursive function is being looked for.
+        self.guessing = False
         #: Of functions that have returned a Python number alone so far, its type.
         self.weak_results: dict[str, Type] = {}
         #: Bodies being put where they are called, innermost last.
@@ -169,14 +174,14 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
     @contextmanager
     def trial(self) -> Iterator[Diagnostics]:
         """Elaborates without effect: names, block and errors are as before afterwards."""
-        frame, before = self.frame, (self.found, self.frame.failed, self.live)
-        self.found = Diagnostics()
+        frame, before = self.frame, (self.found, self.frame.failed, self.live, self.told)
+        self.found, self.told = Diagnostics(), set(self.told)
         try:
             with self.inside(Block(), frame.env.copy()):
                 yield self.found
         finally:
             self.frame = frame
-            self.found, frame.failed, self.live = before
+            self.found, frame.failed, self.live, self.told = before
 
     # -- values that cross into branches ---------------------------------------------------------------
 

@@ -149,6 +149,9 @@ class Expressions(Core):
         if value is None:
             raise self._unbound(name, root)
         if isinstance(value, Unassigned):
+            if value in self.told:
+                return FAILED
+            self.told.add(value)
             raise Refusal(value.message, self.place(root.span), hint=value.hint, notes=value.notes)
         return fresh(value)
 

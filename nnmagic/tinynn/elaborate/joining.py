@@ -263,6 +263,8 @@ def clash(name: str, values: Sequence[tuple[Value, Span]], found: Clash, words: 
             return value
     one, other = (described(value) for value, _ in pair)
     hint = None
+    if all(isinstance(value, Known) and not is_number(value.value) for value, _ in pair):
+        words = f"{words}, and it must be known while compiling"
     if any(isinstance(value, Known) and is_number(value.value) for value, _ in pair):
         hint = "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"
     elif all(isinstance(value, Computed) for value, _ in pair):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from synr.ast import BuiltinOp
 
-from nnmagic.diagnostics import Span
+from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.arithmetic import binary
@@ -43,7 +43,7 @@ from nnmagic.tinynn.values import (
 _MAX_ROUNDS = 6
 
 
-_INT64, _BOOL = TensorType((), "int64"), TensorType((), "bool")
+_INT64 = TensorType((), "int64")
 
 
 @dataclass(slots=True)
@@ -156,8 +156,18 @@ class Loops(Unrolling):
         start = self._start(carried, env)
         for name, clashing in clashes.items():
             env.bind(name, clashing)
+        self._may_not_run(stmt, env)
         end = Loop(carried.variable, carried.params, start, body, self.place(stmt.span))
         return self._left(end)
+
+    def _may_not_run(self, stmt: tree.For | tree.While, env: Env) -> None:
+        """Says of names that only the loop assigns why they cannot be used after it."""
+        place = self.place(stmt.span)
+        notes = (Note("the loop may have no rounds", place),)
+        for name in assigned_names(stmt):
+            if name not in env.locals:
+                message = f"`{name}` may not be assigned here: only a loop assigns it"
+                env.locals[name] = Unassigned(message, "assign it before the loop", notes)
 
     def _settle_loop(self, stmt: tree.For | tree.While) -> None:
         self.settle(name for name in list(self.frame.names()) if name in mentioned_names(stmt) | self.live)
@@ -207,9 +217,6 @@ class Loops(Unrolling):
                 assert isinstance(less, Computed)
                 condition = less
             again, leave = Block(), Block()
-            if not isinstance(condition, Computed):
-                shown = condition is not False
-                condition = Computed(ir.constant(shown, "bool", span=place), _BOOL)
             with self.inside(again, env.copy()):
                 self.fill(again, self._loop_steps(stmt, begin, counter), place)
             with self.inside(leave, env.copy()):
@@ -222,7 +229,12 @@ class Loops(Unrolling):
                     begin(Known(limit.value.value - 1))  # after all rounds its names are those of the last
                 self.fill(leave, self.steps(stmt.orelse.stmts), place)
             self.live = live
-            body.end = Fork(condition.expr, again, leave, place)
+            if isinstance(condition, Computed):
+                body.end = Fork(condition.expr, again, leave, place)
+            else:  # it goes on until something in it leaves
+                self.frame.failed = self.frame.failed or condition is None
+                body.lets += again.lets
+                body.end = again.end
         rounds = [leaf for leaf, _ in leaves(again.end) if leaf.exit in (Exit.GOES_ON, Exit.CONTINUES)]
         plans, clashes = self._widened(carried, outer, rounds, place)
         for leaf in rounds:
