@@ -110,7 +110,7 @@ def count(operand: Operand) -> int | Computed:
             stop=Known(value=int() as stop),
             step=Known(value=int() as step),
         ):
-            return len(range(start, stop, step))
+            return max(0, -((start - stop) // step))  # len(range(...)) of any size
         case RangeOf(start=start, stop=stop, step=Known(value=int() as step)):
             return _range_count(Operand(start, span), Operand(stop, span), step, span)
         case Zipped(parts=parts):

@@ -245,7 +245,7 @@ class Expressions(Core):
         items += self._operands(index[1:])
         if any(is_failed(item.value) for item in items):
             return FAILED
-        shape = index[0]
+        shape = index[0] if index else None  # `Tensor[()]`
         parts: list[Operand] = []
         if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and items and isinstance(items[0].value, TupleOf):
             places = [self.place(part.span) for part in shape.values]
