@@ -62,6 +62,36 @@ def _searched(tmp_path: Path) -> tuple[list[str], int]:
     return faults, sum(line.get("count", 0) for line in lines)
 
 
+#: What searches have found, made short by hand: exceptions, and two sources that hung.
+FOUND = [
+    "def f(x: []):\n    return x\n",
+    "def f(x: [(4,)]):\n    return x\n",
+    "def f(a: Tensor[()], b: [a if n else a]):\n    return a\n",
+    "def f(x: f32):\n    for i in range(2 ** 63):\n        x = x + 1\n    return x\n",
+    "def f():\n for i in range(2**63):5\n",
+    "def f(x: f32):\n    for i in range(10 ** 18):\n        x = x + 1\n    return x\n",
+    "def f(s: f32):\n    count = i32\n    while (s := (2)) > 1:\n        count += 9\n    return (count,)\n",
+    "def f(x: f64):\n    for i in range(100):\n        step = (x)\n        if step < 1:\n            break\n        x = x ^ step\n",
+    "def f(s: f32, t: f32):\n    if s:\n        break\n    return t\n",
+    "def f(s: f32):\n    if s < 0:\n        return s\n    continue\n",
+    "def f(a: i64, b: i64) -> tuple[i64, i64]:\n    if b:\n        return (i64(0), a)\n    break\n",
+    "class List:\n    def Nil(): ...\n    def Cons(ad: Tensor[(3,), f32], l: List): ...\n\ndef f(items: List):\n    total = zeros((0,), f32)\n    going = bool_(True)\n    while going:\n        match items:\n            case Cons(head,):\n                total = total * 2 + head\n            case List.Nil():\n                g = bool_(False)\n    return total\n",
+    "def f(x: Tensor[(3,), f32]):\n    return trapezoid(x, x=1)\n",
+    "def f(x: Tensor[(1, 2, 3, 4), f32]):\n    return interpolate(x, scale_factor=inf, mode='bilinear', align_corners=True)\n",
+    "def f(x: Tensor[(4,), f32]):\n    return arange(None, dtype=f32)\n",
+    "def f(x: Tensor[(11,), f32]):\n    return around(x, -9223372036854775808)\n",
+    "def f(x: Tensor[(11,), f32]):\n    return x.round(400)\n",
+    "def f(x: f32):\n    return x * round(5, -10 ** 18)\n",
+]
+
+
+@pytest.mark.timeout(_PATIENCE)
+@pytest.mark.parametrize("text", FOUND, ids=range(len(FOUND)))
+def test_what_was_found_is_a_program_or_located_errors(text: str) -> None:
+    fault = fault_of(text, namespace())
+    assert fault is None, fault
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 300)
 def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None:
