@@ -197,7 +197,7 @@ class Branches(Expressions):
                 continue
             known = [value for value in values if value is not None]
             if any(map(is_failed, known)):
-                # Where the type of a recursive function is looked for, the branch that does not recur tells it.
+                # Where a recursive function's type is looked for, the branch that does not recur tells it.
                 usable = [value for value in known if self.guessing and not is_failed(value)]
                 env.locals[name] = usable[0] if usable else FAILED
                 continue

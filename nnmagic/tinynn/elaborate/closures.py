@@ -52,7 +52,7 @@ class Closures(Loops):
         return LocalFunction("<lambda>", expr, formals, self.frame, self._versions(expr))
 
     def nested(self, definition: tree.Definition) -> None:
-        """``def`` in a function: a Relay function where its parameters have types, else put into its calls."""
+        """``def`` in a function: a Relay function where its parameters have types, else put in its calls."""
         name, place = definition.name, self.place(definition.name_span)
         formals = self.formals(definition.params)
         typed = [parameter.ty is not None for parameter in definition.params]

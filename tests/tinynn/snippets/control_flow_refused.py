@@ -1,5 +1,7 @@
 """Control flow, functions in functions and data types that a cell refuses: where, and in which words."""
 
+# ruff: noqa: E501  # a case reads best on one line
+
 from __future__ import annotations
 
 import math
