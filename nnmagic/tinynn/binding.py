@@ -111,8 +111,14 @@ class Builtin:
             positional.append(rest)
         names = [name.rstrip("?") for name in (*positional, *by_keyword)]
         given = bind(self.name, names, required, operands, span, self._renamed(names), len(positional))
-        if rest is not None and rest not in given:
-            given[rest] = Operand(TupleOf(()), span)
+        for parameter in required:
+            if given[parameter].value == Known(None):
+                raise Refusal(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
+        if rest is not None:
+            gathered = given.get(rest, Operand(TupleOf(()), span))
+            if not isinstance(gathered.value, TupleOf):
+                gathered = Operand(TupleOf((gathered.value,)), gathered.span)
+            given[rest] = gathered
         return self.apply(Arguments(self.name, given, span))
 
     def _renamed(self, names: Sequence[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.builtins.building import broadcast, common_shape
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.nn_activations import logsigmoid
 from nnmagic.tinynn.builtins.nn_convolutions import relay_call
@@ -17,6 +18,7 @@ from nnmagic.tinynn.builtins.operands import (
     one_axis,
     pair,
     require_float,
+    require_rank,
     word,
 )
 from nnmagic.tinynn.strict import dims_differ
@@ -127,6 +129,15 @@ def _rows(call: Arguments, losses: Formula) -> int:
     return rows
 
 
+def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
+    """The argument ``weight``: a number for each class."""
+    found = formula(call, "weight")
+    if found.rank != 1 or dims_differ(found.shape[0], data.shape[axis]):
+        message = f"{call.name}: `weight` must have a number for each class"
+        raise Refusal(message, call.given["weight"].span)
+    return found
+
+
 def _likelihood(call: Arguments, logs: Formula) -> Value:
     """Minus the logarithms of the classes that the targets name; those of ``ignore_index`` count nothing."""
     target = formula(call, "target")
@@ -149,11 +160,7 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     chosen = logs.op("gather", places.expand(axis), axis=axis).op("squeeze", axis=[axis])
     weights = chosen.op("ones_like")
     if "weight" in call:
-        inner = Formula(formula(call, "weight").value, call.span)
-        if inner.rank != 1 or dims_differ(inner.shape[0], logs.shape[axis]):
-            message = f"{call.name}: `weight` must have a number for each class"
-            raise Refusal(message, call.given["weight"].span)
-        weights = taken(call, inner, places, 0, "target")
+        weights = taken(call, _class_weights(call, logs, axis), places, 0, "target")
     weights = skipped.choose(0, weights)
     losses = -(chosen * weights)
     how = word(call, "reduction", _REDUCTIONS, "mean")
@@ -168,6 +175,7 @@ def _nll_loss(call: Arguments) -> Value:
         return relay_call("nn.nll_loss", call, {"input": "predictions", "target": "targets"})
     logs = formula(call, "input")
     require_float(call, logs, "input")
+    require_rank(call, logs, "input", 1)
     return _likelihood(call, logs)
 
 
@@ -202,7 +210,7 @@ def _cross_entropy(call: Arguments) -> Value:
             raise Refusal("cross_entropy: the number of classes is known only when it runs", call.span)
         target = target * (1 - smoothing) + smoothing / classes
     if "weight" in call:
-        vector = formula(call, "weight")
+        vector = _class_weights(call, x, axis)
         target = target * vector.reshape([vector.shape[0] if place == axis else 1 for place in range(x.rank)])
     losses = -(logs * target).reduce("sum", (axis,))
     return _reduced(call, losses)
@@ -211,14 +219,14 @@ def _cross_entropy(call: Arguments) -> Value:
 def _cosine_similarity(call: Arguments) -> Value:
     one, other = pair(call, "x1", "x2")
     require_float(call, one, "x1")
-    rank = max(one.rank, other.rank)
+    shape = common_shape(call, [one.shape, other.shape])
+    one, other, rank = broadcast(one, shape), broadcast(other, shape), len(shape)
     axis = one_axis(call, "axis", rank, 1 if rank > 1 else 0)
     epsilon = float(known_number(call, "eps", 1e-8))
     dot = (one * other).reduce("sum", (axis,))
 
     def length(x: Formula) -> Formula:
-        own = axis - rank + x.rank
-        return (x * x).reduce("sum", (own,)).sqrt().op("maximum", epsilon)
+        return (x * x).reduce("sum", (axis,)).sqrt().op("maximum", epsilon)
 
     return (dot / (length(one) * length(other))).value
 

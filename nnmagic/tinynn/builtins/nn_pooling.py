@@ -21,7 +21,11 @@ def _pool(kind: str, rank: int) -> Builtin:
             raise Refusal(both if torch else missing, call.span)
         attrs = call.attrs("strides", "padding", "dilation", "layout", "out_layout", "ceil_mode")
         attrs = {key: value for key, value in attrs.items() if value is not None}
-        attrs["pool_size"] = call.known("kernel_size" if torch else "pool_size")
+        size = "kernel_size" if torch else "pool_size"
+        attrs["pool_size"] = call.known(size)
+        if spread(attrs["pool_size"], rank) is None:
+            wanted = "an int" if rank == 1 else f"an int, or {rank} of them"
+            raise Refusal(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)
         if torch:
             attrs.setdefault("strides", attrs["pool_size"])
         if kind == "avg":

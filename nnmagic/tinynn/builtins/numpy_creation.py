@@ -13,6 +13,7 @@ from nnmagic.tinynn.builtins.operands import (
     as_formula,
     constant_array,
     dtype_argument,
+    dtype_of_operand,
     flag,
     formula,
     known_int,
@@ -266,9 +267,9 @@ def _tri(call: Arguments) -> Value:
 
 def _vander(call: Arguments) -> Value:
     data = formula(call, "x")
-    count = known_int(call, "N", data.shape[0] if data.rank == 1 and isinstance(data.shape[0], int) else None)
     if data.rank != 1:
         raise Refusal("vander takes a tensor of rank 1", call.given["x"].span)
+    count = known_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not data.is_float:
         data = data.cast("int64")
     powers = [data.op("ones_like")]
@@ -307,9 +308,7 @@ def _meshgrid(call: Arguments) -> Value:
 
 
 def _astype(call: Arguments) -> Value:
-    dtype = dtype_argument(call)
-    assert dtype is not None
-    data = formula(call, "x")
+    dtype, data = dtype_of_operand(call.given["dtype"], call.name), formula(call, "x")
     if dtype == "bool" and data.dtype != "bool":
         return data.truth().value
     return data.cast(dtype).value

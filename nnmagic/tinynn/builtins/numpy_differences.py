@@ -71,6 +71,7 @@ def _trapezoid(call: Arguments) -> Value:
     gaps: Formula | float = known_number(call, "dx", 1.0)
     if "x" in call:
         at = formula(call, "x").cast(data.dtype)
+        require_rank(call, at, "x", 1)
         along = 0 if at.rank == 1 else axis
         gaps = piece(at, along, 1, None) - piece(at, along, 0, -1)
         if at.rank == 1:

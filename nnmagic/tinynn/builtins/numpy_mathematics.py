@@ -224,7 +224,10 @@ def _round(call: Arguments) -> Value:
         raise Refusal(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
     number = known_or_none(call.given["a"].value)
     if isinstance(number, int | float):
-        return Known(round(number, decimals) if "decimals" in call else round(number))
+        try:
+            return Known(round(number, decimals) if "decimals" in call else round(number))
+        except (ValueError, OverflowError) as error:
+            raise Refusal(f"round: {error}", call.given["a"].span) from None
     data = formula(call, "a")
     if data.dtype == "bool":
         hint = "convert it first, as in x.astype(i32)"

@@ -112,18 +112,19 @@ def _contracted(
 def _tensordot(call: Arguments) -> Value:
     one, other = pair(call, "a", "b")
     given = call.known("axes") if "axes" in call else 2
+    at = call.given["axes"].span if "axes" in call else call.span
     if isinstance(given, int) and not isinstance(given, bool):
         if not 0 <= given <= min(one.rank, other.rank):
-            raise Refusal(f"tensordot: {given} axes", call.given["axes"].span)
+            raise Refusal(f"tensordot: {given} axes", at)
         return _contracted(
             call, one, other, tuple(range(one.rank - given, one.rank)), tuple(range(given))
         ).value
     if not isinstance(given, tuple) or len(given) != 2:
         hint = "write a number, or two lists of axes: axes=([1], [0])"
-        raise Refusal("tensordot: `axes` must be an int or a pair", call.given["axes"].span, hint=hint)
+        raise Refusal("tensordot: `axes` must be an int or a pair", at, hint=hint)
     left, right = (each if isinstance(each, tuple) else (each,) for each in given)
     if len(left) != len(right):
-        raise Refusal("tensordot: both lists of axes must have one length", call.given["axes"].span)
+        raise Refusal("tensordot: both lists of axes must have one length", at)
     first = tuple(checked_axis(call, "axes", axis, one.rank) for axis in left)
     second = tuple(checked_axis(call, "axes", axis, other.rank) for axis in right)
     return _contracted(call, one, other, first, second).value

@@ -201,7 +201,7 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
         shares = call.known("q")
         listed = shares if isinstance(shares, tuple) else (shares,)
         numbers = [share for share in listed if isinstance(share, int | float)]
-        if len(numbers) != len(listed) or not all(0 <= share <= hundred for share in numbers):
+        if not listed or len(numbers) != len(listed) or not all(0 <= share <= hundred for share in numbers):
             raise Refusal(f"{call.name}: `q` must be numbers from 0 to {hundred:g}", call.given["q"].span)
         if "method" in call and call.known("method") != _LINEAR:
             raise Refusal(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)

@@ -122,7 +122,9 @@ def known_number(call: Arguments, parameter: str, default: bool | int | float) -
 
 def known_int(call: Arguments, parameter: str, default: int | None = None) -> int:
     """An argument that must be an int known while compiling."""
-    if parameter not in call and default is not None:
+    if parameter not in call:
+        if default is None:
+            raise Refusal(f"{call.name}: missing argument `{parameter}`", call.span)
         return default
     found = call.known(parameter)
     if isinstance(found, int) and not isinstance(found, bool):
