@@ -160,6 +160,19 @@ def _yolo_reorg(_types: Sequence[Type], attrs: Attrs) -> None:
     require_positive("stride", [cast(int, attrs["stride"])])
 
 
+def _vector(index: int) -> _Demand:
+    """The argument that says the result's shape is a vector."""
+
+    def rule(types: Sequence[Type], _attrs: Attrs) -> None:
+        tensor(types, index, rank=1)
+
+    return rule
+
+
+def _computed_pad(types: Sequence[Type], _attrs: Attrs) -> None:
+    require_type(tensor(types, 1), (len(tensor(types).shape), 2), "pad_width", 1)
+
+
 def _dft(types: Sequence[Type], _attrs: Attrs) -> None:
     real, imaginary = tensor(types, 0), tensor(types, 1)
     if real.dtype != imaginary.dtype:
@@ -184,6 +197,14 @@ NN_DEMANDS: Final[dict[str, _Demand]] = {
     **convolution.DEMANDS,
     **pooling.DEMANDS,
     "dft": _dft,
+    "dyn.broadcast_to": _vector(1),
+    "dyn.full": _vector(1),
+    "dyn.nn.pad": _computed_pad,
+    "dyn.reshape": _vector(1),
+    "dyn.squeeze": _vector(1),
+    "dyn.strided_slice": _vector(1),
+    "dyn.tile": _vector(1),
+    "dyn.zeros": _vector(0),
     "image.crop_and_resize": _crop_and_resize,
     "image.dilation2d": _dilation2d,
     "image.grid_sample": _grid_sample,
