@@ -13,6 +13,7 @@ import numpy as np
 
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
+from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, linear, names, polynomial
 from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
@@ -283,14 +284,57 @@ def _check_dim(
     found: int,
     dims: MutableMapping[str, int],
 ) -> None:
+    """One dimension against what is expected there; a named one is compared over the arguments of a call."""
     label = _label(expected)
-    wanted = dims.setdefault(label, found) if label is not None else expected
-    if isinstance(wanted, int) and wanted != found:
-        what = f"must be {wanted}" if label is None else f'("{label}") is {wanted} elsewhere in this call'
-        raise ValueError(
-            f"{name} must be {_shown(type_)}, not of shape {array.shape}: "
-            f"dimension {axis} {what}, not {found}"
+    if label is None:
+        problem = (
+            f"must be {expected}, not {found}" if isinstance(expected, int) and expected != found else None
         )
+    else:
+        known = dims.get(label)
+        problem = None if known == found else _learn(label, known, found, dims)
+    if problem is not None:
+        raise ValueError(
+            f"{name} must be {_shown(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
+        )
+
+
+def _learn(label: str, known: int | None, found: int, dims: MutableMapping[str, int]) -> str | None:
+    """Notes the size of a label and what follows from it; what is wrong where it contradicts the others."""
+    if known is not None:
+        return f'("{label}") is {known} elsewhere in this call, not {found}'
+    problem = None if label.isidentifier() else _contradiction(label, found, dims)
+    if problem is not None:
+        return problem
+    dims[label] = found
+    for other, size in [*dims.items()]:  # those that had a name too many may be known now
+        if other != label and not other.isidentifier():
+            problem = _contradiction(other, size, dims)
+            if problem is not None:
+                return f'("{label}") is {found}, but {problem.replace("must be", "would be")}'
+    return None
+
+
+def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str | None:
+    """Solves arithmetic on names for the one that is not known; what is wrong where nothing solves it."""
+    try:
+        wanted = polynomial(label)
+        open_names = set(names(wanted)) - set(dims)
+        known = {name: constant(number) for name, number in dims.items()}
+        left = evaluated(wanted, known | {name: polynomial(name) for name in open_names}, constant)
+    except NoPolynomialError:
+        return None  # no arithmetic, but a name of Relay's; or a division by 0
+    if not open_names:
+        given = ", ".join(f'"{name}" is {dims[name]}' for name in sorted(set(names(wanted))))
+        return None if left.number == size else f'("{label}") must be {left}, as {given}, not {size}'
+    parts = linear(left, min(open_names)) if len(open_names) == 1 else None
+    if parts is None:
+        return None
+    (name,), factor, rest = open_names, parts[0].number or 0, parts[1].number or 0
+    value, over = divmod(size - rest, factor) if factor else (0, size - rest)
+    if over or value < 0:
+        return f'("{label}") is {size}, which no "{name}" gives'
+    return _learn(name, None, value, dims) if factor else None
 
 
 def _shown(type_: Type) -> str:

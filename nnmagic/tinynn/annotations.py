@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DTYPES", "DType", "Dim", "Tensor", "dtype_named", "dtype_short_name"]
 
-#: A dimension in an annotation: a number, or the name of one that is known when the function is called.
+#: A dimension in an annotation: a number, the name of one that is known when the function is called, or
+#: arithmetic on such names (``"2*n"``, ``"n + m"``, ``"n // 2"``).
 Dim = int | str
 
 
@@ -129,11 +130,25 @@ def checked_dim(dim: object) -> Dim:
     if dim is Ellipsis:
         raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")
     if isinstance(dim, str):
-        if not dim.isidentifier():
-            raise ValueError(f"a dimension's name must be an identifier, not {dim!r}")
-        return dim
+        return named_dim(dim)
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise TypeError(f"a dimension must be an int or a name, not {dim!r}")
     if not 0 <= dim < 2**63:
         raise ValueError(f"a dimension cannot be {dim}")
     return int(dim)
+
+
+def named_dim(text: str) -> Dim:
+    """A name, or arithmetic on names in its one form: ``"n*2"`` is ``"2*n"``. Raises ValueError."""
+    if text.isidentifier():
+        return text
+    from nnmagic.relay.polynomials import NoPolynomialError, polynomial
+
+    try:
+        found = polynomial(text)
+    except NoPolynomialError as problem:
+        message = f"a dimension's name must be an identifier or arithmetic on names, not {text!r}: {problem}"
+        raise ValueError(message) from None
+    if found.number is not None:
+        raise ValueError(f"the dimension {text!r} is the number {found}: write it without quotes")
+    return str(found)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops.dims import dim_names, matched, renamed
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.binding import bind
 from nnmagic.tinynn.emit import cast, computed_part
@@ -138,6 +139,10 @@ def _applied(
     ]
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
     known = {name: dim for name, (dim, _) in dims.items()}
+    for label, (dim, place) in dims.items():  # arithmetic on names that later arguments told
+        if dim_names(AnyDim(label)) <= set(known) and dims_differ(renamed(AnyDim(label), known), dim):
+            both = f"{dim_shown(renamed(AnyDim(label), known))} and {dim_shown(dim)}"
+            raise Refusal(f'{written}: the dimension "{label}" would be {both}', place)
     return computed(call, with_dims(type_.ret_type, known, own=not isinstance(callee, ir.Var)))
 
 
@@ -210,16 +215,31 @@ def _match(
                 raise refuse(hint=f"convert it, as in x.astype({short})")
             for ours_, theirs_ in zip(wanted.shape, found.shape, strict=True):
                 if isinstance(ours_, AnyDim) and ours_.label is not None:
-                    known, place = dims.setdefault(ours_.label, (theirs_, operand.span))
-                    if dims_differ(known, theirs_):
-                        note = Note(f'here "{ours_.label}" is {dim_shown(known)}', place)
-                        both = f"{dim_shown(known)} and {dim_shown(theirs_)}"
-                        message = f'{function}: the dimension "{ours_.label}" would be {both}'
-                        raise Refusal(message, operand.span, notes=(note,))
+                    _match_dim(function, ours_, theirs_, operand, dims)
                 elif dims_differ(ours_, theirs_):
                     raise refuse()
         case _ if wanted != found:
             raise refuse()
+
+
+def _match_dim(
+    function: str, wanted: AnyDim, given: Dim, operand: Operand, dims: dict[str, tuple[Dim, Span]]
+) -> None:
+    """What a named dimension of the function, or arithmetic on some, is by this argument."""
+    known = {name: dim for name, (dim, _) in dims.items()}
+    learned = matched(wanted, given, known)
+    if learned is not None:
+        dims[learned] = known[learned], operand.span
+        return
+    here = renamed(wanted, known)
+    if dims_differ(here, given):
+        places = [
+            (name, *dims[name]) for name in sorted({wanted.label or "", *dim_names(wanted)} & set(dims))
+        ]
+        notes = [Note(f'here "{name}" is {dim_shown(dim)}', place) for name, dim, place in places]
+        both = f"{dim_shown(here)} and {dim_shown(given)}"
+        message = f'{function}: the dimension "{wanted.label}" would be {both}'
+        raise Refusal(message, operand.span, notes=notes)
 
 
 def with_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type:
@@ -229,15 +249,14 @@ def with_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type
     """
     match type_:
         case TensorType(shape=shape, dtype=dtype):
-            return TensorType(
-                tuple(
-                    dims.get(dim.label, AnyDim() if own else dim)
-                    if isinstance(dim, AnyDim) and dim.label
-                    else dim
-                    for dim in shape
-                ),
-                dtype,
-            )
+            return TensorType(tuple(_with_names(dim, dims, own=own) for dim in shape), dtype)
         case TupleType(fields=fields):
             return TupleType(tuple(with_dims(field, dims, own=own) for field in fields))
     return type_
+
+
+def _with_names(dim: Dim, dims: Mapping[str, Dim], *, own: bool) -> Dim:
+    if own or not isinstance(dim, AnyDim) or dim.label is None:
+        return renamed(dim, dims)
+    outer: dict[str, Dim] = {name: AnyDim(name) for name in dim_names(dim)}
+    return renamed(dim, {**outer, **dims})

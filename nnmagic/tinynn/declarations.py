@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nnmagic.diagnostics import Note, Span, closest
 from nnmagic.relay import expr as ir
+from nnmagic.relay.polynomials import NoPolynomialError, polynomial
 from nnmagic.relay.types import (
     AnyDim,
     Dim,
@@ -17,7 +18,7 @@ from nnmagic.relay.types import (
     is_float,
     scalar_type,
 )
-from nnmagic.tinynn.annotations import DType, Tensor
+from nnmagic.tinynn.annotations import DType, Tensor, named_dim
 from nnmagic.tinynn.builtins import PYTHON_TYPES
 from nnmagic.tinynn.emit import cast, is_tensor
 from nnmagic.tinynn.strict import dims_differ
@@ -93,11 +94,8 @@ def _dim(operand: Operand) -> Dim:
     match found:
         case AnyDim():
             return found
-        case str() if found.isidentifier():
-            return AnyDim(found)
         case str():
-            hint = 'name the dimension with one word, as in "n"'
-            raise Refusal(f"{found!r} is no name of a dimension", operand.span, hint=hint)
+            return _named(found, operand.span)
         case int() if not isinstance(found, bool):
             if 0 <= found < 2**63:
                 return found
@@ -110,6 +108,22 @@ def _dim(operand: Operand) -> Dim:
     later = _KNOWN_LATER if operand.value == Known(None) else None
     message = f"a dimension must be an int or a name, not {described(operand.value)}"
     raise Refusal(message, operand.span, hint=later)
+
+
+def _named(text: str, span: Span) -> Dim:
+    """A named dimension, or arithmetic on some."""
+    try:
+        found = named_dim(text)
+    except ValueError:
+        hint = 'name the dimension with one word, as in "n", or compute it of names, as in "2*n + 1"'
+        try:
+            number = polynomial(text).number
+            hint = hint if number is None else f"write {number} without the quotes"
+        except NoPolynomialError:
+            pass
+        raise Refusal(f"{text!r} is no name of a dimension", span, hint=hint) from None
+    assert isinstance(found, str)
+    return AnyDim(found)
 
 
 def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> Refusal:

@@ -101,6 +101,7 @@ class _Lowering:
         """
         declared = None if isinstance(name, str) else name
         dims = Dimensions()
+        dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
         params = [_parameter(var, dims) for var in function.params]
         flat = [leaf for value in params for leaf in flatten(value)]
         depth: Any = 0
@@ -226,6 +227,7 @@ class _Lowering:
         """The Relax function of that name; its body is defined later, so that it may call itself."""
         if name not in self.declared:
             dims = Dimensions()
+            dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
             params = [relax.Var("calls", relax.ShapeType(ndim=1))]
             params += [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
             assert function.ret_type is not None

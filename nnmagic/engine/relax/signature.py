@@ -5,7 +5,8 @@ Knows Relay's types and TVM's Relax types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tvm import relax, tirx
@@ -13,6 +14,8 @@ from tvm import relax, tirx
 from nnmagic.diagnostics import Span
 from nnmagic.engine import engine_error
 from nnmagic.relay.expr import Var
+from nnmagic.relay.ops.dims import dim_names
+from nnmagic.relay.polynomials import NoPolynomialError, evaluated, polynomial
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, VarDim
 
@@ -22,6 +25,25 @@ def label_of(dim: Dim) -> str | None:
     return dim.label if isinstance(dim, AnyDim) else dim.name if isinstance(dim, VarDim) else None
 
 
+def size_of(dim: Dim, labels: Mapping[str, Any]) -> Any:
+    """A dimension by the labels of which the sizes are known; None where it is not known by them."""
+    if isinstance(dim, int):
+        return int(dim)
+    label = label_of(dim)
+    if label is None or label in labels:
+        return labels.get(label or "")
+    try:
+        return evaluated(polynomial(label), labels, lambda number: tirx.const(number, "int64"))
+    except (KeyError, NoPolynomialError):
+        return None
+
+
+def names_in(dim: Dim) -> set[str]:
+    """The label of a dimension, and the names that it is made of."""
+    label = label_of(dim)
+    return set() if label is None else {label, *dim_names(dim)}
+
+
 class Dimensions:
     """The symbolic variables of one function: one for each label, a fresh one for each ``?``."""
 
@@ -29,12 +51,24 @@ class Dimensions:
         self._by_label: dict[str, Any] = {}
         self._fresh = 0
 
+    def declare(self, tensors: Iterable[TensorType]) -> None:
+        """Takes the names that stand alone in the parameters: what is computed of them needs them first."""
+        for type_ in tensors:
+            for dim in type_.shape:
+                if (label_of(dim) or "").isidentifier():
+                    self.lower(dim)
+
     def lower(self, dim: Dim) -> Any:
         """A dimension as a TIR expression."""
         if isinstance(dim, int):
             return int(dim)
         label = label_of(dim)
-        return self.fresh() if label is None else self._by_label.setdefault(label, tirx.Var(label, "int64"))
+        if label is None:
+            return self.fresh()
+        found = size_of(dim, self._by_label)
+        if found is None:
+            found = self._by_label[label] = tirx.Var(re.sub(r"\W+", "_", label), "int64")
+        return found
 
     def fresh(self) -> Any:
         """A variable that nothing else uses."""
@@ -47,7 +81,7 @@ class Dimensions:
 
     def result(self, type_: TensorType) -> Any:
         """A tensor type of a result: without its shape where the parameters do not determine that."""
-        known = all(isinstance(dim, int) or label_of(dim) in self._by_label for dim in type_.shape)
+        known = all(size_of(dim, self._by_label) is not None for dim in type_.shape)
         return self.tensor(type_) if known else relax.TensorType(dtype=type_.dtype, ndim=len(type_.shape))
 
 

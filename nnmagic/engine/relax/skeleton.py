@@ -28,7 +28,7 @@ from nnmagic.engine.relax.instructions import (
 )
 from nnmagic.engine.relax.patterns import matcher
 from nnmagic.engine.relax.plain import is_plain
-from nnmagic.engine.relax.signature import flatten, label_of, rebuild
+from nnmagic.engine.relax.signature import flatten, names_in, rebuild
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -462,9 +462,7 @@ def _labels(values: Iterable[object]) -> Iterator[str]:
     for value in values:
         match value:
             case AnyDim() | VarDim():
-                label = label_of(value)
-                if label is not None:
-                    yield label
+                yield from names_in(value)
             case TensorType(shape=shape):
                 yield from _labels(shape)
             case TupleType(fields=fields):

@@ -5,7 +5,7 @@ Knows the operators' table and the inference context.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,8 +14,9 @@ from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef
 from nnmagic.relay.infer.context import TOO_DEEP, Context, callee_name, close_name, note
 from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, map_leaves, shown, type_parts
 from nnmagic.relay.ops import OPERATORS, Operator, RelationError
+from nnmagic.relay.ops.dims import dim_names, matched, renamed
 from nnmagic.relay.ops.relations import identity
-from nnmagic.relay.types import ANY, AnyDim, Dim, FuncType, TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 
 _DIM_LIMIT: Final = 2**63
 
@@ -196,6 +197,29 @@ def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence
     """What the callee's labels stand for in this call; an error where two arguments contradict each other."""
     labels: dict[str, Dim] = {}
     where: dict[str, int] = {}
+    pairs = list(_dim_pairs(params, args))
+    for index, dim, given in sorted(pairs, key=lambda pair: len(dim_names(pair[1]))):
+        assert isinstance(dim, AnyDim)
+        learned = matched(dim, given, labels)
+        if learned is not None:
+            where[learned] = index
+            continue
+        known = renamed(dim, labels)
+        if isinstance(known, int) and isinstance(given, int) and known != given:
+            first = where.get(str(dim.label), index)
+            notes = note(call.args[first], args[first])
+            if first != index:
+                notes += note(call.args[index], args[index])
+            wrong = f"the dimension {dim.label!r} cannot be both {known} and {given}"
+            context.error(call, f"{callee_name(call.op)}: {wrong}", notes=notes)
+            return {}
+        if isinstance(given, int) and dim.label in labels and not isinstance(known, int):
+            labels[dim.label], where[dim.label] = given, index
+    return labels
+
+
+def _dim_pairs(params: Sequence[Type], args: Sequence[Type]) -> Iterator[tuple[int, Dim, Dim]]:
+    """The labelled dimensions of the parameters, with those of the arguments, and which argument it is."""
     for index, (param, arg) in enumerate(zip(params, args, strict=True)):
         work = [(param, arg)]
         while work:
@@ -204,31 +228,17 @@ def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence
             if not isinstance(left, TensorType) or not isinstance(right, TensorType):
                 continue
             for dim, given in zip(left.shape, right.shape, strict=False):
-                if not isinstance(dim, AnyDim) or dim.label is None:
-                    continue
-                known = labels.get(dim.label, ANY)
-                if isinstance(known, int) and isinstance(given, int) and known != given:
-                    first = call.args[where[dim.label]]
-                    notes = note(first, args[where[dim.label]]) + note(call.args[index], arg)
-                    wrong = f"the dimension {dim.label!r} cannot be both {known} and {given}"
-                    context.error(call, f"{callee_name(call.op)}: {wrong}", notes=notes)
-                    return {}
-                if known == ANY or (isinstance(given, int) and not isinstance(known, int)):
-                    labels[dim.label], where[dim.label] = given, index
-    return labels
+                if isinstance(dim, AnyDim) and dim.label is not None:
+                    yield index, dim, given
 
 
 def _relabel(type_: Type, labels: Mapping[str, Dim]) -> Type:
     """A type of the callee's with its labels replaced."""
 
-    def new(dim: Dim) -> Dim:
-        labelled = isinstance(dim, AnyDim) and dim.label is not None
-        return labels.get(str(dim.label), ANY) if labelled and isinstance(dim, AnyDim) else dim
-
     def leaf(part: Type) -> Type:
         if not isinstance(part, TensorType) or not any(isinstance(dim, AnyDim) for dim in part.shape):
             return part
-        return replace(part, shape=tuple(map(new, part.shape)))
+        return replace(part, shape=tuple(renamed(dim, labels) for dim in part.shape))
 
     return map_leaves(type_, leaf)
 

@@ -1,13 +1,25 @@
 """Arithmetic on dimensions and shapes, some of which are known only when the program runs. Knows types only.
 
-A dimension that is carried through unchanged keeps its label; arithmetic on an unknown one gives ``?``.
+A dimension that is carried through unchanged keeps its label; arithmetic on named ones gives their polynomial
+for a label, arithmetic on a ``?`` without a label another one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+from nnmagic.relay.polynomials import (
+    NoPolynomialError,
+    Polynomial,
+    constant,
+    evaluated,
+    names,
+    polynomial,
+    solution,
+)
 from nnmagic.relay.types import ANY, AnyDim, Dim, Int64, VarDim
 
 Shape = tuple[Dim, ...]
@@ -34,11 +46,73 @@ def merge_dim(left: Dim, right: Dim) -> Dim:
     return right if isinstance(right, int) or left == ANY else left
 
 
-def _arithmetic(function: Callable[[int, int], int], left: Dim, right: Dim) -> Dim:
+def as_polynomial(dim: Dim) -> Polynomial | None:
+    """A number, or a label, as a polynomial; None for a dimension of which nothing is known."""
+    match dim:
+        case int():
+            return constant(dim)
+        case AnyDim(label=str() as label):
+            return polynomial(label)
+    return None
+
+
+def as_dim(found: Polynomial) -> Dim:
+    """The dimension that a polynomial stands for."""
+    return AnyDim(str(found)) if found.number is None else found.number
+
+
+def dim_names(dim: Dim) -> set[str]:
+    """The names that a dimension's label is made of."""
+    found = as_polynomial(dim) if isinstance(dim, AnyDim) else None
+    return set() if found is None else set(names(found))
+
+
+def renamed(dim: Dim, dims: Mapping[str, Dim]) -> Dim:
+    """A dimension with the names in its label replaced; ``?`` where one of them is not known."""
+    if not isinstance(dim, AnyDim) or dim.label is None:
+        return dim
+    try:
+        return as_dim(evaluated(polynomial(dim.label), _polynomials(dims), constant))
+    except (KeyError, NoPolynomialError):
+        return dims.get(dim.label, ANY)
+
+
+def _polynomials(dims: Mapping[str, Dim]) -> dict[str, Polynomial]:
+    return {name: found for name, dim in dims.items() if (found := as_polynomial(dim)) is not None}
+
+
+def matched(wanted: Dim, given: Dim, dims: dict[str, Dim]) -> str | None:
+    """Learns from a dimension of a parameter what its names are: the name learned, None where that is open.
+
+    ``dims``: what is known of the names so far; a label that cannot be solved for a name is kept as it is.
+    """
+    if not isinstance(wanted, AnyDim) or wanted.label is None:
+        return None
+    label = wanted.label
+    open_names = dim_names(wanted) - set(dims)
+    if label in dims or given == ANY or (not open_names and dim_names(wanted)):
+        return None
+    if isinstance(given, AnyDim | int) and len(open_names) == 1:
+        (name,) = open_names
+        size, known = as_polynomial(given), _polynomials(dims)
+        found = None if size is None else solution(polynomial(label), size, name, known)
+        if found is not None:
+            dims[name] = as_dim(found)
+            return name
+    dims[label] = given
+    return label
+
+
+def _arithmetic(function: Callable[[Any, Any], Any], left: Dim, right: Dim) -> Dim:
+    """``function`` is defined for ints and for polynomials."""
     if not (isinstance(left, int) and isinstance(right, int)):
-        return ANY
+        try:
+            one, other = as_polynomial(left), as_polynomial(right)
+            return ANY if one is None or other is None else as_dim(function(one, other))
+        except NoPolynomialError:
+            return ANY
     wide = isinstance(left, Int64) or isinstance(right, Int64)
-    value = function(int(left), int(right))
+    value: int = function(int(left), int(right))
     return Int64(value) if wide else value
 
 
@@ -46,24 +120,31 @@ def add(left: Dim, right: Dim) -> Dim:
     """The sum; nothing added to an unknown dimension leaves it as it is."""
     if right == 0:
         return left
-    return right if left == 0 else _arithmetic(int.__add__, left, right)
+    return right if left == 0 else _arithmetic(operator.add, left, right)
+
+
+def subtract(left: Dim, right: Dim) -> Dim:
+    """The difference."""
+    return left if right == 0 else _arithmetic(operator.sub, left, right)
 
 
 def multiply(left: Dim, right: Dim) -> Dim:
     """The product; an unknown dimension once is itself."""
     if right == 1:
         return left
-    return right if left == 1 else _arithmetic(int.__mul__, left, right)
+    return right if left == 1 else _arithmetic(operator.mul, left, right)
 
 
 def floor_divide(left: Dim, right: Dim) -> Dim:
     """The quotient, rounded down."""
-    return left if right == 1 else _arithmetic(int.__floordiv__, left, right)
+    return left if right == 1 else _arithmetic(operator.floordiv, left, right)
 
 
 def ceil_divide(left: Dim, right: Dim) -> Dim:
     """The quotient, rounded up."""
-    return left if right == 1 else _arithmetic(lambda a, b: -(-a // b), left, right)
+    if isinstance(left, int) and isinstance(right, int):
+        return _arithmetic(lambda a, b: -(-a // b), left, right)
+    return floor_divide(add(left, add(right, -1)), right)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -117,8 +198,8 @@ def broadcast_shapes(left: Sequence[Dim], right: Sequence[Dim]) -> Shape | None:
 
 def window_output(size: Dim, padding: Dim, window: Dim, stride: Dim, *, ceil: bool = False) -> Dim:
     """How many places a window has in ``size`` with padding, step by step; rounded up with ``ceil``."""
-    room = add(padding, _arithmetic(int.__sub__, 0, window))
-    if is_unknown(size):
+    room = subtract(padding, window)
+    if size == ANY:
         return size if room == -1 and stride == 1 else ANY
     return add((ceil_divide if ceil else floor_divide)(add(size, room), stride), 1)
 

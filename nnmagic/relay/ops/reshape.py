@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import Shape, floor_divide, known_size, multiply, product
 from nnmagic.relay.text.types import dim_text
-from nnmagic.relay.types import ANY, Dim
+from nnmagic.relay.types import Dim
 
 
 class _Reading:
@@ -114,4 +114,4 @@ def _inferred(reading: _Reading) -> Dim:
         raise RelationError("-1 in newshape cannot be inferred beside a 0", 0)
     if isinstance(have, int) and isinstance(used, int) and have % used:
         raise RelationError(f"{have} elements cannot be divided by {used} to infer -1", 0)
-    return have if used == 1 else ANY if not isinstance(have, int) else floor_divide(have, used)
+    return have if used == 1 else floor_divide(have, used)

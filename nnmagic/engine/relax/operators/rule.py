@@ -14,7 +14,9 @@ from tvm import relax, tirx, topi
 from tvm import te as te_language
 
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.signature import label_of, size_of
 from nnmagic.relay.expr import Attrs, Call
+from nnmagic.relay.types import AnyDim, VarDim
 
 #: A lowered value: one Relax expression, or a tuple of values (Relay's tuples exist only while lowering).
 Value = Any
@@ -79,11 +81,11 @@ class Site:
         return [self._dim(dim) for dim in dims]
 
     def _dim(self, dim: object) -> Any:
-        if isinstance(dim, int):
-            return int(dim)
-        label = str(getattr(dim, "label", None) or getattr(dim, "name", None) or "?")
-        if label in self.labels:
-            return self.labels[label]
+        assert isinstance(dim, int | AnyDim | VarDim)
+        found = size_of(dim, self.labels)
+        if found is not None:
+            return found
+        label = label_of(dim) or "?"
         raise engine_error(f"{self.name}: the dimension {label} is not one of a parameter", self.call.span)
 
     @property
