@@ -67,19 +67,23 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One error: what is wrong, where, and (where it is known) what to do about it."""
+    """One error: what is wrong, where, and (where it is known) what to do about it.
+
+    ``severity``: ``"error"``, or ``"warning"`` for what does not stop a cell.
+    """
 
     message: str
     span: Span | None = None
     hint: str | None = None
     notes: tuple[Note, ...] = ()
+    severity: str = "error"
 
     def render(self, *, color: bool = False) -> str:
         """The error as text: message, place, the source lines with carets, notes, hint."""
         paint = _painter(color)
-        out = [paint("error", "error: ") + paint("bold", self.message)]
+        out = [paint(self.severity, f"{self.severity}: ") + paint("bold", self.message)]
         if self.span is not None:
-            out += _render_place(self.span, paint, "error")
+            out += _render_place(self.span, paint, self.severity)
         for note in self.notes:
             out.append(paint("note", "note: ") + note.message)
             out += _render_place(note.span, paint, "note")
@@ -151,6 +155,11 @@ class Diagnostics:
             raise kind(self.found)
 
 
+def located(message: str, span: Span | None) -> str:
+    """A message with the place that it speaks of, for an error that is raised when a program runs."""
+    return "\n".join([message, *(_render_place(span, _painter(color=False), "error") if span else [])])
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name that looks most like ``name``, for a hint; None where none does.
 
@@ -172,7 +181,7 @@ def _count(diagnostics: Sequence[Diagnostic]) -> str:
     return first if not rest else f"{first} (and {rest} more error{'s' if rest > 1 else ''})"
 
 
-_COLORS = {"error": "1;31", "note": "1;36", "help": "1;32", "gutter": "34", "bold": "1"}
+_COLORS = {"error": "1;31", "warning": "1;33", "note": "1;36", "help": "1;32", "gutter": "34", "bold": "1"}
 
 Painter = Callable[[str, str], str]
 
@@ -197,14 +206,49 @@ def _render_place(span: Span, paint: Painter, style: str) -> list[str]:
         assert text is not None
         start = span.column if number == span.line else len(text) - len(text.lstrip()) + 1
         end = span.end_column if number == span.end_line else len(text) + 1
-        out.append(f"{paint('gutter', f'{number:>{width}} |')} {text}")
+        shown, start, end = _window(text, start, end, at_end=number != span.line)
+        out.append(f"{paint('gutter', f'{number:>{width}} |')} {shown}")
         # Tabs and wide characters before the caret keep their own width when copied as they are.
-        lead = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in text[: start - 1])
-        carets = "^" * max(1, sum(_cells(ch) for ch in text[start - 1 : end - 1]))
+        lead = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in shown[: start - 1])
+        carets = "^" * max(1, sum(_cells(ch) for ch in shown[start - 1 : end - 1]))
         out.append(f"{bar} {lead}{paint(style, carets)}")
         if number != lines[-1] and lines[-1] - number > 1:
             out.append(paint("gutter", " " * width + " ..."))
     return out
+
+
+#: How many terminal cells of a source line are shown, and how many of them before what is underlined.
+_WINDOW, _BEFORE = 120, 40
+
+
+def _window(text: str, start: int, end: int, *, at_end: bool) -> tuple[str, int, int]:
+    """The part of a long line that is shown, and the columns of the carets in it.
+
+    ``at_end``: what matters is where the carets end. What is left out is shown as ``…``.
+    """
+    if len(text) <= _WINDOW // 2 or sum(map(_cells, text)) <= _WINDOW:
+        return text, start, end
+    focus = min((end if at_end else start) - 1, len(text))
+    first = _reach(text, focus, -1, _BEFORE)
+    last = _reach(text, focus, 1, _WINDOW - sum(map(_cells, text[first:focus])))
+    if last == len(text):
+        first = _reach(text, last, -1, _WINDOW)
+    shown = text[first:last]
+    if last < len(text):
+        shown = shown[:-1] + "…"
+    if first:
+        shown = "…" + shown[1:]
+    return shown, max(start - first, 1), min(end, last + 1) - first
+
+
+def _reach(text: str, place: int, step: int, cells: int) -> int:
+    """How far one comes from a place of a text in so many terminal cells."""
+    while 0 <= (index := place + min(step, 0)) < len(text):
+        cells -= _cells(text[index])
+        if cells < 0:
+            break
+        place += step
+    return place
 
 
 def _cells(char: str) -> int:

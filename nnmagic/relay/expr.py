@@ -197,11 +197,15 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Match(Node):
-    """``match (data) { ... }``; ``match?`` where it need not be exhaustive (``complete`` False)."""
+    """``match (data) { ... }``; ``match?`` where it need not be exhaustive (``complete`` False).
+
+    ``assertion``: of one that stands for ``assert``, the message that a value which no arm takes raises.
+    """
 
     data: Expr
     clauses: tuple[Clause, ...]
     complete: bool = True
+    assertion: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

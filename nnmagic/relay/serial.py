@@ -2,7 +2,8 @@
 
 The data is for JSON: lists, strings, numbers. Arrays are kept beside it, for whoever writes the file.
 Expressions stand in one list, parts before the whole, and refer to one another by place, so sharing survives
-and depth costs nothing. Spans and inferred types are left out. Knows the IR only.
+and depth costs nothing. Inferred types are left out, and spans but those of a ``match?``, which may fail when
+it runs. Knows the IR only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nnmagic.diagnostics import Source, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.module import Module, TypeData
@@ -118,9 +120,10 @@ class _Encoder:
                 types = [self.type(var) for var in type_params]
                 ret_place = None if node.inferred else self._optional_type(ret)
                 return ["Function", self._all(params), self.node(body), ret_place, types, self._attrs(attrs)]
-            case ir.Match(data=data, clauses=clauses, complete=complete):
+            case ir.Match(data=data, clauses=clauses, complete=complete, assertion=assertion):
                 arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]
-                return ["Match", self.node(data), arms, complete]
+                failure = [] if complete else [assertion, _place_data(node.span)]
+                return ["Match", self.node(data), arms, complete, *failure]
             case ir.RefCreate(value=value):
                 return ["RefCreate", self.node(value)]
             case ir.RefRead(ref=ref):
@@ -216,6 +219,25 @@ def _dim(data: Json) -> ty.Dim:
     raise ValueError(f"not a dimension: {data!r}")
 
 
+def _place_data(span: Span | None) -> Json:
+    """A place with the lines of its source; an error that is raised when the program runs shows them."""
+    if span is None:
+        return None
+    lines = [span.source.line(line) if span.source else None for line in range(span.line, span.end_line + 1)]
+    text = None if None in lines else "\n".join(line for line in lines if line is not None)
+    return [span.filename, span.line, span.column, span.end_line, span.end_column, text]
+
+
+def _place(data: Json) -> Span | None:
+    match data:
+        case None:
+            return None
+        case [str() as name, int() as line, int() as column, int() as end_line, int() as end_column, text]:
+            source = Source(name, text, line) if isinstance(text, str) else None
+            return Span(name, line, column, end_line, end_column, source)
+    raise ValueError(f"not a place: {data!r}")
+
+
 class _Decoder:
     """Makes types and expressions again, each from what stands before it."""
 
@@ -294,6 +316,11 @@ class _Decoder:
             case ["Match", int() as data, list() as arms, bool() as complete]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
                 return ir.Match(self.nodes[data], clauses, complete)
+            case ["Match", int() as data, list() as arms, False, None | str() as assertion, place]:
+                clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
+                return ir.Match(
+                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_place(place)
+                )
             case ["RefCreate", int() as value]:
                 return ir.RefCreate(self.nodes[value])
             case ["RefRead", int() as ref]:

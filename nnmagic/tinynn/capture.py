@@ -5,13 +5,17 @@ from __future__ import annotations
 import inspect
 import types
 import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import dtype_of_array, is_float
+from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
+from nnmagic.tinynn.program import ParameterInfo
 from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, Value
 
 #: A tuple of the notebook is for shapes and settings, not for data.
@@ -39,19 +43,46 @@ class NotCapturable(Exception):  # noqa: N818  # a question answered with no
         self.hint = hint
 
 
-def compiled_function(value: object) -> tuple[str, Module] | None:
-    """The name and the module of a compiled function; None for any other value.
+@dataclass(frozen=True, slots=True)
+class CompiledGlobal:
+    """A compiled function: its name in its typed module, and its parameters as a caller sees them."""
 
-    Asks the class and the instance's dictionary first, so that no ``__getattr__`` of the notebook runs.
-    """
-    nothing = object()
-    if inspect.getattr_static(value, "__relay_global__", nothing) is nothing:
-        return None
-    found = getattr(value, "__relay_global__", None)
-    match found:
+    name: str
+    module: Module
+    parameters: tuple[ParameterInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledType:
+    """A data type of an earlier cell, with those that its values hold, and the names of fields."""
+
+    type: TypeData
+    types: Mapping[str, TypeData]
+    fields: Mapping[str, tuple[str, ...]]
+
+
+def compiled_function(value: object) -> CompiledGlobal | None:
+    """What a compiled function is; None for any other value."""
+    match _own_attribute(value, "__relay_global__"):
         case (str() as name, Module() as module) if name in module.functions:
-            return name, module
+            parameters = _own_attribute(value, "__relay_parameters__")
+            return CompiledGlobal(name, module, parameters if isinstance(parameters, tuple) else ())
     return None
+
+
+def compiled_type(value: object) -> CompiledType | None:
+    """What a data type of an earlier cell is; None for any other value."""
+    found = _own_attribute(value, "__relay_type__")
+    return found if isinstance(found, CompiledType) else None
+
+
+def _own_attribute(value: object, name: str) -> object:
+    """An attribute that the class or the instance's dictionary has: no code of the notebook runs."""
+    nothing = object()
+    if inspect.getattr_static(value, name, nothing) is nothing:
+        return None
+    found: object = getattr(value, name, None)
+    return found
 
 
 def settled(value: object, depth: int = 0) -> object:
@@ -167,6 +198,8 @@ def not_capturable(value: object) -> NotCapturable:
         return NotCapturable(
             f"the module {value.__name__}", "compute what you need in another cell and use that"
         )
+    if isinstance(value, AdtValue):
+        return NotCapturable(f"a value made by {value.constructor}", "pass it as an argument")
     if isinstance(value, complex):
         return NotCapturable("a complex number", "hold real and imaginary parts in two numbers")
     if isinstance(value, dict | set | frozenset):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNError
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.tinynn.defaults import as_python
 from nnmagic.tinynn.elaborate import Elaborator
-from nnmagic.tinynn.program import FunctionInfo, Program
+from nnmagic.tinynn.lint import lint
+from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program
 from nnmagic.tinynn.syntax import parse, tree
+from nnmagic.tinynn.values import Formal
 
 
 def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
@@ -35,11 +38,30 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
         )
     except RelayError as error:
         raise TinyNNError(error.diagnostics) from None
-    infos = tuple(_info(definition, elaborator.place, source) for definition in module.funcs.values())
-    return Program(typed, infos, elaborator.scope.looked_up, module)
+    infos = tuple(
+        _info(definition, elaborator.place, source, elaborator.scope.functions[name].parameters)
+        for name, definition in module.funcs.items()
+    )
+    types = tuple(
+        DataTypeInfo(name, data.docstring, elaborator.scope.data_types[name].fields)
+        for name, data in module.types.items()
+    )
+    warnings = tuple(lint(module, elaborator.place))
+    return Program(typed, infos, types, elaborator.scope.looked_up, module, warnings)
 
 
-def _info(definition: tree.Definition, place: Callable[[ast.Span], Span], source: Source) -> FunctionInfo:
+def _info(
+    definition: tree.Definition,
+    place: Callable[[ast.Span], Span],
+    source: Source,
+    formals: Sequence[Formal],
+) -> FunctionInfo:
     span = place(definition.span)
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
-    return FunctionInfo(definition.name, definition.docstring, span, "\n".join(lines))
+    parameters = tuple(
+        ParameterInfo(
+            formal.name, formal.kind, MISSING if formal.default is None else as_python(formal.default)
+        )
+        for formal in formals
+    )
+    return FunctionInfo(definition.name, definition.docstring, span, "\n".join(lines), parameters)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from nnmagic.diagnostics import Span
+from nnmagic.diagnostics import Diagnostic, Span
 
 if TYPE_CHECKING:
     from synr import ast
@@ -26,6 +26,19 @@ MISSING: Final = _Missing()
 
 
 @dataclass(frozen=True, slots=True)
+class ParameterInfo:
+    """A parameter as a caller sees it.
+
+    kind: its name in ``inspect.Parameter``. default: a number, a bool, an array, an AdtValue or a tuple of
+    them; MISSING where there is none.
+    """
+
+    name: str
+    kind: str = "POSITIONAL_OR_KEYWORD"
+    default: object = MISSING
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionInfo:
     """A function as the source has it: ``span`` covers the whole definition, ``source`` is its text."""
 
@@ -33,22 +46,35 @@ class FunctionInfo:
     docstring: str | None
     span: Span
     source: str
+    parameters: tuple[ParameterInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataTypeInfo:
+    """A class as the source has it; ``fields``: by constructor, the names of its fields."""
+
+    name: str
+    docstring: str | None
+    fields: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """The functions of a cell.
 
-    module: typed Relay, with everything that the functions call. functions: in source order. captured: every
-    free name that was looked up in the namespace (dotted for a module's member, as in ``np.pi``) and what was
-    found there, MISSING where nothing was, with arrays and lists as they were copied into the program;
-    ``look_up`` looks a name up in the same way. tree: synr's module.
+    module: typed Relay, with everything that the functions call. functions and types: in source order.
+    captured: every free name that was looked up in the namespace (dotted for a module's member, as in
+    ``np.pi``) and what was found there, MISSING where nothing was, with arrays and lists as they were copied
+    into the program; ``look_up`` looks a name up in the same way. tree: synr's module. warnings: what does
+    not stop the cell.
     """
 
     module: Module
     functions: tuple[FunctionInfo, ...]
+    types: tuple[DataTypeInfo, ...]
     captured: Mapping[str, object] = field(repr=False)
     tree: ast.Module = field(repr=False)
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def look_up(namespace: Mapping[str, object], name: str) -> object:

@@ -17,9 +17,17 @@ from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import GlobalTypeVar
 from nnmagic.tinynn.annotations import DTYPES
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
-from nnmagic.tinynn.capture import NotCapturable, captured, compiled_function, not_capturable, settled
+from nnmagic.tinynn.capture import (
+    CompiledType,
+    NotCapturable,
+    captured,
+    compiled_function,
+    compiled_type,
+    not_capturable,
+    settled,
+)
 from nnmagic.tinynn.iteration import ITERATION
-from nnmagic.tinynn.linking import Linker
+from nnmagic.tinynn.linking import Linker, same_type
 from nnmagic.tinynn.program import MISSING, look_up
 from nnmagic.tinynn.values import (
     BuiltinName,
@@ -80,23 +88,28 @@ class Scope:
         built_in = _language_name(path)
         if built_in is not None:
             return built_in
+        constructor = self._constructor_of_notebook(path[0], span)
+        if constructor is not None:
+            return constructor, 1
         raise self._unknown(path, span, local)
 
-    def declare(self, data: DataTypeName) -> None:
-        """Adds a data type of the cell, with its constructors."""
-        self.data_types[data.type.header.name] = data
+    def declare(self, data: DataTypeName, place: Span) -> None:
+        """Adds a data type of the cell, with its constructors. Raises Refusal."""
+        name = data.type.header.name
+        self.data_types[name] = data
         for constructor in data.type.constructors:
             self.constructors[constructor.name] = ConstructorName(constructor, data.fields[constructor.name])
+        self.linker.use_types("this cell", {name: data.type}, place)
 
     def types(self) -> dict[str, TypeData]:
         """The data types of the module, by name."""
         own = {name: data.type for name, data in self.data_types.items()}
         return {**self.linker.types, **own}
 
-    def assertion(self) -> tuple[Constructor, Constructor]:
-        """The constructors that say whether an assertion holds; declared where one is used."""
-        data = self.linker.types.setdefault(ASSERTION.header.name, ASSERTION)
-        return data.constructors[0], data.constructors[1]
+    def assertion(self, place: Span) -> tuple[Constructor, Constructor]:
+        """The constructors that say whether an assertion holds, declared where one is. Raises Refusal."""
+        self.linker.use_types("`assert`", {ASSERTION.header.name: ASSERTION}, place)
+        return ASSERTION.constructors[0], ASSERTION.constructors[1]
 
     def _look_up(self, name: str) -> object:
         if name not in self.looked_up:
@@ -123,22 +136,54 @@ class Scope:
             found = member
         name = ".".join(path[:taken])
         try:
-            return self._value(name, found), taken
+            return self._value(name, found, span), taken
         except NotCapturable as problem:
             raise _unusable(path, name, problem, span) from None
 
-    def _value(self, name: str, found: object) -> Value:
-        """One value a name, so that an array captured once is one constant."""
+    def _value(self, name: str, found: object, span: Span) -> Value:
+        """One value a name, so that an array captured once is one constant. Raises Refusal, NotCapturable."""
         if name not in self._values:
-            function = compiled_function(found)
+            function, data = compiled_function(found), compiled_type(found)
             if function is not None:
-                self._values[name] = self.linker.use(name, *function)
+                self._values[name] = self.linker.use(
+                    name, function.name, function.module, function.parameters, span
+                )
+            elif data is not None:
+                self._values[name] = self._data_type(name, data, span)
             elif isinstance(found, ModuleType):
                 raise not_capturable(found)
             else:
                 self.looked_up[name] = settled(found)
                 self._values[name] = captured(self.looked_up[name])
         return self._values[name]
+
+    def _data_type(self, written: str, data: CompiledType, span: Span) -> DataTypeName:
+        name = data.type.header.name
+        if data.type.type_vars:
+            raise NotCapturable(f"the data type {name} with type parameters", "use it in Relay text")
+        self.linker.use_types(f"`{written}`", data.types, span)
+        return DataTypeName(self.linker.types[name], data.fields)
+
+    def _constructor_of_notebook(self, word: str, span: Span) -> ConstructorName | None:
+        """A constructor, by its bare name, of a data type that the notebook has. Raises Refusal."""
+        found: dict[str, CompiledType] = {}
+        for name, value in self.namespace.items():
+            data = compiled_type(value)
+            if data is not None and word in data.fields:
+                found.setdefault(data.type.header.name, data)
+                if not same_type(found[data.type.header.name].type, data.type):
+                    found[name] = data
+                self.looked_up[name] = value
+        if not found:
+            return None
+        if len(found) > 1:
+            first, second, *_ = found
+            hint = f"write {first}.{word} or {second}.{word}"
+            raise Refusal(f"`{word}` is a constructor of {first} and of {second}", span, hint=hint)
+        ((name, data),) = found.items()
+        kept = self._data_type(name, data, span)
+        constructor = next(each for each in kept.type.constructors if each.name == word)
+        return ConstructorName(constructor, kept.fields[word])
 
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:
         name = ".".join(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nnmagic.diagnostics import located
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.relax.constants import as_array, as_tensor, plain_array
 from nnmagic.engine.relax.executable import on_deep_stack, reason_of
@@ -27,7 +28,8 @@ class Evaluator:
     """An executable: takes and gives NumPy arrays, tuples and AdtValue, from several threads at once.
 
     Raises TypeError or ValueError for an argument that does not fit, RecursionError for a program that calls
-    itself too deep, RuntimeError where no arm of a match takes a value.
+    itself too deep, AssertionError with its message and place for an assertion that does not hold,
+    RuntimeError where no arm of another match takes a value.
     """
 
     def __init__(
@@ -102,13 +104,12 @@ def _goal(
     match instruction:
         case Branch(cond=cond, then=then, other=other):
             return (then if plain_array(slots[cond]).item() else other), slots
-        case Select(data=data, arms=arms, where=where):
+        case Select(data=data, arms=arms):
             value = slots[data]
             for takes, code in arms:
                 if takes(value, slots):
                     return code, slots
-            what = value.constructor if isinstance(value, AdtValue) else "this value"
-            raise RuntimeError(f"no arm of the match{where} takes {what}")
+            raise _failure(instruction, value)
         case Apply(callee=callee, args=args):
             values = [slots[arg] for arg in args]
             if isinstance(callee, FunctionCode):
@@ -118,6 +119,16 @@ def _goal(
                 return None, AdtValue(function.name, tuple(values))
             assert isinstance(function, Closure)
             return function.code.body, _frame(function.code, function.captured, values, kernels)
+
+
+def _failure(instruction: Select, value: Any) -> Exception:
+    """What a value that no arm takes raises."""
+    if instruction.assertion is not None:
+        message = instruction.assertion or "the assertion does not hold"
+        return AssertionError(located(message, instruction.span))
+    what = value.constructor if isinstance(value, AdtValue) else "this value"
+    where = "" if instruction.span is None else f" at {instruction.span}"
+    return RuntimeError(f"no arm of the match{where} takes {what}")
 
 
 def _frame(

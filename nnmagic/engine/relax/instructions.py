@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnmagic.diagnostics import Span
+
 Slots = list[Any]
 
 
@@ -74,13 +76,17 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Select:
-    """Goes on with the first arm whose pattern takes the value; a pattern writes what it binds."""
+    """Goes on with the first arm whose pattern takes the value; a pattern writes what it binds.
+
+    ``assertion``: the message of one that stands for an assertion; ``span``: the place of the match.
+    """
 
     data: int
     arms: tuple[tuple[Callable[[Any, Slots], bool], Code], ...]
     target: int
     last: bool
-    where: str
+    assertion: str | None
+    span: Span | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

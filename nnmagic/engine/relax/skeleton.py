@@ -381,8 +381,8 @@ class _Root:
         for clause, scope in zip(node.clauses, scopes, strict=True):
             takes = matcher(clause.lhs, self.layouts[function].own)
             arms.append((takes, (yield self._scope(scope, clause.rhs))))
-        where = f" at {node.span}" if node.span is not None else ""
-        return Select(self._slot(function, node.data), tuple(arms), target, last=False, where=where)
+        data = self._slot(function, node.data)
+        return Select(data, tuple(arms), target, last=False, assertion=node.assertion, span=node.span)
 
     # Kernels
 

@@ -55,13 +55,13 @@ class Fork:
 
 @dataclass(slots=True)
 class Arms:
-    """``match``; ``asserts`` where it is there to fail when no arm takes the value."""
+    """``match``; ``assertion``: of one that is there to fail when no arm takes the value, its message."""
 
     data: ir.Expr
     arms: list[tuple[ir.Pattern, Block]]
     complete: bool
     span: Span
-    asserts: bool = False
+    assertion: str | None = None
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ def leaves(end: End | None) -> Iterator[tuple[Leaf, Block | None]]:
 def may_fail(end: End | None) -> bool:
     """Whether an assertion stands in it, so that it must be carried out whatever it gives."""
     match end:
-        case Arms(asserts=True):
+        case Arms(assertion=str()):
             return True
         case Fork(then=then, other=other):
             return may_fail(then.end) or may_fail(other.end)
@@ -157,9 +157,9 @@ def rendered_end(end: End | None, result: Type, value_of: Callable[[Leaf], ir.Ex
             return value_of(end)
         case Fork(condition=condition, then=then, other=other, span=span):
             return ir.If(condition, inner(then), inner(other), span=span)
-        case Arms(data=data, arms=arms, complete=complete, span=span):
+        case Arms(data=data, arms=arms, complete=complete, span=span, assertion=assertion):
             clauses = tuple(ir.Clause(pattern, inner(block)) for pattern, block in arms)
-            return ir.Match(data, clauses, complete, span=span)
+            return ir.Match(data, clauses, complete, assertion, span=span)
         case Loop() | Followed():
             (variable, function), expr = hoisted(end, result, value_of)
             return ir.Let(variable, function, expr, span=end.span)

@@ -9,6 +9,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import FuncType, GlobalTypeVar, Type
 from nnmagic.tinynn.declarations import annotated_type, as_declared, named_dimensions
+from nnmagic.tinynn.defaults import as_python
 from nnmagic.tinynn.elaborate.blocks import Block
 from nnmagic.tinynn.elaborate.core import TooMuchWork
 from nnmagic.tinynn.elaborate.statements import Statements
@@ -22,9 +23,11 @@ from nnmagic.tinynn.values import (
     Formal,
     GlobalFunction,
     Known,
+    NotKnown,
     Operand,
     Refusal,
     computed,
+    described,
     is_failed,
 )
 
@@ -90,7 +93,11 @@ class Elaborator(Statements):
                 constructors.append(
                     ir.Constructor(declared.name, inputs, known.type.header, len(constructors), span=place)
                 )
-            self.scope.declare(replace(known, type=TypeData(known.type.header, (), tuple(constructors))))
+            complete = replace(known, type=TypeData(known.type.header, (), tuple(constructors)))
+            try:
+                self.scope.declare(complete, self.place(data.name_span))
+            except Refusal as refusal:
+                self.report(refusal)
 
     # -- signatures ------------------------------------------------------------------------------------
 
@@ -127,6 +134,14 @@ class Elaborator(Statements):
             hint = "write a number, a string or a name of the notebook; or leave the default out"
             raise Refusal(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
         as_declared(f"the default of `{name}`", type_, value, None)
+        try:
+            as_python(value.value)
+        except NotKnown:
+            hint = "compute it in another cell, and write the name that holds it"
+            if isinstance(type_, FuncType):
+                hint = "leave the default out, and give a function in each call"
+            message = f"the default of `{name}` is {described(value.value)} that is not known while compiling"
+            raise Refusal(message, value.span, hint=hint) from None
 
     def type_or_none(self, annotation: tree.Annotation) -> Type | None:
         """The type that an annotation means; None where an error was reported."""

@@ -134,10 +134,12 @@ class Statements(Matching):
             said = f": {message}" if message else ""
             raise Refusal(f"this assertion does not hold{said}", self.place(stmt.condition.span))
         self.settle(name for name in list(self.frame.names()) if name in self.live)
-        holds, fails = self.scope.assertion()
+        holds, fails = self.scope.assertion(place)
         check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=place)
         block = Block(end=Leaf(Exit.GOES_ON, place, self.frame.env.copy()))
-        return Arms(check, [(ir.PatternConstructor(holds), block)], complete=False, span=place, asserts=True)
+        arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(holds), block)]
+        span = self.place(stmt.condition.span)
+        return Arms(check, arms, complete=False, span=span, assertion=message or "")
 
     def _message(self, stmt: ast.Assert) -> str | None:
         if stmt.msg is None:

@@ -1,0 +1,77 @@
+"""Which data types functions use: in annotations, constructors, patterns, other data types. Knows the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from nnmagic.relay.expr import (
+    Call,
+    Constructor,
+    Expr,
+    Function,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    Var,
+)
+from nnmagic.relay.module import TypeData
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TupleType, Type, TypeCall
+
+
+def used_types(functions: Iterable[Function], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
+    """Those of the types that the functions need, in the order of ``types``."""
+    work = [name for function in functions for node in post_order(function) for name in _mentioned(node)]
+    return with_fields(work, types)
+
+
+def with_fields(names: Iterable[str], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
+    """Types by name, and those that their values hold, in the order of ``types``."""
+    needed: set[str] = set()
+    work = list(names)
+    while work:
+        name = work.pop()
+        if name in needed or name not in types:
+            continue
+        needed.add(name)
+        work += [each for part in types[name].constructors for field in part.inputs for each in _named(field)]
+    return {name: data for name, data in types.items() if name in needed}
+
+
+def _mentioned(node: Expr) -> Iterator[str]:
+    match node:
+        case Var(type_annotation=annotation):
+            yield from _named(annotation)
+        case Function(ret_type=result):
+            yield from _named(result)
+        case Constructor(belong_to=owner):
+            yield owner.name
+        case Call(type_args=args):
+            for type_ in args:
+                yield from _named(type_)
+        case Match(clauses=clauses):
+            patterns: list[Pattern] = [clause.lhs for clause in clauses]
+            while patterns:
+                match patterns.pop():
+                    case PatternConstructor(constructor=constructor, patterns=parts):
+                        yield constructor.belong_to.name
+                        patterns += parts
+                    case PatternTuple(patterns=parts):
+                        patterns += parts
+
+
+def _named(type_: Type | None) -> Iterator[str]:
+    work = [type_]
+    while work:
+        match work.pop():
+            case GlobalTypeVar(name=name):
+                yield name
+            case TypeCall(func=func, args=args):
+                work += [func, *args]
+            case TupleType(fields=fields):
+                work += fields
+            case FuncType(arg_types=args, ret_type=result):
+                work += [*args, result]
+            case RefType(value=value):
+                work.append(value)
