@@ -144,6 +144,14 @@ def _grouped(types: Sequence[Type], attrs: Attrs) -> str | None:
     return None
 
 
+def _normalized_groups(types: Sequence[Type], attrs: Attrs) -> str | None:
+    data, groups = _shapes(types)[0], integer(attrs["num_groups"])
+    channels = data[integer(attrs["axis"])]
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        return f"{channels} channels cannot be divided into {groups} groups"
+    return None
+
+
 def _reflects(types: Sequence[Type], attrs: Attrs) -> str | None:
     """A border is reflected from elements that there are."""
     mode = str(attrs.get("pad_mode") or attrs.get("mode")).lower()
@@ -161,7 +169,7 @@ def _reflects(types: Sequence[Type], attrs: Attrs) -> str | None:
 
 def _pool_gradient(types: Sequence[Type], attrs: Attrs) -> str | None:
     """The gradient has the shape of the pool's result."""
-    (wanted,) = _shapes([OPERATORS["nn.max_pool2d"].result_type(types[1:], {"dilation": (1, 1), **attrs})])
+    (wanted,) = _shapes([OPERATORS["nn.max_pool2d"].result_type(types[1:], {**attrs, "dilation": (1, 1)})])
     (found,) = _shapes(types[:1])
     return None if found == wanted else f"the gradient is of shape {found}, the pool of {wanted}"
 
@@ -189,6 +197,13 @@ def _columns(*names: str) -> Need:
     return need
 
 
+def _suppressed(types: Sequence[Type], attrs: Attrs) -> str | None:
+    data, counts, indices, *_ = _shapes(types)
+    if counts != data[:1] or indices != data[:2]:
+        return f"data of shape {data} has counts of {data[:1]} and indices of {data[:2]}"
+    return _columns("coord_start", "score_index", "id_index")(types, attrs)
+
+
 def _boxes(types: Sequence[Type], _attrs: Attrs) -> str | None:
     rois = _shapes(types)[1]
     return None if rois[-1] == 5 else f"a region has 5 numbers, not {rois[-1]}"
@@ -204,6 +219,15 @@ def _blocks(types: Sequence[Type], attrs: Attrs) -> str | None:
             f"{channels} channels of {height} x {width} cannot be divided into blocks of {stride} x {stride}"
         )
     return None
+
+
+def _bounds(types: Sequence[Type], _attrs: Attrs) -> str | None:
+    data, *bounds = _shapes(types)
+    if len(set(bounds)) > 1:
+        return f"begin, end and strides are of other lengths: {', '.join(map(str, bounds))}"
+    (count,) = bounds[0]
+    assert isinstance(count, int)
+    return None if count <= len(data) else f"there are bounds for {count} axes, and data of rank {len(data)}"
 
 
 _CONVOLUTIONS = [
@@ -231,9 +255,11 @@ NEEDS: Mapping[str, Need] = {
     **dict.fromkeys(["nn.pad", "nn.mirror_pad"], _reflects),
     **dict.fromkeys(["nn.max_pool2d_grad", "nn.avg_pool2d_grad"], _pool_gradient),
     **dict.fromkeys(["vision.roi_align", "vision.roi_pool"], _boxes),
+    "nn.group_norm": _normalized_groups,
     "broadcast_to_like": _to_like,
     "collapse_sum_like": _collapses_to_like,
     "collapse_sum_to": _collapses,
+    "dyn.strided_slice": _bounds,
     "image.crop_and_resize": _crops,
     "scatter_elements": _scatters,
     "scatter_nd": _scatters_nd,
@@ -241,7 +267,7 @@ NEEDS: Mapping[str, Need] = {
     "stft": _frames,
     "variance": _mean_fits,
     "vision.get_valid_counts": _columns("score_index", "id_index"),
-    "vision.non_max_suppression": _columns("coord_start", "score_index", "id_index"),
+    "vision.non_max_suppression": _suppressed,
     "vision.yolo_reorg": _blocks,
 }
 
@@ -363,8 +389,10 @@ def nothing(site: Site) -> Any:
     type_ = site.call.checked_type
     if type_ is None or not all(isinstance(type_, TensorType | TupleType) for type_ in [type_]):
         return None
-    if site.name in CHECKED_BY_THEIR_RULES and not _is_known(site.args):
-        return None
+    if site.name in ("strided_set", "topk") or (
+        site.name in CHECKED_BY_THEIR_RULES and not _is_known(site.args)
+    ):
+        return None  # the rule has something to check
     tensors = list(_tensors(type_))
     if not tensors or not all(is_empty(tensor.shape) for tensor in tensors):
         return None

@@ -73,13 +73,15 @@ def element_at(operand: Any, index: Sequence[Any], shape: Sequence[Any]) -> Any:
     if not isinstance(operand, te.Tensor):
         return operand
     skipped = len(shape) - len(operand.shape)
-    where = []
-    for own, common, at in zip(operand.shape, shape[skipped:], index[skipped:], strict=True):
-        if _number(own) == 1:
-            where.append(tirx.const(0, "int64"))
-        else:
-            where.append(at if _same(own, common) else tirx.Select(own == 1, tirx.const(0, "int64"), at))
-    return operand(*where)
+    places = zip(operand.shape, shape[skipped:], index[skipped:], strict=True)
+    return operand(*(place_in(own, common, at) for own, common, at in places))
+
+
+def place_in(own: Any, common: Any, at: Any) -> Any:
+    """The place in a dimension that is seen at ``at`` of the common one."""
+    if _number(own) == 1:
+        return tirx.const(0, "int64")
+    return at if _same(own, common) else tirx.Select(own == 1, tirx.const(0, "int64"), at)
 
 
 def _require_broadcast(site: Site, shapes: Sequence[Sequence[Any]]) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import te, topi
+from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.operators.binary import broadcast_shape, place_in
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of
 
 _NARROW = ("float16", "bfloat16")
@@ -29,33 +30,24 @@ def product(
     rows, inner = (left.shape[-1], left.shape[-2]) if transpose_a else (left.shape[-2], left.shape[-1])
     columns = right.shape[-2] if transpose_b else right.shape[-1]
     k = te.reduce_axis((0, inner), "k")
-    rank = max(len(left.shape), len(right.shape)) - 2
-    batch = [_batch_dim(left, right, axis - rank) for axis in range(rank)]
+    batch = broadcast_shape(left.shape[:-2], right.shape[:-2])
 
     def element(*index: Any) -> Any:
         *outer, i, j = index
-        a = left(*_batch_index(left, outer), *((k, i) if transpose_a else (i, k))).astype(wide)
-        b = right(*_batch_index(right, outer), *((j, k) if transpose_b else (k, j))).astype(wide)
+        a = left(*_batch_index(left, outer, batch), *((k, i) if transpose_a else (i, k))).astype(wide)
+        b = right(*_batch_index(right, outer, batch), *((j, k) if transpose_b else (k, j))).astype(wide)
         return te.sum(a * b, axis=k)
 
     found = te.compute((*batch, rows, columns), element, name="product")
     return found if wide == wanted else topi.cast(found, wanted)
 
 
-def _batch_dim(left: Any, right: Any, axis: int) -> Any:
-    """The common batch dimension at ``axis``, counted back from the matrix dimensions."""
-    dims = [tensor.shape[axis - 2] for tensor in (left, right) if len(tensor.shape) >= 2 - axis]
-    return next((dim for dim in dims if not _is_one(dim)), dims[0])
-
-
-def _batch_index(tensor: Any, outer: Sequence[Any]) -> list[Any]:
-    own = len(tensor.shape) - 2
-    last = outer[len(outer) - own :] if own else []
-    return [0 if _is_one(dim) else at for dim, at in zip(tensor.shape[:own], last, strict=True)]
-
-
-def _is_one(dim: Any) -> bool:
-    return bool(getattr(dim, "value", dim) == 1)
+def _batch_index(tensor: Any, outer: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
+    """Where the matrices stand in an operand whose batch dimensions are broadcast."""
+    own = tensor.shape[:-2]
+    skipped = len(batch) - len(own)
+    places = zip(own, batch[skipped:], outer[skipped:], strict=True)
+    return [place_in(dim, common, at) for dim, common, at in places]
 
 
 def _matmul(site: Site, *, transpose_a: bool, transpose_b: bool) -> Value:
@@ -64,8 +56,11 @@ def _matmul(site: Site, *, transpose_a: bool, transpose_b: bool) -> Value:
     inner = a[-2] if transpose_a else a[-1], b[-1] if transpose_b else b[-2]
     site.require(_equal(*inner), "the inner dimensions differ")
     for one, other in zip(reversed(a[:-2]), reversed(b[:-2]), strict=False):
-        if 1 not in (one, other):
-            site.require(_equal(one, other), "the batch dimensions differ")
+        if 1 not in (one, other) and _equal(one, other) is not True:
+            fit = False if isinstance(one, int) and isinstance(other, int) else one == other
+            if fit is not False:
+                fit = tirx.any(fit, one == 1, other == 1)
+            site.require(fit, "the batch dimensions differ")
     out_dtype = str(site.attrs["out_dtype"])
     units = site.attrs.get("units")
     if units is not None:

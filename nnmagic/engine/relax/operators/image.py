@@ -62,8 +62,6 @@ def _resize(function: Callable[..., Any], spatial: int) -> Rule:
     def rule(site: Site) -> Value:
         for size in integers(site.attrs["size"]):
             site.require(size > 0, f"the size must be positive, not {size}")
-        for dim in shape_of(site.args[0]):
-            site.require(dim > 0, "there is no element to sample")
         return te_of(compute)(site)
 
     return rule
@@ -104,6 +102,19 @@ def _upsampling3d(attrs: Attrs, data: Any) -> Any:
     return topi.nn.upsampling3d(data, *scales, str(attrs["layout"]), str(attrs["method"]), mode)
 
 
+def _of_known_size(rule: Rule) -> Rule:
+    """The rule of an operator that TVM builds for images whose size is known when compiling."""
+
+    def looked(site: Site) -> Value:
+        letters = filter(str.isalpha, str(site.attrs["layout"]))
+        for letter, dim in zip(letters, shape_of(site.args[0]), strict=True):
+            if letter in "DHW" and not isinstance(dim, int):
+                site.refuse(f"the dimension {letter} of the images must be known when compiling")
+        return rule(site)
+
+    return looked
+
+
 RULES.update(
     {
         "image.resize1d": _resize(topi.image.resize1d, 1),
@@ -114,7 +125,7 @@ RULES.update(
             topi.image.grid_sample, "method", "layout", "padding_mode", "align_corners"
         ),
         "image.affine_grid": te_rule(topi.image.affine_grid, "target_shape"),
-        "nn.upsampling": te_of(_upsampling),
-        "nn.upsampling3d": te_of(_upsampling3d),
+        "nn.upsampling": _of_known_size(te_of(_upsampling)),
+        "nn.upsampling3d": _of_known_size(te_of(_upsampling3d)),
     }
 )

@@ -64,9 +64,23 @@ def reshaped(shape: Sequence[Any], codes: Sequence[int], *, allowzero: bool) -> 
             at += 1
         code += 1
     if inferred is not None:
-        known = product(result)
-        result[inferred] = 0 if isinstance(known, int) and known == 0 else product(shape) // known
+        result[inferred] = _quotient(shape, [*result[:inferred], *result[inferred + 1 :]])
     return result
+
+
+def _quotient(dims: Sequence[Any], divisors: Sequence[Any]) -> Any:
+    """A product of dimensions divided by that of others; nothing is divided by a dimension that may be 0."""
+    above, below = list(dims), []
+    for divisor in divisors:
+        place = next((i for i, dim in enumerate(above) if dim is divisor), None)
+        if place is None or isinstance(divisor, int):
+            below.append(divisor)
+        else:
+            del above[place]
+    number = product(below)
+    if isinstance(number, int):
+        return product(above) // number if number else 0
+    return product(above) // tirx.max(number, tirx.const(1, "int64"))
 
 
 def _to_shape(site: Site, data: Value, shape: Sequence[Any]) -> Value:
@@ -242,16 +256,16 @@ def strided_set(site: Site) -> Value:
     begin, end, strides = ([int(item) for item in as_array(bound.value)] for bound in bounds)
     strides = strides or [1] * len(begin)
     spans = [sliced(dim, *one) for dim, *one in zip(shape_of(data), begin, end, strides, strict=False)]
-
+    starts = [start for start, _ in spans]
     lengths = [length for _, length in spans] + shape_of(data)[len(spans) :]
     for given, length in zip(shape_of(values), lengths, strict=True):
         if given is not length:
             site.require(given == length, "the values have not the shape of the slice")
 
-    def compute(x: Any, new: Any) -> Any:
+    def compute(x: Any, new: Any, first: Any, size: Any) -> Any:
         def element(*index: Any) -> Any:
-            steps = zip(index, spans, strides, strict=False)
-            distances = [(at - start, length, step) for at, (start, length), step in steps]
+            steps = zip(index, first, size, strides, strict=False)
+            distances = [(at - start, length, step) for at, start, length, step in steps]
             places = [tirx.floordiv(distance, step) for distance, _, step in distances]
             inside = [
                 tirx.all(tirx.floormod(distance, step) == 0, place >= 0, place < length)
@@ -261,7 +275,7 @@ def strided_set(site: Site) -> Value:
 
         return te.compute(x.shape, element)
 
-    return site.te(compute, data, values)
+    return site.te(compute, data, values, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
 
 
 def _fifo_buffer(attrs: Attrs, data: Any, buffer: Any) -> Any:

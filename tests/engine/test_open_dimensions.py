@@ -1,0 +1,188 @@
+"""Dimensions that only the call knows, through closures, tuples, data types, references and recursion."""
+
+import numpy as np
+import pytest
+
+from nnmagic.engine import EngineError
+from nnmagic.relay import AdtValue
+from tests.engine.programs import compiled
+
+LIST = "type L[A] { Cons(A, L[A]), Nil, }\n"
+ROWS = "Tensor[(?, 3), float32]"
+
+#: name -> (program, arguments, result)
+X, Y = np.arange(6, dtype="f4").reshape(2, 3), np.ones((1, 3), "f4")
+PROGRAMS = {
+    "a recursion that makes the tensor longer": (
+        f"""def @grow(%n: int32, %x: {ROWS}) -> {ROWS} {{
+  if (greater(%n, 0)) {{ @grow(subtract(%n, 1), concatenate((%x, %x), axis=0)) }} else {{ %x }}
+}}
+def @main(%n: int32, %x: {ROWS}) -> {ROWS} {{ @grow(%n, %x) }}""",
+        [np.int32(3), X],
+        np.concatenate([X] * 8),
+    ),
+    "a local loop that makes it longer": (
+        f"""def @main(%n: int32, %x: {ROWS}) -> {ROWS} {{
+  let %loop = fn (%i: int32, %y: {ROWS}) -> {ROWS} {{
+    if (greater(%i, 0)) {{ %loop(subtract(%i, 1), concatenate((%y, %x), axis=0)) }} else {{ %y }}
+  }};
+  %loop(%n, %x)
+}}""",
+        [np.int32(3), X],
+        np.concatenate([X] * 4),
+    ),
+    "a recursion whose result has a known shape": (
+        f"""def @main(%n: int32, %x: {ROWS}) -> Tensor[(2, 3), float32] {{
+  if (greater(%n, 0)) {{ @main(subtract(%n, 1), concatenate((%x, %x), axis=0)) }}
+  else {{ strided_slice(%x, begin=[0, 0], end=[2, 3], strides=[1], axes=None) }}
+}}""",
+        [np.int32(2), X],
+        X,
+    ),
+    "a closure called with other lengths": (
+        f"""def @main(%x: {ROWS}, %y: {ROWS}) {{
+  let %f = fn (%z: {ROWS}) {{ add(%z, %x) }};
+  (%f(%y), %f(%x))
+}}""",
+        [X, Y],
+        (Y + X, X + X),
+    ),
+    "a tuple as parameter of a closure": (
+        f"""def @main(%x: {ROWS}, %y: {ROWS}) {{
+  let %f = fn (%p: ({ROWS}, {ROWS})) {{ concatenate(%p, axis=0) }};
+  %f((%x, %f((%y, %x))))
+}}""",
+        [X, Y],
+        np.concatenate([X, Y, X]),
+    ),
+    "fields of a data type": (
+        f"""{LIST}def @joined(%l: L[{ROWS}], %all: {ROWS}) -> {ROWS} {{
+  match (%l) {{
+    Cons(%h, %t) => {{ @joined(%t, concatenate((%all, %h), axis=0)) }},
+    Nil => {{ %all }},
+  }}
+}}
+def @main(%x: {ROWS}, %y: {ROWS}) -> {ROWS} {{ @joined(Cons(%y, Cons(%x, Nil)), %x) }}""",
+        [X, Y],
+        np.concatenate([X, Y, X]),
+    ),
+    "a reference to what grows": (
+        f"""def @main(%x: {ROWS}) -> {ROWS} {{
+  let %r = ref(%x);
+  let %_ = ref_write(%r, concatenate((ref_read(%r), %x), axis=0));
+  ref_read(%r)
+}}""",
+        [X],
+        np.concatenate([X, X]),
+    ),
+    "branches of other lengths": (
+        f"""def @main(%c: bool, %x: {ROWS}) -> {ROWS} {{
+  if (%c) {{ %x }} else {{ concatenate((%x, %x), axis=0) }}
+}}""",
+        [np.bool_(0), X],
+        np.concatenate([X, X]),
+    ),
+    "a result whose length depends on values": (
+        """def @main(%x: Tensor[(?), float32]) {
+  let %f = fn (%y: Tensor[(?), float32]) { argwhere(%y) };
+  %f(%x)
+}""",
+        [np.array([0, 1, 2], "f4")],
+        np.array([[1], [2]], "i4"),
+    ),
+    "no rows at all": (
+        f"""def @main(%n: int32, %x: {ROWS}) -> {ROWS} {{
+  if (greater(%n, 0)) {{ @main(subtract(%n, 1), concatenate((%x, exp(%x)), axis=0)) }} else {{ %x }}
+}}""",
+        [np.int32(3), X[:0]],
+        X[:0],
+    ),
+}
+
+#: What does not fit when it runs: program, arguments, message.
+REFUSED = {
+    "a closure and what it captured": (
+        f"""def @main(%x: {ROWS}, %y: {ROWS}) {{
+  let %f = fn (%z: {ROWS}) {{ add(%z, %x) }};
+  (%f(%y), %f(%x))
+}}""",
+        [X, np.ones((3, 3), "f4")],
+        "add: the shapes do not broadcast together",
+    ),
+    "fields of a data type": (
+        f"""{LIST}def @main(%l: L[{ROWS}]) -> {ROWS} {{
+  match? (%l) {{ Cons(%a, Cons(%b, _)) => {{ add(%a, %b) }} }}
+}}""",
+        [AdtValue("Cons", (X, AdtValue("Cons", (np.ones((3, 3), "f4"), AdtValue("Nil")))))],
+        "add: the shapes do not broadcast together",
+    ),
+    "channels of a convolution in a closure": (
+        """def @main(%x: Tensor[(1, ?, 8), float32], %w: Tensor[(2, ?, 3), float32]) {
+  let %f = fn (%a: Tensor[(1, ?, 8), float32]) { nn.conv1d(%a, %w) };
+  %f(%x)
+}""",
+        [np.ones((1, 3, 8), "f4"), np.ones((2, 2, 3), "f4")],
+        "nn.conv1d: .*channels",
+    ),
+    "channels in another function": (
+        """def @conv(
+  %x: Tensor[(1, ?, 8), float32], %w: Tensor[(2, ?, 3), float32]
+) -> Tensor[(1, 2, 6), float32] { nn.conv1d(%x, %w) }
+def @main(%x: Tensor[(1, ?, 8), float32], %w: Tensor[(2, ?, 3), float32]) { @conv(%x, %w) }""",
+        [np.ones((1, 3, 8), "f4"), np.ones((2, 2, 3), "f4")],
+        "nn.conv1d: .*channels",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_runs(name):
+    text, arguments, expected = PROGRAMS[name]
+    found = compiled(text)(arguments)
+    if not isinstance(expected, tuple):
+        found, expected = (found,), (expected,)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_refused_when_it_runs(name):
+    text, arguments, message = REFUSED[name]
+    executable = compiled(text)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            executable(arguments)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint32", "uint64"])
+def test_powers_of_integers(dtype):
+    power = compiled(f"def @main(%x: Tensor[(?), {dtype}], %y: Tensor[(?), {dtype}]) {{ power(%x, %y) }}")
+    generator = np.random.default_rng(0)
+    x, y = (generator.integers(0, high, 300).astype(dtype) for high in (256, 70))
+    y[:3] = 0, 1, np.iinfo(dtype).max
+    np.testing.assert_array_equal(power([x, y]), np.power(x, y))
+    if dtype.startswith("int"):
+        with pytest.raises(ValueError, match="power: an integer has no power of a negative number"):
+            power([x, -y - 1])
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ({"kind": "llvm", "mcpu": "nonsense"}, "does not know the CPU 'nonsense'"),
+        ({"kind": "llvm", "mtriple": "aarch64-linux-gnu"}, "'aarch64-linux-gnu' cannot run on this machine"),
+        ({"kind": "llvm", "mtriple": "nonsense"}, "'nonsense' cannot run on this machine"),
+        ({"kind": "llvm", "mattr": ["+nonsense"]}, r"does not know the feature '\+nonsense'"),
+    ],
+)
+def test_a_target_that_llvm_would_complain_of_is_refused_before(target, message, capfd):
+    with pytest.raises(EngineError, match=message):
+        compiled("def @main(%x: Tensor[(2), float32]) { tanh(%x) }", target=target)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_no_memory_holds_is_refused_by_name():
+    with pytest.raises(EngineError, match=r"zeros: the result, .* is larger than any memory"):
+        compiled('def @main() { sum(zeros(shape=[1099511627776, 1099511627776], dtype="float32")) }')
+    with pytest.raises(MemoryError, match="@main: a tensor of this call needs more memory"):
+        compiled('def @main() { sum(zeros(shape=[1099511627776], dtype="float32")) }')([])

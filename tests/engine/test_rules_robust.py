@@ -1,0 +1,180 @@
+"""Every operator with sizes it was not thought of: 0, 1, one more, known only at the call, fitting or not.
+
+What comes out is what the same call of known sizes gives, or a refusal that names operator or argument.
+Arguments lie at the end of their page of memory: who reads behind one is ended by the machine.
+"""
+
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnmagic.diagnostics import CompileError
+from nnmagic.engine.arguments import Parameter, convert_argument
+from nnmagic.engine.relax import build
+from nnmagic.engine.relax.operators import RULES
+from nnmagic.relay.types import AnyDim, TensorType
+from tests.engine.calls import arrays, of_the_operators
+
+#: Operators that TVM itself refuses where sizes are known only at the call, in its own words.
+REFUSED_BY_TVM = {"dft"}
+
+#: How many processes share the operators.
+SHARES = 4
+
+
+class Refused(Exception):
+    """The call cannot be made; the text says why."""
+
+
+def at_the_end_of_a_page(value, kept):
+    """The array, or tuple of arrays, where nothing can be read behind it."""
+    if isinstance(value, tuple):
+        return tuple(at_the_end_of_a_page(part, kept) for part in value)
+    if value.nbytes == 0:
+        return value
+    pages = -(-value.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
+    kept.append(memory)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + pages), mmap.PAGESIZE, 0) == 0
+    found = np.frombuffer(memory, value.dtype, value.size, pages - value.nbytes).reshape(value.shape)
+    found[...] = value
+    return found
+
+
+def prepared(call):
+    """The parameters and the executable of a call."""
+    try:
+        module = call.module()
+        return module.functions["main"].params, build(module, "main")
+    except CompileError as error:
+        raise Refused(str(error)) from error
+
+
+def result(params, executable, values):
+    dims, kept = {}, []
+    try:
+        given = [
+            convert_argument(Parameter(param.name_hint, param.checked_type), value, dims)
+            for param, value in zip(params, values, strict=True)
+        ]
+        return executable([at_the_end_of_a_page(value, kept) for value in given])
+    except (ValueError, MemoryError) as error:
+        raise Refused(str(error)) from error
+
+
+def outcome(function):
+    try:
+        return function()
+    except Refused as refusal:
+        return refusal
+
+
+def tensors(value):
+    return [one for part in value for one in tensors(part)] if isinstance(value, tuple) else [value]
+
+
+def described(call):
+    return f"{call.name}({', '.join(map(str, call.args))[:300]}) {call.attrs}"
+
+
+def check_refusal(call, refusal):
+    """It says what is wrong in the words of a user: of the operator or of an argument."""
+    text = str(refusal)
+    named = call.name in text or any(f"p{place} " in text for place, _ in call.tensors())
+    assert named, f"{described(call)}: {text}"
+    assert "Check failed" not in text, f"{described(call)}: {text}"
+
+
+def with_sizes(call, sizes):
+    """The call with these dimensions, one after the other, for those of all its tensors."""
+    left = iter(sizes)
+    return call.with_types(lambda _, type_: TensorType(tuple(next(left) for _ in type_.shape), type_.dtype))
+
+
+def sizes_of(call):
+    return [dim for _, type_ in call.tensors() for dim in type_.shape]
+
+
+def variants(call):
+    """Sizes near those of the call: each dimension, and all of one length together, as 0, 1 and one more."""
+    own = sizes_of(call)
+    found = [own, [0] * len(own)]
+    for place, size in enumerate(own):
+        found += [[*own[:place], new, *own[place + 1 :]] for new in (0, 1, size + 1)]
+    for size in set(own):
+        found += [[new if one == size else one for one in own] for new in (0, 1, size + 1)]
+    return [list(one) for one in dict.fromkeys(map(tuple, found))]
+
+
+def check(call):
+    """The call with every dimension left open, at sizes near its own, against the call of those sizes."""
+    own = sizes_of(call)
+    free = outcome(lambda: prepared(with_sizes(call, [AnyDim(f"d{place}") for place in range(len(own))])))
+    if isinstance(free, Refused) and call.name not in REFUSED_BY_TVM:
+        check_refusal(call, free)
+    for sizes in variants(call):
+        known = with_sizes(call, sizes)
+        values = arrays(known)
+        sys.stdout.write(f"{described(known)}\n")  # what was the last, if it crashes
+        sys.stdout.flush()
+        expected = outcome(lambda known=known, values=values: result(*prepared(known), values))
+        if isinstance(expected, Refused):
+            check_refusal(known, expected)
+        if isinstance(free, Refused):
+            continue
+        found = outcome(lambda values=values: result(*free, values))
+        if isinstance(found, Refused):
+            check_refusal(known, found)
+            assert isinstance(expected, Refused), f"{described(known)}: {found}"
+            continue
+        assert not isinstance(expected, Refused), f"{described(known)} runs when not known, but: {expected}"
+        for one, other in zip(tensors(found), tensors(expected), strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype), described(known)
+            np.testing.assert_allclose(
+                one.astype("f8"), other.astype("f8"), rtol=1e-5, atol=1e-6, err_msg=described(known)
+            )
+
+
+def main(share, *names):
+    first = {call.name: call for call in reversed(of_the_operators()) if call.name in RULES}
+    failed = []
+    for place, call in enumerate(first.values()):
+        if place % SHARES == share if not names else call.name in names:
+            try:
+                check(call)
+            except AssertionError as error:
+                failed.append(str(error))
+    if failed:
+        sys.exit("\n".join(failed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(SHARES))
+def test_sizes_around_those_of_a_call(share):
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.engine.test_rules_robust", str(share)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "MALLOC_PERTURB_": "165"},  # memory that nobody wrote has strange numbers
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    last = run.stdout.strip().rsplit("\n", maxsplit=1)[-1]
+    assert run.returncode == 0, f"exit status {run.returncode}, the last was {last}\n{run.stderr[-5000:]}"
+
+
+def test_every_operator_has_a_call():
+    missing = set(RULES) - {call.name for call in of_the_operators()}
+    assert not {name for name in missing if not name.startswith(("random.", "qnn.", "vision."))}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *sys.argv[2:])
