@@ -14,14 +14,16 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.ops.declaration import RelationError
-from nnmagic.relay.types import AnyDim, TensorType, is_float, is_integer
+from nnmagic.relay.types import TensorType, is_float, is_integer
 from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.tinynn.dimensions import as_number, on_dimensions
 from nnmagic.tinynn.emit import apply, cast, is_tensor, located, tensor_type
 from nnmagic.tinynn.products import matrix_product
 from nnmagic.tinynn.strict import check_broadcast, check_kind, wider
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.values import (
     Computed,
+    Dimension,
     Known,
     NotKnown,
     Operand,
@@ -104,13 +106,15 @@ _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
     BuiltinOp.GT: python.gt,
     BuiltinOp.GE: python.ge,
 }
-_LATER_HINT = "a named dimension is known only when the function is called"
-_SIZE_HINT = f"{_LATER_HINT}; for the mean along an axis write mean(x, axis=0)"
 _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
 def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """``left op right``. Raises Refusal."""
+    on_sizes = on_dimensions(op, left, right, span)
+    if on_sizes is not None:
+        return on_sizes
+    left, right = as_number(left), as_number(right)
     if both_weak(left, right):
         return as_weak(binary(op, sign, *alike(left, right), span))
     left, right = beside_tensor(left, right, sign)
@@ -172,8 +176,11 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
 
     A tensor of signed exponents is refused: NumPy raises where one is negative.
     """
-    known = written.value.value if isinstance(written.value, Known) else None
-    if isinstance(known, int):
+    try:
+        known = known_value(written.value)
+    except NotKnown:
+        known = None
+    if isinstance(known, int) and known >= 0:
         return _known_power(sign, base, exponent, int(known), span)
     dtype = tensor_type(exponent).dtype
     if not dtype.startswith("uint"):
@@ -272,8 +279,6 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
         hint = None
         if isinstance(number.value, TupleOf):
             hint = "make it a tensor first: stack it, or capture a NumPy array"
-        elif isinstance(known, AnyDim):
-            hint = _SIZE_HINT if sign == "/" else _LATER_HINT
         raise Refusal(
             f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
             number.span,
@@ -337,6 +342,7 @@ def unary_named(name: str, function: str, operand: Operand, span: Span) -> Value
 
 def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
     """``op operand``. Raises Refusal."""
+    operand = as_number(operand)
     if not is_tensor(operand.value):
         return _unary_on_known(op, sign, operand, span)
     if is_weak(operand.value):
@@ -392,6 +398,8 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
     if isinstance(one, tuple) and isinstance(other, int) and op is BuiltinOp.Mul:
         return _repeated(left.value, other, span)
     comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
+    if any(map(_holds_dimension, (left.value, right.value))):
+        raise _undefined(sign, left, right, span)
     numbers = is_number(one) and is_number(other)
     alike = type(one) is type(other) and isinstance(one, str | tuple)
     if not numbers and not (comparison and alike):
@@ -407,6 +415,12 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
     if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
         raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
     return Known(result)
+
+
+def _holds_dimension(value: Value) -> bool:
+    if isinstance(value, TupleOf):
+        return any(map(_holds_dimension, value.items))
+    return isinstance(value, Dimension)
 
 
 def _repeated(value: Value, times: int, span: Span) -> Value:
@@ -429,9 +443,7 @@ def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -
 
 def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> Refusal:
     hint = None
-    if any(isinstance(side.value, Known) and isinstance(side.value.value, AnyDim) for side in (left, right)):
-        hint = _LATER_HINT
-    elif any(
+    if any(
         isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
     ):
         hint = "it has several results: take one of them, as in result[0]"

@@ -22,6 +22,7 @@ from nnmagic.tinynn.values import (
     described,
     known_value,
 )
+from nnmagic.tinynn.weak import as_weak, is_weak
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,10 @@ def known_argument(function: str, parameter: str, operand: Operand) -> object:
         ) from None
 
 
+#: Functions that make a tensor of a Python number.
+_MAKING_TENSORS = ("array", "asarray", "astype")
+
+
 @dataclass(frozen=True, slots=True)
 class Builtin:
     """A function of the language that is not one operator.
@@ -119,7 +124,14 @@ class Builtin:
             if not isinstance(gathered.value, TupleOf):
                 gathered = Operand(TupleOf((gathered.value,)), gathered.span)
             given[rest] = gathered
-        return self.apply(Arguments(self.name, given, span))
+        result = self.apply(Arguments(self.name, given, span))
+        return as_weak(result) if self._of_numbers(given) else result
+
+    def _of_numbers(self, given: Mapping[str, Operand]) -> bool:
+        """Whether the arguments are Python numbers alone, one of them known only when the function runs."""
+        values = [operand.value for operand in given.values()]
+        numbers = all(is_weak(value) or isinstance(value, Known) or value == TupleOf(()) for value in values)
+        return numbers and any(map(is_weak, values)) and self.name not in _MAKING_TENSORS
 
     def _renamed(self, names: Sequence[str]) -> dict[str, str]:
         others = dict(pair.split("=") for pair in self.aliases.split())

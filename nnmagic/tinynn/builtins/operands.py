@@ -32,6 +32,7 @@ from nnmagic.tinynn.values import (
     number_constant,
     shape_shown,
 )
+from nnmagic.tinynn.weak import alike, beside_tensor, both_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
 
@@ -180,7 +181,10 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
                 for operand in operands
                 if isinstance(operand.value, Computed)
             ]
-    one, other = same_dtype(operands[0], operands[1], call.name)
+    first, second = operands
+    numbers = both_weak(first, second)
+    first, second = alike(first, second) if numbers else beside_tensor(first, second, call.name)
+    one, other = same_dtype(first, second, call.name)
     assert isinstance(one.value, Computed)
     assert isinstance(other.value, Computed)
     return Formula(one.value, call.span), Formula(other.value, call.span)

@@ -540,6 +540,12 @@ CASES: list[Case] = [
         "(x / sqrt(64)).astype(f32), (x * exp(0.5)).astype(f32), (x / np.sqrt(x.shape[-1])).astype(f32), x / math.sqrt(x.shape[1]), (x * maximum(2, 3)).astype(f32), (x * floor(2.5)).astype(f32), (x * prod(x.shape)).astype(f32)",
         namespace={"np": np, "math": __import__("math")},
     ),
+    accepted(
+        "functions-of-a-loops-counter",
+        "x: Tensor[(3,), f32], n: i64",
+        "y = x\nfor i in range(n):\n    y = maximum(y, i) + where(y > i, y, i)\nreturn y",
+        within={"n": (0, 4)},
+    ),
     # refused
     refused(
         "maximum-of-no-elements",
