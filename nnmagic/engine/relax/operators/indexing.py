@@ -209,14 +209,14 @@ def _matrix_set_diag(attrs: Attrs, data: Any, diagonal: Any) -> Any:
 
 
 def _invert_permutation(permutation: Any) -> Any:
-    """Where each number stands in the permutation."""
+    """Where each number stands in the permutation: last, if it is none; 0 where it does not."""
     (length,) = permutation.shape
     k = te.reduce_axis((0, length), "k")
 
     def here(place: Any) -> Any:
         return tirx.Select(permutation(k) == place, k.var.astype(permutation.dtype), 0)
 
-    return te.compute((length,), lambda place: te.sum(here(place), axis=k))
+    return te.compute((length,), lambda place: te.max(here(place), axis=k))
 
 
 def _unravel_index(site: Site) -> Value:
