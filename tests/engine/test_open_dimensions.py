@@ -186,3 +186,12 @@ def test_what_no_memory_holds_is_refused_by_name():
         compiled('def @main() { sum(zeros(shape=[1099511627776, 1099511627776], dtype="float32")) }')
     with pytest.raises(MemoryError, match="@main: a tensor of this call needs more memory"):
         compiled('def @main() { sum(zeros(shape=[1099511627776], dtype="float32")) }')([])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_permutations_are_inverted(dtype):
+    invert = compiled(f"def @main(%x: Tensor[(?), {dtype}]) {{ invert_permutation(%x) }}")
+    order = np.random.default_rng(0).permutation(9).astype(dtype)
+    np.testing.assert_array_equal(invert([order]), np.argsort(order))
+    assert invert([order[:0]]).shape == (0,)
+    np.testing.assert_array_equal(invert([np.array([0, 0, 2], dtype)]), [1, 0, 2])  # the last; 0 for none

@@ -214,7 +214,9 @@ def _invert_permutation(permutation: Any) -> Any:
     k = te.reduce_axis((0, length), "k")
 
     def here(place: Any) -> Any:
-        return tirx.Select(permutation(k) == place, k.var.astype(permutation.dtype), 0)
+        return tirx.Select(
+            permutation(k) == place, k.var.astype(permutation.dtype), tirx.const(0, permutation.dtype)
+        )
 
     return te.compute((length,), lambda place: te.max(here(place), axis=k))
 
