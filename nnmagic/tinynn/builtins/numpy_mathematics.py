@@ -52,7 +52,7 @@ def _of_numbers(
     """A function that NumPy defines for several kinds; None: it is not defined for that one."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, name)
+        known = folded(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
         if known is not None:
             return known
         data = formula(call, "x")

@@ -23,7 +23,7 @@ _OTHER_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
     "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
     "floor_mod": "mod", "trunc_mod": "fmod", "concat": "concatenate", "permute_dims": "transpose",
-    "variance": "var", "negative": "negative", "pow": "power",
+    "variance": "var", "negative": "negative", "pow": "power", "fix": "trunc",  # np.fix is deprecated
     "bitwise_not": "invert", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
 }  # fmt: skip
 
