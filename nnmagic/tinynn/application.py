@@ -13,6 +13,8 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import dim_names, matched, renamed
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.binding import bind
+from nnmagic.tinynn.defaults import renewed
+from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.emit import cast, computed_part
 from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import (
@@ -67,7 +69,7 @@ def bound_arguments(
     bound = bind(function, [formal.name for formal in parameters], required, operands, span)
     for formal in parameters:
         if formal.name not in bound and formal.default is not None:
-            bound[formal.name] = Operand(formal.default, span)
+            bound[formal.name] = Operand(renewed(formal.default), span)
     return bound
 
 
@@ -155,6 +157,7 @@ def fitted(
     maker: FunctionMaker,
 ) -> Computed:
     """An argument as a value of the parameter's type. Raises Refusal."""
+    operand = as_number(operand)
     value = operand.value
     match value, wanted:
         case Known(value=number), TensorType(shape=(), dtype=dtype) if is_number(number):

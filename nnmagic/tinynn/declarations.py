@@ -20,6 +20,7 @@ from nnmagic.relay.types import (
 )
 from nnmagic.tinynn.annotations import DType, Tensor, named_dim
 from nnmagic.tinynn.builtins import PYTHON_TYPES
+from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.emit import cast, is_tensor
 from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import (
@@ -28,6 +29,7 @@ from nnmagic.tinynn.values import (
     Computed,
     ConstructorName,
     DataTypeName,
+    Dimension,
     GlobalFunction,
     Known,
     NotKnown,
@@ -243,9 +245,8 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
             if isinstance(wanted, TensorType) and not wanted.shape:
                 return number_constant(number, wanted.dtype, value.span)
             return number_constant(number, natural_dtype(number), value.span)
-        case Known(value=AnyDim()):
-            hint = "the caller knows it from the argument's shape"
-            raise Refusal("a dimension is no tensor", value.span, hint=hint)
+        case Dimension():
+            return relay_value(as_number(value), wanted)
     raise Refusal(f"expected a tensor, found {described(value.value)}", value.span)
 
 

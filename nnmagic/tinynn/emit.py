@@ -13,7 +13,8 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.demands import demand
-from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+from nnmagic.relay.ops.dims import multiply
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.strict import check, check_result
 from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, computed, described
 
@@ -108,10 +109,41 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
 
 
 def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
-    """The tensor in a shape of as many elements, one of them unknown at most; the type keeps its name."""
-    newshape = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
-    result = apply(
-        "reshape", span, operand, newshape=newshape, **({"allowzero": True} if 0 in newshape else {})
-    )
+    """The tensor in a shape of as many elements; the type keeps its names. Raises Refusal."""
+    assert isinstance(operand.type, TensorType)
+    codes = reshape_codes(operand.type.shape, shape)
+    if codes is None:
+        raise Refusal("reshape: several dimensions are known only when the function is called", span)
+    result = apply("reshape", span, operand, newshape=codes, **({"allowzero": True} if 0 in shape else {}))
     assert isinstance(result.type, TensorType)
     return Computed(result.expr, TensorType(tuple(shape), result.type.dtype))
+
+
+def reshape_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
+    """Relay's newshape: numbers, 0 for a dimension that stays, -3 for two that become one, -1 once.
+
+    None where more than one dimension would have to be inferred.
+    """
+    if sum(not isinstance(dim, int) for dim in wanted) <= 1 or 0 in wanted:
+        return _inferring(wanted)
+    codes: list[int] = []
+    at = 0
+    for dim in wanted:
+        here, after = (*given[at : at + 2], None, None)[:2]
+        named = isinstance(dim, AnyDim) and dim.label is not None
+        if isinstance(dim, int):
+            codes.append(int(dim))
+        elif named and dim == here:
+            codes.append(0)
+        elif named and here is not None and after is not None and dim == multiply(here, after):
+            codes.append(-3)
+            at += 1
+        else:
+            codes.append(-1)
+        at += 1
+    return tuple(codes) if codes.count(-1) <= 1 else None
+
+
+def _inferring(wanted: Sequence[Dim]) -> tuple[int, ...] | None:
+    codes = tuple(int(dim) if isinstance(dim, int) else -1 for dim in wanted)
+    return codes if codes.count(-1) <= 1 else None

@@ -1,4 +1,4 @@
-"""What a ``for`` goes over: ranges, tuples, rows of tensors, ``zip`` and ``enumerate``. Knows values, operators."""
+"""What a ``for`` goes over: ranges, tuples, rows of tensors, ``zip``. Knows values and operators."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.arithmetic import binary
 from nnmagic.tinynn.binding import Arguments, Builtin
+from nnmagic.tinynn.dimensions import as_number, dimension_size, weak_int
 from nnmagic.tinynn.emit import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.indexing import subscript
 from nnmagic.tinynn.values import (
@@ -45,7 +46,7 @@ def _range(call: Arguments) -> Value:
 
 def _whole(call: Arguments, name: str) -> Value:
     """A bound of a range: an int known now, or an integer of rank 0 as a weak number."""
-    operand = call.given[name]
+    operand = as_number(call.given[name])
     try:
         found = known_value(operand.value)
         if isinstance(found, int):
@@ -60,13 +61,13 @@ def _whole(call: Arguments, name: str) -> Value:
 
 
 def as_weak_int(operand: Operand) -> Computed | None:
-    """An integer of rank 0 as a weak number; None for any other value."""
-    value = operand.value
-    if isinstance(value, Computed) and isinstance(value.type, TensorType) and not value.type.shape:
-        if is_integer(value.type.dtype):
-            number = cast(value, "int64", operand.span)
-            return Computed(number.expr, number.type, weak=True)
-    return None
+    """A dimension, or an integer of rank 0, as a weak number; None for any other value."""
+    value = as_number(operand).value
+    if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+        return None
+    if value.type.shape or not is_integer(value.type.dtype):
+        return None
+    return weak_int(cast(value, "int64", operand.span))
 
 
 def _zipped(word: str) -> Builtin:
@@ -128,7 +129,8 @@ def count(operand: Operand) -> int | Computed:
     if is_tensor(value):
         shape = tensor_type(operand).shape
         if shape:
-            return int(shape[0]) if isinstance(shape[0], int) else dimension_size(operand, 0)
+            assert isinstance(value, Computed)
+            return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
     raise Refusal(f"{described(value)} cannot be gone over", span, hint=_hint(value))
 
 
@@ -165,14 +167,6 @@ def _smaller(left: Value, right: Value, span: Span) -> Value:
 def _constant(value: Value, span: Span) -> Computed:
     assert isinstance(value, Known)
     return Computed(ir.constant(value.value, "int64", span=span), TensorType((), "int64"))
-
-
-def dimension_size(tensor: Operand, axis: int) -> Computed:
-    """The size of a dimension that is known when the function runs, as a weak number."""
-    sizes = apply("shape_of", tensor.span, tensor, dtype="int64")
-    place = Computed(ir.constant(axis, "int32", span=tensor.span), TensorType((), "int32"))
-    size = apply("take", tensor.span, sizes, place, axis=0)
-    return Computed(size.expr, size.type, weak=True)
 
 
 def items(operand: Operand, what: str) -> list[Value]:

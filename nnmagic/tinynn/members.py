@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.ops import OPERATORS, resolve
-from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 from nnmagic.tinynn.annotations import dtype_named
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins import IN_PLACE, METHODS
+from nnmagic.tinynn.dimensions import product_of, shape_of
 from nnmagic.tinynn.emit import apply, is_tensor, reshape_to, tensor_type
 from nnmagic.tinynn.values import (
     BuiltinName,
@@ -22,7 +22,6 @@ from nnmagic.tinynn.values import (
     Operand,
     OperatorName,
     Refusal,
-    TupleOf,
     Value,
     described,
 )
@@ -49,16 +48,13 @@ def _bytes_of(value: Computed) -> int:
 
 
 def _all_bytes(value: Computed, span: Span) -> Value:
-    size = product(_type(value).shape)
-    if not isinstance(size, int):
-        raise Refusal("`.nbytes` is known only when the function is called", span)
-    return Known(size * _bytes_of(value))
+    return product_of([*shape_of(value, span).items, Known(_bytes_of(value))], span)
 
 
 _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
-    "shape": lambda value, _span: TupleOf(tuple(Known(dim) for dim in _type(value).shape)),
+    "shape": shape_of,
     "ndim": lambda value, _span: Known(len(_type(value).shape)),
-    "size": lambda value, _span: Known(product(_type(value).shape)),
+    "size": lambda value, span: product_of(shape_of(value, span).items, span),
     "dtype": lambda value, _span: Known(dtype_named(_type(value).dtype)),
     "itemsize": lambda value, _span: Known(_bytes_of(value)),
     "nbytes": _all_bytes,

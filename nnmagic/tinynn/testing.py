@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from nnmagic.diagnostics import Span
 from nnmagic.tinynn.annotations import DType
+from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.values import (
     Computed,
+    Dimension,
     Known,
     NotKnown,
     Operand,
@@ -33,6 +35,7 @@ def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """``x in (1, 2)`` of what is known while compiling. Raises Refusal."""
+    left, right = as_number(left), Operand(_numbers(right.value), right.span)
     try:
         one, several = known_value(left.value), known_value(right.value)
     except NotKnown:
@@ -50,3 +53,11 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     if isinstance(one, str) and isinstance(several, str):
         return Known((one in several) is (sign == "in"))
     raise Refusal(f"`{sign}` of {described(left.value)} and {described(right.value)}", span)
+
+
+def _numbers(value: Value) -> Value:
+    """A tuple with its dimensions as numbers."""
+    if not isinstance(value, TupleOf):
+        return value
+    items = (item.number if isinstance(item, Dimension) else item for item in value.items)
+    return TupleOf(tuple(items), value.whole)

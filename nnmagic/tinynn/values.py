@@ -67,6 +67,17 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class Dimension:
+    """A size that is known only when the function runs, as an item of ``x.shape``.
+
+    ``dim``: what it is in a shape; ``number``: what it is everywhere else, a weak int64.
+    """
+
+    dim: AnyDim
+    number: Computed
+
+
+@dataclass(frozen=True, slots=True)
 class TupleOf:
     """A tuple or list. ``whole`` is the Relay expression that it was taken from, if there is one."""
 
@@ -218,6 +229,7 @@ class Failed:
 Value = (
     Computed
     | Known
+    | Dimension
     | TupleOf
     | SliceOf
     | GlobalFunction
@@ -274,10 +286,12 @@ class NotKnown(Exception):  # noqa: N818  # a question answered with no
 def known_value(value: Value) -> object:
     """The Python value of what is known while compiling: tuples of them, constants of rank 0.
 
+    A dimension is its AnyDim, as in a shape: who wants a number asks for that first.
+
     Raises NotKnown.
     """
     match value:
-        case Known(value=found):
+        case Known(value=found) | Dimension(dim=found):
             return found
         case TupleOf(items=items, whole=None):
             return tuple(map(known_value, items))
@@ -371,6 +385,8 @@ def described(value: Value) -> str:
             return f"a Python {_PYTHON_NAMES[type_shown(type_)]}"
         case Computed(type=type_):
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
+        case Dimension(dim=dim):
+            return f"the dimension {dim_shown(dim)}"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
         case SliceOf():
@@ -438,6 +454,8 @@ def same_value(left: Value, right: Value) -> bool:
             return one is other and ours == theirs
         case TupleOf(items=ours), TupleOf(items=theirs):
             return len(ours) == len(theirs) and all(map(same_value, ours, theirs))
+        case Dimension(dim=one, number=ours), Dimension(dim=other, number=theirs):
+            return ours.expr is theirs.expr or (one == other and one.label is not None)
         case Known(value=one), Known(value=other):
             return type(one) is type(other) and repr(one) == repr(other)  # tells 0.0 from -0.0
         case ((LocalFunction() | Closure() | Method()), _):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.types import AnyDim, is_float
+from nnmagic.relay.polynomials import not_negative, polynomial
+from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import apply_arange, constant_of, joined, stacked, unit_matrix
 from nnmagic.tinynn.builtins.formula import Formula
@@ -23,20 +24,22 @@ from nnmagic.tinynn.builtins.operands import (
     shape_argument,
     word,
 )
+from nnmagic.tinynn.dimensions import as_number, full, is_size, number_of, open_sizes
 from nnmagic.tinynn.emit import apply
 from nnmagic.tinynn.values import (
     Computed,
+    Dimension,
     Known,
     Operand,
     Refusal,
     TupleOf,
     Value,
     described,
-    dim_shown,
     is_number,
     number_constant,
     shape_shown,
 )
+from nnmagic.tinynn.weak import is_weak
 
 
 def _array(call: Arguments) -> Value:
@@ -72,15 +75,13 @@ def _stacked(operand: Operand, call: Arguments) -> Formula:
     return joined(call, found, 0, "stack")
 
 
-def filled(call: Arguments, value: Formula, shape: tuple[object, ...], span: Span) -> Value:
-    """A tensor of one value; a shape that is not all numbers is that of no tensor here."""
-    for dim in shape:
-        if isinstance(dim, AnyDim):
-            hint = f"write {call.name.partition('_')[0]}_like(x) of a tensor of that shape"
-            later = "is known only when the function is called"
-            message = f"{call.name}: the size of the dimension {dim_shown(dim)} {later}"
-            raise Refusal(message, span, hint=hint)
-    return value.op("full", shape=shape, dtype=value.dtype).value
+def filled(call: Arguments, value: Formula, shape: Operand) -> Value:
+    """A tensor of one value."""
+    sizes = open_sizes(shape)
+    if sizes is not None:
+        return full(value.value, sizes, call.span)
+    dims = shape_argument(Arguments(call.name, {"shape": shape}, call.span), "shape")
+    return value.op("full", shape=dims, dtype=value.dtype).value
 
 
 def _creator(name: str, number: int) -> Builtin:
@@ -88,10 +89,10 @@ def _creator(name: str, number: int) -> Builtin:
 
     def apply_to(call: Arguments) -> Value:
         dtype = dtype_argument(call) or "float64"
-        shape = shape_argument(call, "shape")
-        if any(isinstance(dim, AnyDim) for dim in shape):
+        if open_sizes(call.given["shape"]) is not None:
             value = Formula(_number(number, dtype, call.span), call.span)
-            return filled(call, value, shape, call.given["shape"].span)
+            return filled(call, value, call.given["shape"])
+        shape = shape_argument(call, "shape")
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
 
     what = "ones" if number else "zeros"
@@ -129,8 +130,7 @@ def _full(call: Arguments) -> Value:
         )
     elif dtype is not None:
         value = value.cast(dtype)
-    inner = Arguments(call.name, {"shape": shape}, call.span)
-    return filled(call, value, shape_argument(inner, "shape"), shape.span)
+    return filled(call, value, shape)
 
 
 def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
@@ -181,11 +181,13 @@ def _like(name: str, number: int | None) -> Builtin:
 
 def _arange(call: Arguments) -> Value:
     """int64 for ints and float64 for floats, unless a dtype is given."""
+    later = _open_range(call)
+    if later is not None:
+        return later
     numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
-            shown = f"the dimension {dim_shown(number)}" if isinstance(number, AnyDim) else repr(number)
-            raise Refusal(f"arange takes numbers that are known while compiling, not {shown}", call.span)
+            raise Refusal(f"arange takes numbers that are known while compiling, not {number!r}", call.span)
     if "stop" not in call:
         numbers.insert(0, 0)
     if "step" not in call:
@@ -199,6 +201,34 @@ def _arange(call: Arguments) -> Value:
     ]
     start, stop, step = (end.expr for end in ends)
     return apply("arange", call.span, *ends, start=start, stop=stop, step=step, dtype=dtype)
+
+
+def _open_range(call: Arguments) -> Value | None:
+    """``arange`` of whole numbers of which one is known only when the function runs; None for any other."""
+    given = {name: as_number(call.given[name]) for name in ("start", "stop", "step") if name in call}
+    if not all(is_size(call.given[name].value) or is_weak(each.value) for name, each in given.items()):
+        return None
+    if not any(is_weak(each.value) for each in given.values()):
+        return None
+    sizes: dict[str, Value] = {name: call.given[name].value for name in given}
+    if "stop" not in sizes:
+        sizes["stop"] = sizes.pop("start")
+    start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
+    ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
+    dtype = dtype_argument(call) or "int64"
+    exprs = dict(zip(("start", "stop", "step"), (end.expr for end in ends), strict=True))
+    found = apply("arange", call.span, *ends, **exprs, dtype="int64")
+    length = sizes["stop"] if start == Known(0) and step == Known(1) else None
+    if isinstance(length, Dimension) and not_negative(polynomial(length.dim.label or "-1")):
+        found = Computed(found.expr, TensorType((length.dim,), "int64"))
+    return Formula(found, call.span).cast(dtype).value
+
+
+def _whole_number(size: Value, call: Arguments) -> Computed:
+    if is_size(size):
+        return number_of(size, call.span)
+    assert isinstance(size, Computed)
+    return Formula(size, call.span).cast("int64").value
 
 
 _MOST = 10_000_000

@@ -22,8 +22,10 @@ from nnmagic.tinynn.builtins.operands import (
     one_axis,
     pair,
 )
-from nnmagic.tinynn.emit import is_tensor
+from nnmagic.tinynn.dimensions import as_number
+from nnmagic.tinynn.emit import is_tensor, tensor_type
 from nnmagic.tinynn.values import Known, Refusal, TupleOf, Value, shape_shown, source_text
+from nnmagic.tinynn.weak import as_weak, both_weak
 
 _NAMES = "x=a input=a"
 
@@ -108,16 +110,17 @@ def _of_several(
     """Python's ``max(a, b)``: of numbers, or tensors of rank 0; None where axes are meant."""
     if "axis" not in call or call.given["axis"].keyword is not None:
         return None
-    first, second = call.given["a"], call.given["axis"]
+    first, second = (as_number(call.given[name]) for name in ("a", "axis"))
     numbers = [known_or_none(value) for value in (first.value, second.value, *more)]
     if all(isinstance(number, bool | int | float) for number in numbers):
         return Known(of_known(numbers))
-    scalar = is_tensor(first.value) and not formula(call, "a").rank
+    scalar = is_tensor(first.value) and not tensor_type(first).shape
     if not more and (scalar or is_tensor(second.value)):
         inner = Arguments(call.name, {"a": first, "b": second}, call.span)
         one, other = pair(inner, "a", "b")
         if one.rank == 0 and other.rank == 0:
-            return one.op(operator, other).value
+            found = one.op(operator, other).value
+            return as_weak(found) if both_weak(first, second) else found
     if more or is_tensor(second.value):
         names = [source_text(each.span) for each in (first, second)]
         message = f"{call.name} takes one tensor and its axes, not two tensors"

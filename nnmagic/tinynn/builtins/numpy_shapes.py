@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import at_least, broadcast, common_shape, cut, joined, unit_matrix
 from nnmagic.tinynn.builtins.formula import Formula
@@ -22,8 +23,18 @@ from nnmagic.tinynn.builtins.operands import (
     shape_argument,
 )
 from nnmagic.tinynn.builtins.reshaping import reshape
-from nnmagic.tinynn.emit import call_operator
-from nnmagic.tinynn.values import Operand, Refusal, TupleOf, Value, dim_shown, number_constant, shape_shown
+from nnmagic.tinynn.dimensions import dim_of, in_shape, open_sizes, shape_tensor
+from nnmagic.tinynn.emit import apply, call_operator
+from nnmagic.tinynn.strict import dims_differ
+from nnmagic.tinynn.values import (
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    dim_shown,
+    number_constant,
+    shape_shown,
+)
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -123,7 +134,23 @@ def _expand_dims(call: Arguments) -> Value:
     return data.value
 
 
+def _broadcast_to_open(call: Arguments, sizes: Sequence[Value]) -> Value:
+    """To a shape of which sizes are known only when the function runs."""
+    data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
+    pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
+    if data.rank > len(wanted) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
+        message = f"broadcast_to: {shape_shown(data.shape)} cannot become the shape {shape_shown(wanted)}"
+        raise Refusal(message, call.given["shape"].span)
+    if list(data.shape) == wanted and AnyDim() not in wanted:
+        return data.value
+    found = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
+    return in_shape(found, sizes)
+
+
 def _broadcast_to(call: Arguments) -> Value:
+    sizes = open_sizes(call.given["shape"])
+    if sizes is not None:
+        return _broadcast_to_open(call, sizes)
     data = formula(call, "a")
     operands = [Operand(data.value, call.given["a"].span)]
     attrs = {"shape": shape_argument(call, "shape")}

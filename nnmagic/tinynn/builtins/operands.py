@@ -16,6 +16,7 @@ from nnmagic.tinynn.annotations import DType, dtype_named, dtype_short_name
 from nnmagic.tinynn.arithmetic import same_dtype
 from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.formula import Formula
+from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.emit import is_tensor, tensor_type
 from nnmagic.tinynn.values import (
     BuiltinName,
@@ -52,7 +53,7 @@ def formula(call: Arguments, parameter: str) -> Formula:
 
 def as_formula(operand: Operand, span: Span, what: str) -> Formula:
     """A tensor, or numbers and nested tuples of them as a constant."""
-    value = operand.value
+    value = as_number(operand).value
     if is_tensor(value):
         assert isinstance(value, Computed)
         return Formula(value, span)
@@ -192,7 +193,7 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
 
 def _tensor_or_number(call: Arguments, parameter: str) -> Operand:
     """An operand of arithmetic: nested tuples of numbers become tensors."""
-    operand = call.given[parameter]
+    operand = as_number(call.given[parameter])
     if isinstance(known_or_none(operand.value), tuple):
         found = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
         return Operand(found.value, operand.span)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import known_or_none
-from nnmagic.tinynn.emit import cast, is_tensor
-from nnmagic.tinynn.values import Computed, Known, Refusal, TupleOf, Value, described
+from nnmagic.tinynn.dimensions import as_number, size_along
+from nnmagic.tinynn.emit import cast, is_tensor, tensor_type
+from nnmagic.tinynn.values import Computed, Dimension, Known, Refusal, TupleOf, Value, described
 
 
 def _length(call: Arguments) -> Value:
@@ -15,8 +16,8 @@ def _length(call: Arguments) -> Value:
         return Known(len(value.items))
     if isinstance(known_or_none(value), str):
         return Known(len(str(known_or_none(value))))
-    if is_tensor(value) and (shape := call.type("x").shape):
-        return Known(shape[0])
+    if is_tensor(value) and call.type("x").shape:
+        return size_along(call.tensor("x"), 0, call.span)
     raise Refusal(f"{described(value)} has no len()", call.given["x"].span)
 
 
@@ -25,16 +26,19 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
 
     def apply_to(call: Arguments) -> Value:
         operand = call.given["x"]
+        if name == "int" and isinstance(operand.value, Dimension):
+            return operand.value
+        operand = as_number(operand)
         known = known_or_none(operand.value)
         if isinstance(known, bool | int | float | str):
             try:
                 return Known(kind(known))
             except (ValueError, OverflowError) as error:
                 raise Refusal(f"{name}: {error}", operand.span) from None
-        if is_tensor(operand.value) and not call.type("x").shape:
+        if is_tensor(operand.value) and not tensor_type(operand).shape:
             assert isinstance(operand.value, Computed)
             found = operand.value
-            if dtype == "bool" and call.type("x").dtype != "bool":
+            if dtype == "bool" and tensor_type(operand).dtype != "bool":
                 return Formula(found, call.span).truth().value
             return cast(found, dtype, call.span)
         hint = None

@@ -2,71 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nnmagic.diagnostics import Span
-from nnmagic.relay.ops.dims import product
+from nnmagic.relay.ops.dims import as_polynomial, floor_divide, product
+from nnmagic.relay.polynomials import NoPolynomialError
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.operands import formula
-from nnmagic.tinynn.emit import apply, reshape_to
-from nnmagic.tinynn.values import Computed, Refusal, Value, dim_shown, shape_shown
+from nnmagic.tinynn.dimensions import dim_of, open_sizes, shape_tensor
+from nnmagic.tinynn.emit import apply, reshape_codes, reshape_to
+from nnmagic.tinynn.values import Computed, Known, NotKnown, Refusal, Value, known_value, shape_shown
 
 
 def reshape(call: Arguments) -> Value:
-    """NumPy's: numbers, one -1, named dimensions of the tensor."""
-    given_data = formula(call, "a")
-    data, shape = given_data.value, call.known("newshape")
-    wanted = shape if isinstance(shape, tuple) else (shape,)
-    span = call.given["newshape"].span
-    given = given_data.shape
-    for dim in wanted:
-        if isinstance(dim, bool) or not isinstance(dim, int | AnyDim) or (isinstance(dim, int) and dim < -1):
-            raise Refusal(f"reshape: a shape holds ints and -1, not {dim!r}", span)
+    """NumPy's: numbers, one -1, dimensions, and numbers that are known only when the function runs."""
+    given = formula(call, "a")
+    operand = call.given["newshape"]
+    sizes = open_sizes(operand)
+    if sizes is None:
+        shape = call.known("newshape")
+        sizes = [Known(dim) for dim in (shape if isinstance(shape, tuple) else (shape,))]
+    wanted = [_checked(size, operand.span) for size in sizes]
     if wanted.count(-1) > 1:
-        raise Refusal("reshape: only one dimension can be -1", span)
-    full = _completed(given, wanted, span)
-    if sum(not isinstance(dim, int) for dim in full) > 1:
-        return _reshape_keeping(data, given, wanted, full, call)
-    return reshape_to(data, full, call.span)
+        raise Refusal("reshape: only one dimension can be -1", operand.span)
+    full = _completed(given.shape, wanted, operand.span)
+    if reshape_codes(given.shape, full) is not None:
+        return reshape_to(given.value, full, call.span)
+    result = apply(
+        "dyn.reshape", call.span, given.value, shape_tensor(sizes, call.span), allowzero=0 in wanted
+    )
+    return Computed(result.expr, TensorType(full, given.dtype))
 
 
-def _completed(given: tuple[Dim, ...], wanted: tuple[Dim, ...], span: Span) -> tuple[Dim, ...]:
-    """The new shape with -1 filled in, where that is known; the sizes must agree where they are known."""
-    left, right = list(given), [dim for dim in wanted if dim != -1]
-    for dim in [dim for dim in right if isinstance(dim, AnyDim) and dim.label is not None]:
-        if dim not in left:
-            hint = f"the tensor's shape is {shape_shown(given)}; write -1 for one dimension that follows"
-            raise Refusal(f"reshape: the tensor has no dimension {dim_shown(dim)}", span, hint=hint)
-        left.remove(dim)
-        right.remove(dim)
-    size, rest = product(left), product(right)
-    open_ = -1 in wanted
-    if isinstance(size, int) and isinstance(rest, int):
-        if (rest == 0 and open_) or (size != rest and not open_) or (open_ and size % rest):
-            raise Refusal(f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}", span)
-        return tuple(size // rest if dim == -1 else dim for dim in wanted)
-    if not open_ and all(isinstance(dim, int) for dim in right):
-        raise Refusal(
-            f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}",
-            span,
-            hint="its size is known only when the function is called: write -1 for one dimension",
-        )
-    filled = size if rest == 1 else AnyDim()
-    return tuple(filled if dim == -1 else dim for dim in wanted)
+def _checked(size: Value, span: Span) -> Dim:
+    """A dimension of a new shape."""
+    try:
+        found = known_value(size)
+    except NotKnown:
+        found = None
+    if (
+        isinstance(found, bool)
+        or not isinstance(found, int | AnyDim)
+        or (isinstance(found, int) and found < -1)
+    ):
+        raise Refusal(f"reshape: a shape holds ints and -1, not {found!r}", span)
+    return dim_of(size)
 
 
-def _reshape_keeping(
-    data: Computed, given: tuple[Dim, ...], wanted: tuple[Dim, ...], full: tuple[Dim, ...], call: Arguments
-) -> Value:
-    """Several unknown dimensions: those that stay in their place are kept (Relay's 0), one may be -1."""
-    newshape = [
-        0 if isinstance(dim, AnyDim) and place < len(given) and dim == given[place] else dim
-        for place, dim in enumerate(wanted)
-    ]
-    if any(isinstance(dim, AnyDim) for dim in newshape) or 0 in wanted:
-        message = f"reshape of {shape_shown(given)} to {shape_shown(wanted)} is not supported yet"
-        raise Refusal(
-            message, call.span, hint="keep the named dimensions at their places, with one -1 at most"
-        )
-    result = apply("reshape", call.span, data, newshape=tuple(newshape))
-    assert isinstance(result.type, TensorType)
-    return Computed(result.expr, TensorType(full, result.type.dtype))
+def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
+    """The new shape with -1 filled in; the numbers of elements must agree as far as they are known."""
+    size, rest = product(given), product(dim for dim in wanted if dim != -1)
+    refusal = Refusal(f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}", span)
+    if -1 in wanted:
+        if isinstance(size, int) and isinstance(rest, int) and (rest == 0 or size % rest):
+            raise refusal
+        if rest == 0:
+            raise refusal
+        filled = floor_divide(size, rest)
+        return tuple(filled if dim == -1 else dim for dim in wanted)
+    if _may_be_equal(size, rest):
+        return tuple(wanted)
+    hint = None
+    if all(isinstance(dim, int) for dim in wanted):
+        hint = "its size is known only when the function is called: write -1 for one dimension"
+    elif not isinstance(size, int) or not isinstance(rest, int):
+        hint = "write -1 for one dimension, which follows from the others"
+    raise Refusal(str(refusal), span, hint=None if isinstance(size, int) and isinstance(rest, int) else hint)
+
+
+def _may_be_equal(size: Dim, rest: Dim) -> bool:
+    """Whether two numbers of elements are one, or that is told only when the function runs."""
+    one, other = as_polynomial(size), as_polynomial(rest)
+    if one is None or other is None or one == other:
+        return True
+    if isinstance(size, int) or isinstance(rest, int):
+        return False
+    try:
+        return "//" in str(one - other)  # a division that has no rest is told apart only then
+    except NoPolynomialError:
+        return True

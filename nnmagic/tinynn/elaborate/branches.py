@@ -9,6 +9,7 @@ from synr import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TupleType, Type
+from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.elaborate.blocks import (
     Block,
     End,
@@ -62,6 +63,7 @@ class Branches(Expressions):
 
     def truth(self, operand: Operand, word: str) -> bool | Computed | None:
         """Whether a condition holds: known now, or a bool of rank 0; None where it failed. Raises Refusal."""
+        operand = as_number(operand)
         value = operand.value
         if is_failed(value):
             return None

@@ -21,6 +21,7 @@ from nnmagic.tinynn.values import (
     FAILED,
     Closure,
     Computed,
+    Dimension,
     Formal,
     GlobalFunction,
     Known,
@@ -284,7 +285,7 @@ class Closures(Loops):
                 current = self.renewed(closure)
                 if current is not None:
                     return current.function
-            case Known() | TupleOf():
+            case Known() | Dimension() | TupleOf():
                 raise Refusal(f"expected a function, found {described(value.value)}", value.span)
         block, outer = Block(), self.block
         params = [
@@ -321,4 +322,5 @@ class Closures(Loops):
 
 def _is_number_alone(value: Value) -> bool:
     """Whether a function that returns it leaves the dtype open."""
-    return is_weak(value) or (isinstance(value, Known) and is_number(value.value))
+    known = isinstance(value, Known) and is_number(value.value)
+    return known or is_weak(value) or isinstance(value, Dimension)

@@ -22,6 +22,7 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import (
     Closure,
     Computed,
+    Dimension,
     LocalFunction,
     Method,
     Operand,
@@ -197,6 +198,8 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         match value:
             case Computed(expr=expr) if not is_atom(expr):
                 return self.bound(value, name)
+            case Dimension(dim=dim, number=number) if not is_atom(number.expr):
+                return Dimension(dim, self.bound(number, name))
             case TupleOf(items=_, whole=Computed() as whole):
                 if is_atom(whole.expr):
                     return value  # its items are taken anew wherever it is read

@@ -17,6 +17,7 @@ from nnmagic.tinynn.values import (
     FAILED,
     Closure,
     Computed,
+    Dimension,
     GlobalFunction,
     Known,
     Operand,
@@ -93,6 +94,8 @@ def lifted(value: Value, *, keep: bool) -> Plan:
     match value:
         case Computed(type=type_, weak=weak):
             return Same(value) if keep else One(type_, weak)
+        case Dimension(number=number) if not keep:
+            return One(number.type, weak=True)
         case TupleOf(items=items) if items:
             return Several(tuple(lifted(item, keep=keep) for item in items))
         case Known(value=bool() | int() | float() as number) if not keep:
@@ -121,7 +124,7 @@ def widened(plan: Plan, value: Value) -> Plan | None:
 def _of(value: Value) -> One | None:
     """A value as an expression of some type; None for one that has none."""
     match value:
-        case Computed(type=type_, weak=weak):
+        case Computed(type=type_, weak=weak) | Dimension(number=Computed(type=type_, weak=weak)):
             return One(type_, weak)
         case Known(value=bool() | int() | float() as number):
             return One(TensorType((), natural_dtype(number)), weak=True)
@@ -177,6 +180,8 @@ def anchored(plan: Plan, outside: Set[int]) -> Plan:
             return Several(tuple(anchored(item, outside) for item in items))
         case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
             return One(value.type, value.weak)
+        case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
+            return One(number.type, weak=True)
         case Same(value=Closure(function=function)) if not _stands_outside(function.expr, outside):
             return One(function.type, weak=False)
     return plan
@@ -189,7 +194,11 @@ def _stands_outside(expr: ir.Expr, outside: Set[int]) -> bool:
 def expressions_in(value: Value) -> Iterator[int]:
     """The identities of the expressions that a value stands for."""
     match value:
-        case Computed(expr=expr) | Closure(function=Computed(expr=expr)):
+        case (
+            Computed(expr=expr)
+            | Closure(function=Computed(expr=expr))
+            | Dimension(number=Computed(expr=expr))
+        ):
             yield id(expr)
         case TupleOf(items=items):
             for item in items:
@@ -213,6 +222,8 @@ def expressions(plan: Plan, value: Value, span: Span) -> Iterator[ir.Expr]:
 def converted(value: Value, type_: Type, span: Span) -> ir.Expr:
     """A value as an expression of a type that it was found to fit. Raises Refusal."""
     match value:
+        case Dimension(number=number_later):
+            return converted(number_later, type_, span)
         case Known(value=bool() | int() | float() as number):
             assert isinstance(type_, TensorType)
             if isinstance(number, bool) and type_.dtype != "bool":

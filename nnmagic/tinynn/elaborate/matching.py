@@ -12,6 +12,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
 from nnmagic.relay.types import TupleType, Type, TypeCall
 from nnmagic.tinynn.arithmetic import binary
+from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.elaborate.blocks import Arms, Block, End, Exit, Fork, Leaf, leaves
 from nnmagic.tinynn.elaborate.closures import Closures
 from nnmagic.tinynn.emit import computed_part, is_tensor
@@ -187,6 +188,7 @@ class Matching(Closures):
             return True
         if isinstance(wanted.value, ConstructorName):
             raise Refusal(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
+        value, wanted = as_number(value), as_number(wanted)
         try:
             one, other = known_value(value.value), known_value(wanted.value)
         except NotKnown:
