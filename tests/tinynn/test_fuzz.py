@@ -82,6 +82,10 @@ FOUND = [
     "def f(x: Tensor[(11,), f32]):\n    return around(x, -9223372036854775808)\n",
     "def f(x: Tensor[(11,), f32]):\n    return x.round(400)\n",
     "def f(x: f32):\n    return x * round(5, -10 ** 18)\n",
+    "def f(n: i32, x: f32):\n    for i in range(n):\n        x = x @ i\n    return x\n",
+    "def f(x: f32):\n    return x * linspace(inf, 3, dtype=f32)\n",
+    "def f(x: f32):\n    return x * logspace(472, 3)\n",
+    "def f(x: Tensor[('n',), f32]):\n    return x.reshape(x.shape[0], '')\n",
 ]
 
 
