@@ -13,7 +13,7 @@ TYPE_CHECKING = (
 )
 if TYPE_CHECKING:
     from nnmagic import relay
-    from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError
+    from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError, TinyNNWarning
     from nnmagic.engine import EngineError
     from nnmagic.functions.compile import compile, function  # noqa: A004 - the public name
     from nnmagic.functions.compiled import CacheInfo, CompiledFunction
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Where each public name stands.
 _MODULES = {
-    "nnmagic.diagnostics": "CompileError Diagnostic RelayError Span TinyNNError",
+    "nnmagic.diagnostics": "CompileError Diagnostic RelayError Span TinyNNError TinyNNWarning",
     "nnmagic.engine": "EngineError",
     "nnmagic.functions.compile": "compile function",
     "nnmagic.functions.compiled": "CacheInfo CompiledFunction",
@@ -58,6 +58,7 @@ __all__ = [
     "Span",
     "Tensor",
     "TinyNNError",
+    "TinyNNWarning",
     "__version__",
     "bf16",
     "bool_",

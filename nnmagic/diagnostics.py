@@ -130,6 +130,10 @@ class RelayError(CompileError):
     kind = "Relay error"
 
 
+class TinyNNWarning(UserWarning):
+    """What does not stop a TinyNN source from being compiled, but is likely no intention."""
+
+
 class Diagnostics:
     """Collects errors so that all of them are reported at once."""
 

@@ -9,18 +9,28 @@ import inspect
 import itertools
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import GenericAlias
+from types import FunctionType, GenericAlias
 
 import numpy as np
 
 from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import Parameter
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
+from nnmagic.relay.types import (
+    AnyDim,
+    FuncType,
+    GlobalTypeVar,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    VarDim,
+)
 from nnmagic.tinynn.annotations import Tensor, dtype_named
+from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.values import type_shown
 
 
@@ -34,64 +44,130 @@ class ShownType:
         return self.text
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayDefault:
+    """A default that is an array, as a signature holds it: short to show, equal where the arrays are."""
+
+    array: np.ndarray
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+        return self.array if dtype is None else self.array.astype(np.dtype(dtype))  # type: ignore[call-overload]  # NumPy's own argument
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArrayDefault):
+            return NotImplemented
+        return self.array.dtype == other.array.dtype and np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash((self.array.shape, self.array.dtype))
+
+    def __repr__(self) -> str:
+        return repr(self.array.item()) if not self.array.shape else "<array>"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """How a function is called.
 
-    name: for messages. names: of the parameters, as Python takes them. parameters: what each takes; their
-    names are those of messages. signature: Python's, annotated. takes_out: whether ``out=`` is ours (it is
-    the function's own where a parameter has that name).
+    name: for messages. parameters: what each takes; their names are those of messages. signature: Python's,
+    annotated. takes_out: whether ``out=`` is ours (it is the function's own where a parameter has that name).
+    places: how many arguments by place are all that there are; None where some go by name only. binder: gives
+    the arguments in the order of the parameters.
     """
 
     name: str
-    names: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     signature: inspect.Signature
     takes_out: bool
+    places: int | None
+    binder: Callable[..., tuple[object, ...]]
 
-    def bind(self, args: Sequence[object], keywords: Mapping[str, object]) -> list[object]:
+    def bind(self, args: Sequence[object], keywords: Mapping[str, object]) -> tuple[object, ...]:
         """The arguments in the order of the parameters. Raises TypeError, in Python's own words."""
-        if len(args) > len(self.names):
-            given = f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
-            raise TypeError(
-                f"{self.name}() takes {_counted(len(self.names), 'positional argument')} but {given}"
-            )
-        values = dict(zip(self.names, args, strict=False))
-        for name, value in keywords.items():
-            if name not in self.names:
-                close = closest(name, self.names)
-                hint = f". Did you mean {close!r}?" if close else ""
-                raise TypeError(f"{self.name}() got an unexpected keyword argument {name!r}{hint}")
-            if name in values:
-                raise TypeError(f"{self.name}() got multiple values for argument {name!r}")
-            values[name] = value
-        missing = [repr(name) for name in self.names if name not in values]
-        if missing:
-            counted = _counted(len(missing), "required positional argument")
-            raise TypeError(f"{self.name}() missing {counted}: {_listed(missing)}")
-        return [values[name] for name in self.names]
+        try:
+            return self.binder(*args, **keywords)
+        except TypeError as error:
+            message = str(error)
+            if "unexpected keyword argument" in message and "Did you mean" not in message:
+                names = [name for name in self.signature.parameters if name not in keywords]
+                unknown = next(name for name in keywords if repr(name) in message)
+                close = closest(unknown, names)
+                message += f". Did you mean {close!r}?" if close else ""
+            raise TypeError(message) from None
 
 
-def call_of(name: str, module: Module) -> Call:
-    """How a function of a typed module is called."""
+def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> Call:
+    """How a function of a typed module is called; ``infos``: kinds and defaults, where it has any."""
     function = module.functions[name]
-    names = parameter_names([var.name_hint for var in function.params])
     types = [_known_type(var.checked_type or var.type_annotation) for var in function.params]
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    hints = [var.name_hint for var in function.params]
+    known = infos or [ParameterInfo(hint) for hint in parameter_names(hints)]
+    takes_out = "out" not in hints
+    return call_with(name, known, types, _known_type(function.ret_type), module.types, takes_out=takes_out)
+
+
+def call_with(
+    name: str,
+    infos: Sequence[ParameterInfo],
+    types: Sequence[Type],
+    result: Type,
+    data_types: Mapping[str, TypeData],
+    *,
+    takes_out: bool = False,
+) -> Call:
+    """How something with such parameters is called."""
     shown = [
-        inspect.Parameter(name, kind, annotation=annotation(type_))
-        for name, type_ in zip(names, types, strict=True)
+        inspect.Parameter(
+            info.name,
+            getattr(inspect.Parameter, info.kind),
+            default=_shown_default(info.default),
+            annotation=annotation(type_),
+        )
+        for info, type_ in zip(infos, types, strict=True)
     ]
-    takes_out = "out" not in names
     if takes_out:
         shown.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
-    result = annotation(_known_type(function.ret_type))
     parameters = tuple(
-        Parameter(f"{name}() argument {parameter!r}", type_, module.types)
-        for parameter, type_ in zip(names, types, strict=True)
+        Parameter(f"{name}() argument {info.name!r}", type_, data_types)
+        for info, type_ in zip(infos, types, strict=True)
     )
-    signature = inspect.Signature(shown, return_annotation=result)
-    return Call(name, names, parameters, signature, takes_out)
+    signature = inspect.Signature(shown, return_annotation=annotation(result))
+    by_name = any(info.kind == "KEYWORD_ONLY" for info in infos)
+    return Call(name, parameters, signature, takes_out, None if by_name else len(infos), _binder(name, infos))
+
+
+def _shown_default(default: object) -> object:
+    match default:
+        case np.ndarray():
+            return ArrayDefault(default)
+        case tuple():
+            return tuple(map(_shown_default, default))
+    return inspect.Parameter.empty if default is MISSING else default
+
+
+def _binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tuple[object, ...]]:
+    """A Python function with these parameters that gives its arguments: Python itself binds and complains."""
+    written = []
+    for place, info in enumerate(infos):
+        before = infos[place - 1].kind if place else ""
+        if before == "POSITIONAL_ONLY" != info.kind:
+            written.append("/")
+        if info.kind == "KEYWORD_ONLY" != before:
+            written.append("*")
+        written.append(info.name if info.default is MISSING else f"{info.name}=None")
+    if infos and infos[-1].kind == "POSITIONAL_ONLY":
+        written.append("/")
+    names = "".join(f"{info.name}, " for info in infos)
+    made: dict[str, Callable[..., tuple[object, ...]]] = {}
+    exec(f"def binder({', '.join(written)}): return ({names})", made)  # noqa: S102 - identifiers alone
+    binder = made["binder"]
+    assert isinstance(binder, FunctionType)
+    binder.__name__ = binder.__qualname__ = name
+    defaults = {info.name: info.default for info in infos if info.default is not MISSING}
+    by_name = {info.name for info in infos if info.kind == "KEYWORD_ONLY"}
+    binder.__defaults__ = tuple(value for each, value in defaults.items() if each not in by_name)
+    binder.__kwdefaults__ = {each: value for each, value in defaults.items() if each in by_name}
+    return binder
 
 
 def _known_type(type_: Type | None) -> Type:
@@ -105,7 +181,7 @@ def parameter_names(hints: Sequence[str]) -> tuple[str, ...]:
     taken: list[str] = []
     for hint in hints:
         name = re.sub(r"\W", "_", hint)
-        if not name.isidentifier() or keyword.iskeyword(name):
+        if not name.isidentifier() or keyword.iskeyword(name) or name == "__debug__":
             name = f"_{name}" if name[:1].isdigit() else f"{name}_"
         candidates = itertools.chain([name], (f"{name}_{count}" for count in itertools.count(1)))
         taken.append(next(candidate for candidate in candidates if candidate not in taken))
@@ -123,6 +199,11 @@ def annotation(type_: Type) -> object:
             return Tensor(tuple(dim for dim in dims if dim is not None), known) if shape else known
         case TupleType(fields=fields):
             return GenericAlias(tuple, tuple(map(annotation, fields)))
+        case FuncType(arg_types=args, ret_type=result, type_params=()):
+            taken = ", ".join(repr(annotation(arg)) for arg in args)
+            return ShownType(f"Callable[[{taken}], {annotation(result)!r}]")
+        case TypeCall(func=GlobalTypeVar(name=name), args=()):
+            return ShownType(name)
     return ShownType(type_text(type_))
 
 
@@ -175,14 +256,3 @@ def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np
 def _kind(value: object) -> str:
     name = type(value).__name__
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _listed(items: Sequence[str]) -> str:
-    """``'a'``, ``'a' and 'b'``, ``'a', 'b', and 'c'``: as Python lists missing arguments."""
-    if len(items) <= 2:
-        return " and ".join(items)
-    return f"{', '.join(items[:-1])}, and {items[-1]}"

@@ -7,8 +7,9 @@ import platform
 import re
 import sys
 import time
+import warnings
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache as once
 from keyword import iskeyword
@@ -20,8 +21,17 @@ import numpy as np
 
 from nnmagic._version import __version__
 from nnmagic.cache import Entry, MemoryCache, digest
-from nnmagic.diagnostics import Diagnostic, Source, TinyNNError
+from nnmagic.diagnostics import (
+    CompileError,
+    Diagnostic,
+    RelayError,
+    Source,
+    Span,
+    TinyNNError,
+    TinyNNWarning,
+)
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, untyped_text
+from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.options import Options, Target
 from nnmagic.functions.python_source import python_namespace, python_source
@@ -31,7 +41,9 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.used_types import used_types, with_fields
 from nnmagic.tinynn import compile_source, look_up
+from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
 #: The version of what the key of the cache is made of.
 _KEY_FORMAT = "1"
@@ -41,16 +53,32 @@ _KEY_FORMAT = "1"
 class Cell:
     """What one source gives.
 
-    functions: those that it binds, in source order (names that begin with ``_`` are left out). own: all that
-    it defines, with inferred types.
+    functions and types: those that it binds, in source order (names that begin with ``_`` are left out).
+    own: all that it defines, with inferred types. warnings: what does not stop it. cache_info: how it was
+    come by.
     """
 
     functions: tuple[CompiledFunction, ...]
+    types: tuple[DataType, ...]
     own: Module
+    warnings: tuple[Diagnostic, ...]
+    cache_info: CacheInfo
+
+    @property
+    def bound(self) -> dict[str, object]:
+        """What it binds, by name."""
+        types = {each.__name__: each for each in self.types}
+        return {**types, **{each.name: each for each in self.functions}}
 
     @property
     def result(self) -> CompiledFunction:
-        """The one that stands for the source: Relay's ``@main`` if there is one, else the last."""
+        """The function that stands for the source: Relay's ``@main`` if there is one, else the last.
+
+        Raises TinyNNError where it has classes only.
+        """
+        if not self.functions:
+            message = "the source has no function whose name does not begin with `_`"
+            raise TinyNNError([Diagnostic(message, hint="write one, or put the classes in a %%tinynn cell")])
         mains = [f for f in self.functions if f.name == "main" and f._definition.language == "relay"]
         return (mains or self.functions)[-1]
 
@@ -116,19 +144,28 @@ def _compiled(
     """Compiles a source to typed Relay."""
     captured: dict[str, str] = {}
     docs: dict[str, str | None] = {}
+    parameters: dict[str, tuple[ParameterInfo, ...]] = {}
+    infos: Mapping[str, DataTypeInfo] = {}
+    classes: tuple[DataType, ...] = ()
+    found: tuple[Diagnostic, ...] = ()
     if language == "relay":
         module = infer_type(parse_module(source))
         texts = dict.fromkeys(module.functions, source.text)
+        own_types = list(module.types)
     else:
         program = compile_source(source, namespace)
-        module = program.module
+        module, infos, found = program.module, program.known_types, program.warnings
         captured = {name: fingerprint(value) for name, value in program.captured.items()}
         texts = {info.name: _without_indent(info.source, source.indent) for info in program.functions}
         docs = {info.name: info.docstring for info in program.functions}
+        parameters = {info.name: info.parameters for info in program.functions}
+        own_types = [info.name for info in program.types]
+        classes = tuple(
+            data_type(name, module.types, infos) for name in own_types if not name.startswith("_")
+        )
     public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
-    if not public:
-        message = "nothing here is bound: no function is defined whose name does not begin with `_`"
-        raise TinyNNError([Diagnostic(message, hint="give a function a name without the underscore")])
+    if not public and not classes:
+        raise _nothing(language, texts)
     graph = call_graph(module)
     keyed = Entry(names, parts, captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
@@ -136,20 +173,32 @@ def _compiled(
         CompiledFunction(
             Definition(
                 name=name,
-                module=_needed(module, graph, name),
+                module=_with_types(_needed(module, graph, name), own_types),
                 source=source,
                 text=texts[name],
                 language=language,
                 doc=docs.get(name),
                 options=options,
                 key=f"{keyed}-{name}",
+                parameters=parameters.get(name, ()),
+                infos=infos,
             ),
             info,
         )
         for name in public
     )
-    own = replace(module, functions={name: module.functions[name] for name in texts})
-    return Entry(names, parts, captured, Cell(functions, own), _nbytes(module))
+    own = _with_types(replace(module, functions={name: module.functions[name] for name in texts}), own_types)
+    cell = Cell(functions, classes, own, found, info)
+    return Entry(names, parts, captured, cell, _nbytes(module))
+
+
+def _nothing(language: str, names: Iterable[str]) -> CompileError:
+    """The error of a source that binds nothing."""
+    if list(names) or language == "tinynn":
+        message = "nothing here is bound: no function is defined whose name does not begin with `_`"
+        return TinyNNError([Diagnostic(message, hint="give a function a name without the underscore")])
+    hint = "write one, as in def @main(%x: float32) -> float32 { exp(%x) }"
+    return RelayError([Diagnostic("the text holds no function", hint=hint)])
 
 
 def _build(cell: Cell, *, only_result: bool) -> None:
@@ -160,7 +209,7 @@ def _build(cell: Cell, *, only_result: bool) -> None:
 def _seen(cell: Cell, info: CacheInfo) -> Cell:
     """The cell with functions that say how they were come by this time."""
     functions = tuple(CompiledFunction(function._definition, info) for function in cell.functions)
-    return replace(cell, functions=functions)
+    return replace(cell, functions=functions, cache_info=info)
 
 
 def _without_indent(text: str, indent: int) -> str:
@@ -172,6 +221,13 @@ def _needed(module: Module, graph: CallGraph, entry: str) -> Module:
     """The module with the functions that ``entry`` needs, and all data types."""
     wanted = reachable(graph, entry)
     return replace(module, functions={name: f for name, f in module.functions.items() if name in wanted})
+
+
+def _with_types(module: Module, own: Sequence[str]) -> Module:
+    """The module with the data types that its functions use, and those that the source itself defines."""
+    used = used_types(module.functions.values(), module.types)
+    kept = with_fields([*used, *own], module.types)
+    return replace(module, types=kept)
 
 
 def _nbytes(module: Module) -> int:
@@ -222,7 +278,7 @@ def _processor() -> str:
 
 def _defined_names(text: str) -> tuple[str, ...]:
     """The names that a source defines, read in passing: what stays when a cell is edited."""
-    return tuple(re.findall(r"^def\s+@?([^\s(\[]+)", text, flags=re.MULTILINE))
+    return tuple(re.findall(r"^(?:def|class)\s+@?([^\s(\[:]+)", text, flags=re.MULTILINE))
 
 
 def compile(  # noqa: A001 - the public name; Python's own compile is not used here
@@ -243,7 +299,8 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     Python function looks into its closure and globals after it. cache: whether to use the cache in memory.
 
     Raises TinyNNError, RelayError or EngineError for a program that cannot be compiled, TypeError or
-    ValueError for a wrong argument.
+    ValueError for a wrong argument. Warns with TinyNNWarning of what does not stop it, such as a variable
+    that nothing uses.
     """
     options = Options(engine, target, opt_level)
     if namespace is not None and not isinstance(namespace, Mapping):
@@ -251,7 +308,10 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     match source:
         case str():
             text = Source("<tinynn>", source)
-            return compile_cell(text, namespace or {}, options, cache=bool(cache), only_result=True).result
+            cell = compile_cell(text, namespace or {}, options, cache=bool(cache), only_result=True)
+            for warning in cell.warnings:
+                warnings.warn(warning.render(), TinyNNWarning, stacklevel=2)
+            return cell.result
         case Module():
             return _compile_module(source, options)
         case FunctionType():
@@ -309,7 +369,13 @@ def _compile_function(
 ) -> CompiledFunction:
     own = python_namespace(function, caller)
     scope = ChainMap(dict(namespace), *own.maps)
-    compiled = compile_cell(python_source(function), scope, options, cache=cache).result
+    cell = compile_cell(python_source(function), scope, options, cache=cache)
+    compiled = cell.result
+    for warning in cell.warnings:
+        place = warning.span or Span(function.__code__.co_filename, function.__code__.co_firstlineno, 1, 1, 1)
+        warnings.warn_explicit(
+            warning.render(), TinyNNWarning, place.filename, place.line, function.__module__
+        )
     return CompiledFunction(
         compiled._definition,
         compiled.cache_info,

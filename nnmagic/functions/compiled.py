@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import linecache
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nnmagic.diagnostics import Source
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.functions.calls import Call, call_of, store
+from nnmagic.functions.errors import without_frames
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
 from nnmagic.relay.module import Module
+from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
 if TYPE_CHECKING:
     import inspect
     import os
+
+    from nnmagic.functions.data_types import DataType
+
+#: What a run raises that is no fault of nnmagic's: shown without its frames.
+_OF_RUNS = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError)
 
 
 class Executable(Protocol):
@@ -56,7 +63,8 @@ class Definition:
 
     name: of its global in ``module``, which is typed and holds what the function needs, no more. text: its
     own source, in ``source``, which is a whole cell. language: ``"tinynn"`` or ``"relay"``. key: equal only
-    for the same definition with the same options.
+    for the same definition with the same options. parameters: kinds and defaults, of a function of a cell.
+    infos: what classes say of the data types.
     """
 
     name: str
@@ -67,12 +75,26 @@ class Definition:
     doc: str | None
     options: Options
     key: str
+    parameters: tuple[ParameterInfo, ...] = ()
+    infos: Mapping[str, DataTypeInfo] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     @cached_property
     def call(self) -> Call:
         """How it is called."""
-        return call_of(self.name, self.module)
+        return call_of(self.name, self.module, self.parameters)
+
+    @cached_property
+    def types(self) -> Mapping[str, DataType]:
+        """The data types of its module, but the one of assertions."""
+        from nnmagic.functions.data_types import data_type
+        from nnmagic.tinynn.scope import is_assertion
+
+        types = self.module.types
+        made = {
+            name: data_type(name, types, self.infos) for name, data in types.items() if not is_assertion(data)
+        }
+        return MappingProxyType(made)
 
     @cached_property
     def stages(self) -> Stages:
@@ -144,8 +166,9 @@ class CompiledFunction:
     is a tuple, a tuple of them); gives a new NumPy array, a tuple of them, or an AdtValue. ``out`` is an
     array, or a tuple of arrays, that takes the result and is given back; it may overlap the arguments.
 
-    Raises TypeError or ValueError, which name the parameter, for arguments that do not fit. It never changes,
-    may be called from any thread, and pickles.
+    Raises TypeError or ValueError, which name the parameter, for arguments that do not fit, AssertionError
+    with its message and place where an assertion of the function does not hold. It never changes, may be
+    called from any thread, and pickles.
     """
 
     __name__: str
@@ -157,6 +180,7 @@ class CompiledFunction:
     _cache_info: CacheInfo
     _call: Call
     _parameters: tuple[Parameter, ...]
+    _places: int | None
     _run: Executable | None
 
     def __init__(
@@ -179,6 +203,7 @@ class CompiledFunction:
             _cache_info=cache_info,
             _call=call,
             _parameters=call.parameters,
+            _places=call.places,
             _run=None,
         )
 
@@ -186,7 +211,7 @@ class CompiledFunction:
         """Runs the function; see the class."""
         __tracebackhide__ = True  # IPython leaves this frame out
         try:
-            if kwargs or len(args) != len(self._parameters) or out is not None:
+            if kwargs or len(args) != self._places or out is not None:
                 args, out = self._bound(args, kwargs, out)
             dims: dict[str, int] = {}
             values = [
@@ -194,17 +219,26 @@ class CompiledFunction:
                 for parameter, value in zip(self._parameters, args, strict=True)
             ]
         except (TypeError, ValueError) as error:
-            raise error.with_traceback(None) from error.__cause__  # without the frames below
-        result = (self._run or self.build())(values)
-        return result if out is None else store(result, out, f"{self.__name__}() argument 'out'")
+            raise without_frames(error) from error.__cause__
+        run = self._run or self.build()
+        try:
+            result = run(values)
+        except _OF_RUNS as error:
+            raise without_frames(error) from error.__cause__
+        if out is None:
+            return result
+        try:
+            return store(result, out, f"{self.__name__}() argument 'out'")
+        except (TypeError, ValueError) as error:
+            raise without_frames(error) from None
 
     def _bound(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
     ) -> tuple[tuple[Any, ...], Any]:
         """The arguments in order, and ``out`` where it is not a parameter of the function's own."""
         if out is not None and not self._call.takes_out:
-            return tuple(self._call.bind(args, {**keywords, "out": out})), None
-        return tuple(self._call.bind(args, keywords)), out
+            return self._call.bind(args, {**keywords, "out": out}), None
+        return self._call.bind(args, keywords), out
 
     def build(self) -> Executable:
         """Makes the machine code now rather than at the first call. Raises EngineError."""
@@ -226,6 +260,11 @@ class CompiledFunction:
     def relay_text(self) -> str:
         """The text of ``relay`` without the inferred types."""
         return self.stages["relay"]
+
+    @property
+    def types(self) -> Mapping[str, DataType]:
+        """The data types of its module by name; ``f.types["List"].Cons(...)`` makes a value for it."""
+        return self._definition.types
 
     @property
     def stages(self) -> Stages:
@@ -257,6 +296,16 @@ class CompiledFunction:
         """The name of its global and the typed module that defines it: what another cell links."""
         return self._definition.name, self._definition.module
 
+    @property
+    def __relay_parameters__(self) -> tuple[ParameterInfo, ...]:
+        """Kinds and defaults of its parameters, as another cell knows them."""
+        return self._definition.parameters
+
+    @property
+    def __relay_types__(self) -> Mapping[str, DataTypeInfo]:
+        """What classes say of its data types, as another cell knows them."""
+        return self._definition.infos
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that ``nnmagic.load`` reads: Relay and arrays, no machine code, no pickle."""
         from nnmagic.functions.saving import to_bytes
@@ -286,5 +335,5 @@ class CompiledFunction:
     def _shown_signature(self) -> str:
         """The signature without ``out``, which all have."""
         signature = self.__signature__
-        own = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
-        return str(signature.replace(parameters=own))
+        own = list(signature.parameters.values())
+        return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))

@@ -15,6 +15,7 @@ from types import EllipsisType, ModuleType
 
 import numpy as np
 
+from nnmagic.functions.data_types import DataType
 from nnmagic.tinynn.annotations import DType, Tensor
 from nnmagic.tinynn.program import MISSING
 
@@ -51,6 +52,8 @@ def _fingerprint(value: object) -> str:
             return f"tuple {len(value)} {hashlib.sha1(items, usedforsecurity=False).hexdigest()}"
         case None | EllipsisType() | DType() | Tensor() | np.dtype():
             return f"value {kind} {value!r}"
+        case DataType():
+            return f"class {value._key}"
         case type():
             return f"type {type.__repr__(value)}"
         case ModuleType():

@@ -19,13 +19,16 @@ import numpy as np
 from nnmagic._version import __version__
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition
+from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.options import Options
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serial import module_from_data, module_to_data
+from nnmagic.relay.serial import Json, module_from_data, module_to_data
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
+from nnmagic.relay.values import AdtValue
+from nnmagic.tinynn.program import MISSING, ParameterInfo
 
 #: The version of the form of the file; a file of another version is refused.
-FORMAT = 1
+FORMAT = 2
 
 #: What reading data raises that ``to_bytes`` did not make: zipfile's errors, then those of its parts.
 _OF_OTHER_DATA = (
@@ -38,6 +41,9 @@ def to_bytes(function: CompiledFunction) -> bytes:
     """The function as bytes, the same for the same function."""
     definition = function._definition
     module, arrays = module_to_data(definition.module)
+    parameters = [
+        [each.name, each.kind, _default_to_data(each.default, arrays)] for each in definition.parameters
+    ]
     source, options = definition.source, definition.options
     head = {
         "format": FORMAT,
@@ -50,6 +56,8 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "text": definition.text,
         "source": [source.filename, source.text, source.first_line, source.indent],
         "options": {"engine": options.engine, "target": options.target, "opt_level": options.opt_level},
+        "parameters": parameters,
+        "classes": infos_to_data(definition.infos),
         "module": module,
         "dtypes": [dtype_of_array(array) for array in arrays],
     }
@@ -105,7 +113,45 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray], key: str) -> Def
         doc=head["doc"],
         options=Options(**head["options"]),
         key=key,
+        parameters=tuple(
+            ParameterInfo(str(name), str(kind), _default(default, arrays))
+            for name, kind, default in head["parameters"]
+        ),
+        infos=infos_from_data(head["classes"]),
     )
+
+
+def _default_to_data(default: object, arrays: list[np.ndarray]) -> Json:
+    """A parameter's default as data for JSON; its arrays are added to the file's."""
+    match default:
+        case bool() | int() | float():
+            return default
+        case tuple():
+            return {"tuple": [_default_to_data(part, arrays) for part in default]}
+        case AdtValue(constructor=name, fields=fields):
+            return {"constructor": name, "fields": [_default_to_data(part, arrays) for part in fields]}
+        case np.ndarray():
+            arrays.append(default)
+            return {"array": len(arrays) - 1}
+    assert default is MISSING
+    return None
+
+
+def _default(data: Json, arrays: list[np.ndarray]) -> object:
+    match data:
+        case None:
+            return MISSING
+        case bool() | int() | float():
+            return data
+        case {"tuple": list() as parts}:
+            return tuple(_default(part, arrays) for part in parts)
+        case {"constructor": str() as name, "fields": list() as parts}:
+            return AdtValue(name, tuple(_default(part, arrays) for part in parts))
+        case {"array": int() as place}:
+            array = arrays[place]
+            array.flags.writeable = False
+            return array
+    raise ValueError(f"not a default: {data!r}")
 
 
 def _head(archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -14,12 +14,15 @@ def load_ipython_extension(ip: InteractiveShell) -> None:
 
     unload_ipython_extension(ip)
     ip.register_magics(TinyNNMagics)
+    ip.input_transformers_cleanup.append(_with_body)
 
 
 def unload_ipython_extension(ip: InteractiveShell) -> None:
     """``%unload_ext nnmagic``: takes the magics and their settings away; what cells have bound stays."""
     from nnmagic.jupyter.magics import TinyNNMagics
 
+    while _with_body in ip.input_transformers_cleanup:
+        ip.input_transformers_cleanup.remove(_with_body)
     manager = ip.magics_manager
     for magics in [found for found in ip.configurables if isinstance(found, TinyNNMagics)]:
         ip.configurables.remove(magics)
@@ -28,3 +31,11 @@ def unload_ipython_extension(ip: InteractiveShell) -> None:
                 if getattr(manager.magics[kind].get(name), "__self__", None) is magics:
                     del manager.magics[kind][name]
     manager.registry.pop(TinyNNMagics.__name__, None)
+
+
+def _with_body(lines: list[str]) -> list[str]:
+    """Gives an empty cell of ours a blank line: IPython would not run it, and we say what it lacks."""
+    words = lines[0].split() if lines else []
+    if words[:1] in (["%%tinynn"], ["%%relay"]) and not any(map(str.strip, lines[1:])):
+        return [lines[0].rstrip("\n") + "\n", "\n"]
+    return lines

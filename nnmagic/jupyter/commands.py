@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import shlex
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from nnmagic.jupyter.display import CellOutput, Section, table
 from nnmagic.jupyter.errors import MagicError
 
 if TYPE_CHECKING:
-    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.compiled import CacheInfo, CompiledFunction
     from nnmagic.relay.ops import Operator
 
 
@@ -74,13 +75,36 @@ def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
         close = difflib.get_close_matches(pattern, OPERATORS, n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else ""
         raise MagicError(f"no operator's name matches {pattern!r}{hint}")
-    rows = [(_call_form(operator), operator.summary) for operator in found]
+    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in found]
     return table(rows, ("operator", "what it does"))
 
 
+#: How wide the columns of the table of operators are: together they fit an output of a notebook.
+_FORM_WIDTH, _SUMMARY_WIDTH = 66, 50
+
+
 def _call_form(operator: Operator) -> str:
-    attributes = [f"{attr.name}=" for attr in operator.attrs]
-    return f"{operator.name}({', '.join([*operator.args, *attributes])})"
+    """How an operator is called, with the defaults of what may be left out; long ones take several lines."""
+    parts = [
+        f"{name}={operator.arg_defaults[name]!r}" if name in operator.arg_defaults else name
+        for name in operator.args
+    ]
+    parts += [f"{attr.name}{_default_shown(attr.default_in_call)}" for attr in operator.attrs]
+    # Blanks inside a default are no place to break at.
+    form = f"{operator.name}({', '.join(part.replace(' ', chr(0)) for part in parts)})"
+    lines = textwrap.wrap(
+        form, _FORM_WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines).replace(chr(0), " ")
+
+
+def _default_shown(default: object) -> str:
+    from nnmagic.relay.ops.declaration import NONE_GIVEN
+    from nnmagic.relay.types import Int64
+
+    if default is NONE_GIVEN:
+        return ""
+    return f"={int(default)}" if isinstance(default, Int64) else f"={default!r}"
 
 
 def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
@@ -103,9 +127,8 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
     return f"{head}\n\n{table(rows, ('functions', 'looked up', 'key'))}" if rows else head
 
 
-def cache_text(functions: Sequence[CompiledFunction]) -> str:
+def cache_text(info: CacheInfo) -> str:
     """What the cache did for a cell: whether it was found, why not, how long it took."""
-    info = functions[0].cache_info
     what = f"found in {info.hit}" if info.hit else f"compiled ({info.why})"
     return f"{what}; {info.seconds * 1000:.2f} ms; key {info.key}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,10 +32,12 @@ class CellOutput:
 
 
 def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
-    """Rows of text in columns, under a header."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = [header, tuple("-" * width for width in widths), *rows]
+    """Rows of text in columns, under a header; a cell may have several lines."""
+    cells = [[cell.split("\n") for cell in row] for row in [header, *rows]]
+    widths = [max(len(line) for row in cells for line in row[column]) for column in range(len(header))]
+    cells.insert(1, [["-" * width] for width in widths])
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+        "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+        for row in cells
+        for line in itertools.zip_longest(*row, fillvalue="")
     )

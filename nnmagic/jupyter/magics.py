@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -79,7 +80,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         """Compile the tensor functions of this cell and bind them.
 
         Each function that does not begin with `_` becomes a compiled function of that name, which takes and
-        gives NumPy arrays. Shows the Relay text. Where something is wrong, nothing is bound.
+        gives NumPy arrays, and each such class a data type whose constructors make values. Shows the Relay
+        text. Where something is wrong, nothing is bound.
         """
         from nnmagic.diagnostics import Source
 
@@ -122,11 +124,15 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         )
         sections = [] if given.quiet or (self.quiet and given.show is None) else cell_sections(cell, shown)
         if given.verbose:
-            sections.append(Section("cache", commands.cache_text(cell.functions)))
-        bound = {function.name: function for function in cell.functions}
+            sections.append(Section("cache", commands.cache_text(cell.cache_info)))
+        bound = cell.bound
         if output_name is not None:
+            if not cell.functions:
+                raise MagicError(f"-o {output_name}: the cell has no function")
             bound[output_name] = cell.result
         self.shell.push(bound)
+        for warning in cell.warnings:
+            sys.stderr.write(f"{warning.render(color=True)}\n")
         if sections:
             display(CellOutput(tuple(sections)))
 

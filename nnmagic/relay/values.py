@@ -1,13 +1,111 @@
-"""Values of data types as Python sees them. Knows nothing else."""
+"""Values of data types as Python sees them. Knows NumPy; lists nest deep, so that nothing here recurses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 
-@dataclass(frozen=True, slots=True)
+#: How many constructors inside one another are shown.
+_SHOWN_DEPTH = 50
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AdtValue:
-    """A value of an algebraic data type: the constructor's name and its fields (arrays, tuples, values)."""
+    """A value of an algebraic data type: the constructor's name and its fields (arrays, tuples, values).
+
+    Equal where the constructors are and all arrays have equal shapes and elements.
+    """
 
     constructor: str
     fields: tuple[object, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AdtValue):
+            return NotImplemented
+        work: list[tuple[object, object]] = [(self, other)]
+        while work:
+            one, two = work.pop()
+            if one is two:
+                continue
+            if isinstance(one, AdtValue) and isinstance(two, AdtValue):
+                if one.constructor != two.constructor:
+                    return False
+                one, two = one.fields, two.fields
+            if isinstance(one, tuple) and isinstance(two, tuple):
+                if len(one) != len(two):
+                    return False
+                work += zip(one, two, strict=True)
+            elif (
+                isinstance(one, tuple | AdtValue)
+                or isinstance(two, tuple | AdtValue)
+                or not np.array_equal(np.asarray(one), np.asarray(two))
+            ):
+                return False
+        return True
+
+    def __hash__(self) -> int:
+        return hash((self.constructor, len(self.fields)))
+
+    def __repr__(self) -> str:
+        out: list[str] = []
+        work: list[tuple[object, int]] = [(self, 0)]
+        while work:
+            item, depth = work.pop()
+            if depth < 0:  # text between the parts
+                out.append(str(item))
+            elif isinstance(item, AdtValue | tuple) and depth < _SHOWN_DEPTH:
+                parts = item.fields if isinstance(item, AdtValue) else item
+                end = ",)" if isinstance(item, tuple) and len(item) == 1 else ")"
+                out.append(f"{item.constructor}(" if isinstance(item, AdtValue) else "(")
+                work.append((end, -1))
+                for place in reversed(range(len(parts))):
+                    work.append((parts[place], depth + 1))
+                    if place:
+                        work.append((", ", -1))
+            else:
+                out.append("..." if isinstance(item, AdtValue | tuple) else repr(item))
+        return "".join(out)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unflattened, (_flattened(self),)
+
+
+def _flattened(value: AdtValue) -> list[object]:
+    """Every part once, before what holds it: (constructor or None for a tuple, places), or (leaf,)."""
+    places: dict[int, int] = {}
+    made: list[object] = []
+    work: list[tuple[object, bool]] = [(value, False)]
+    while work:
+        item, entered = work.pop()
+        if id(item) in places:
+            continue
+        parts: Sequence[object] = (
+            item.fields if isinstance(item, AdtValue) else item if isinstance(item, tuple) else ()
+        )
+        if parts and not entered:
+            work.append((item, True))
+            work += ((part, False) for part in parts)
+            continue
+        places[id(item)] = len(made)
+        if isinstance(item, AdtValue | tuple):
+            name = item.constructor if isinstance(item, AdtValue) else None
+            made.append((name, tuple(places[id(part)] for part in parts)))
+        else:
+            made.append((item,))
+    return made
+
+
+def _unflattened(parts: list[tuple[object, ...]]) -> object:
+    """What ``_flattened`` took apart."""
+    made: list[object] = []
+    for part in parts:
+        if len(part) == 1:
+            made.append(part[0])
+            continue
+        name, places = part
+        assert isinstance(places, tuple)
+        fields = tuple(made[place] for place in places)
+        made.append(AdtValue(str(name), fields) if name is not None else fields)
+    return made[-1]

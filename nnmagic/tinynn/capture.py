@@ -15,7 +15,7 @@ from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
-from nnmagic.tinynn.program import ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, Value
 
 #: A tuple of the notebook is for shapes and settings, not for data.
@@ -45,20 +45,26 @@ class NotCapturable(Exception):  # noqa: N818  # a question answered with no
 
 @dataclass(frozen=True, slots=True)
 class CompiledGlobal:
-    """A compiled function: its name in its typed module, and its parameters as a caller sees them."""
+    """A compiled function: its name in its typed module, its parameters, what classes say."""
 
     name: str
     module: Module
     parameters: tuple[ParameterInfo, ...]
+    infos: Mapping[str, DataTypeInfo]
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledType:
-    """A data type of an earlier cell, with those that its values hold, and the names of fields."""
+    """A data type of an earlier cell, with those that its values hold, and what their classes say."""
 
     type: TypeData
     types: Mapping[str, TypeData]
-    fields: Mapping[str, tuple[str, ...]]
+    infos: Mapping[str, DataTypeInfo]
+
+    @property
+    def fields(self) -> Mapping[str, tuple[str, ...]]:
+        """By constructor, the names of its fields."""
+        return self.infos[self.type.header.name].fields
 
 
 def compiled_function(value: object) -> CompiledGlobal | None:
@@ -66,7 +72,13 @@ def compiled_function(value: object) -> CompiledGlobal | None:
     match _own_attribute(value, "__relay_global__"):
         case (str() as name, Module() as module) if name in module.functions:
             parameters = _own_attribute(value, "__relay_parameters__")
-            return CompiledGlobal(name, module, parameters if isinstance(parameters, tuple) else ())
+            infos = _own_attribute(value, "__relay_types__")
+            return CompiledGlobal(
+                name,
+                module,
+                parameters if isinstance(parameters, tuple) else (),
+                infos if isinstance(infos, Mapping) else {},
+            )
     return None
 
 

@@ -47,7 +47,8 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
         for name, data in module.types.items()
     )
     warnings = tuple(lint(module, elaborator.place))
-    return Program(typed, infos, types, elaborator.scope.looked_up, module, warnings)
+    known = {**elaborator.scope.linker.infos, **{info.name: info for info in types}}
+    return Program(typed, infos, types, known, elaborator.scope.looked_up, module, warnings)
 
 
 def _info(

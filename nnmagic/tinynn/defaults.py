@@ -7,6 +7,7 @@ give, what a file can hold, and what another cell can use.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,6 +39,25 @@ def _constant(expr: ir.Expr) -> object:
         case ir.Call(op=ir.Constructor(name=name), args=args):
             return AdtValue(name, tuple(map(_constant, args)))
     raise NotKnown
+
+
+def renewed(value: Value) -> Value:
+    """A default for one use: a node of its own in each place, so that no branch computes it for another."""
+    match value:
+        case TupleOf(items=items, whole=None):
+            return TupleOf(tuple(map(renewed, items)))
+        case Computed(expr=expr, type=type_):
+            return Computed(_renewed(expr), type_, value.weak)
+    return value
+
+
+def _renewed(expr: ir.Expr) -> ir.Expr:
+    match expr:
+        case ir.Tuple(fields=fields):
+            return replace(expr, fields=tuple(map(_renewed, fields)))
+        case ir.Call(op=ir.Constructor(), args=args):
+            return replace(expr, args=tuple(map(_renewed, args)))
+    return expr
 
 
 def of_python(default: object, types: Mapping[str, TypeData]) -> Value:

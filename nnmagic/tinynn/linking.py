@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nnmagic.diagnostics import Note, Span
@@ -14,8 +14,9 @@ from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import used_types
+from nnmagic.tinynn.capture import CompiledGlobal
 from nnmagic.tinynn.defaults import of_python
-from nnmagic.tinynn.program import MISSING, ParameterInfo
+from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values import Formal, GlobalFunction, Refusal, type_shown
 
 
@@ -30,23 +31,22 @@ class Linker:
 
     functions: dict[str, ir.Function] = field(default_factory=dict)
     types: dict[str, TypeData] = field(default_factory=dict)
+    infos: dict[str, DataTypeInfo] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
     #: Of each data type, who brought it and where that is mentioned.
     _origins: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
-    def use(
-        self, written: str, name: str, module: Module, parameters: Sequence[ParameterInfo], place: Span
-    ) -> GlobalFunction:
+    def use(self, written: str, found: CompiledGlobal, place: Span) -> GlobalFunction:
         """Links a function and all that it calls; gives it as this module knows it. Raises Refusal."""
+        name, module = found.name, found.module
         names: dict[str, str] = {}
         callees = _callees_first(module, name)
-        self.use_types(
-            f"`{written}`", used_types((module.functions[each] for each in callees), module.types), place
-        )
+        types = used_types((module.functions[each] for each in callees), module.types)
+        self.use_types(f"`{written}`", types, found.infos, place)
         for each in callees:
             names[each] = self._link(each, module.functions[each], names)
         function = module.functions[name]
-        known = {each.name: each for each in parameters}
+        known = {each.name: each for each in found.parameters}
         formals = []
         for param in function.params:
             info = known.get(param.name_hint, ParameterInfo(param.name_hint))
@@ -54,7 +54,9 @@ class Linker:
             formals.append(Formal(info.name, info.kind, default))
         return GlobalFunction(names[name], written, tuple(formals), _type_of(function))
 
-    def use_types(self, origin: str, types: Mapping[str, TypeData], place: Span) -> None:
+    def use_types(
+        self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], place: Span
+    ) -> None:
         """Adds data types that ``origin`` brings. Raises Refusal where one of them is another here."""
         for name, data in types.items():
             present = self.types.get(name)
@@ -62,6 +64,8 @@ class Linker:
                 self._check_constructors(origin, data, place)
                 self.types[name] = data
                 self._origins[name] = (origin, place)
+                if name in infos:
+                    self.infos[name] = infos[name]
             elif not same_type(present, data):
                 raise self._clash(name, present, data, origin, place)
 

@@ -63,15 +63,16 @@ class Program:
     """The functions of a cell.
 
     module: typed Relay, with everything that the functions call. functions and types: in source order.
-    captured: every free name that was looked up in the namespace (dotted for a module's member, as in
-    ``np.pi``) and what was found there, MISSING where nothing was, with arrays and lists as they were copied
-    into the program; ``look_up`` looks a name up in the same way. tree: synr's module. warnings: what does
-    not stop the cell.
+    known_types: these types by name, and those of earlier cells that the functions use. captured: every
+    free name that was looked up in the namespace (dotted for a module's member, as in ``np.pi``) and what was
+    found there, MISSING where nothing was, with arrays and lists as they were copied into the program;
+    ``look_up`` looks a name up in the same way. tree: synr's module. warnings: what does not stop the cell.
     """
 
     module: Module
     functions: tuple[FunctionInfo, ...]
     types: tuple[DataTypeInfo, ...]
+    known_types: Mapping[str, DataTypeInfo]
     captured: Mapping[str, object] = field(repr=False)
     tree: ast.Module = field(repr=False)
     warnings: tuple[Diagnostic, ...] = ()

@@ -54,6 +54,11 @@ def _assertion() -> TypeData:
 ASSERTION = _assertion()
 
 
+def is_assertion(data: TypeData) -> bool:
+    """Whether a data type is there for assertions alone."""
+    return data.header == ASSERTION.header and same_type(data, ASSERTION)
+
+
 class UnknownName(Refusal):
     """A name that stands for nothing."""
 
@@ -99,7 +104,7 @@ class Scope:
         self.data_types[name] = data
         for constructor in data.type.constructors:
             self.constructors[constructor.name] = ConstructorName(constructor, data.fields[constructor.name])
-        self.linker.use_types("this cell", {name: data.type}, place)
+        self.linker.use_types("this cell", {name: data.type}, {}, place)
 
     def types(self) -> dict[str, TypeData]:
         """The data types of the module, by name."""
@@ -108,7 +113,7 @@ class Scope:
 
     def assertion(self, place: Span) -> tuple[Constructor, Constructor]:
         """The constructors that say whether an assertion holds, declared where one is. Raises Refusal."""
-        self.linker.use_types("`assert`", {ASSERTION.header.name: ASSERTION}, place)
+        self.linker.use_types("`assert`", {ASSERTION.header.name: ASSERTION}, {}, place)
         return ASSERTION.constructors[0], ASSERTION.constructors[1]
 
     def _look_up(self, name: str) -> object:
@@ -145,9 +150,7 @@ class Scope:
         if name not in self._values:
             function, data = compiled_function(found), compiled_type(found)
             if function is not None:
-                self._values[name] = self.linker.use(
-                    name, function.name, function.module, function.parameters, span
-                )
+                self._values[name] = self.linker.use(name, function, span)
             elif data is not None:
                 self._values[name] = self._data_type(name, data, span)
             elif isinstance(found, ModuleType):
@@ -161,7 +164,7 @@ class Scope:
         name = data.type.header.name
         if data.type.type_vars:
             raise NotCapturable(f"the data type {name} with type parameters", "use it in Relay text")
-        self.linker.use_types(f"`{written}`", data.types, span)
+        self.linker.use_types(f"`{written}`", data.types, data.infos, span)
         return DataTypeName(self.linker.types[name], data.fields)
 
     def _constructor_of_notebook(self, word: str, span: Span) -> ConstructorName | None:

@@ -1,0 +1,215 @@
+"""A class of a cell as the notebook holds it: ``List.Cons(x, List.Nil())`` makes a value for a function.
+
+Knows Relay's data types and how Python calls; knows no engine but its checks of arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from nnmagic.cache import digest
+from nnmagic.diagnostics import closest
+from nnmagic.engine.arguments import convert_argument
+from nnmagic.functions.calls import Call, call_with
+from nnmagic.functions.errors import without_frames
+from nnmagic.relay.expr import Constructor
+from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.serial import Json, module_from_data, module_to_data
+from nnmagic.relay.types import TypeCall, TypeVar
+from nnmagic.relay.used_types import with_fields
+from nnmagic.relay.values import AdtValue
+from nnmagic.tinynn.capture import CompiledType
+from nnmagic.tinynn.linking import constructors_shown
+from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+
+
+class DataType:
+    """An algebraic data type: its constructors are attributes, which make values (``AdtValue``).
+
+    In a later cell it is the type of its name, its constructors are functions, and ``match`` takes its
+    values. Equal to every data type of the same declaration; it never changes and pickles.
+    """
+
+    __name__: str
+    __doc__: str | None
+    _compiled: CompiledType
+    _constructors: Mapping[str, DataConstructor]
+    _key: str
+
+    def __init__(self, compiled: CompiledType) -> None:
+        name, info = compiled.type.header.name, compiled.infos[compiled.type.header.name]
+        made = {each.name: DataConstructor(each, compiled) for each in compiled.type.constructors}
+        listed = "\n".join(f"  {name}.{shown!s}" for shown in made.values())
+        intro = info.docstring or f"A data type of {len(made)} constructor{'' if len(made) == 1 else 's'}."
+        declared = {
+            each: f"{data.type_vars} {constructors_shown(data)} {_fields(compiled.infos, data)}"
+            for each, data in compiled.types.items()
+        }
+        self.__dict__.update(
+            __name__=name,
+            __qualname__=name,
+            __module__="nnmagic",
+            __doc__=f"{intro}\n\nConstructors:\n{listed}",
+            _compiled=compiled,
+            _constructors=made,
+            _key=digest({"name": name, **declared}),
+        )
+
+    @property
+    def __relay_type__(self) -> CompiledType:
+        """What a later cell knows of it."""
+        return self._compiled
+
+    def __getattr__(self, name: str) -> DataConstructor:
+        constructors: Mapping[str, DataConstructor] = self.__dict__.get("_constructors", {})
+        if name in constructors:
+            return constructors[name]
+        known = self.__dict__.get("__name__", "the data type")
+        close = closest(name, constructors)
+        hint = f". Did you mean {close!r}?" if close else f"; it has {', '.join(constructors)}"
+        raise AttributeError(f"{known} has no constructor {name!r}{hint}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._constructors})
+
+    def __call__(self, *_args: object, **_keywords: object) -> NoReturn:
+        """Python 3.10 takes only what can be called for a type hint."""
+        listed = " or ".join(f"{self.__name__}.{shown!s}" for shown in self._constructors.values())
+        raise TypeError(f"{self.__name__} is made by its constructors: {listed}")
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, DataType) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a data type cannot be changed: {self.__name__}.{name} was not set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a data type cannot be changed: {self.__name__}.{name} was not deleted")
+
+    def __repr__(self) -> str:
+        return f"<nnmagic type {self.__name__}: {', '.join(map(str, self._constructors.values()))}>"
+
+    def __reduce__(self) -> tuple[Callable[..., DataType], tuple[object, ...]]:
+        types, _ = module_to_data(Module({}, self._compiled.types))
+        return _restored, (self._compiled.type.header.name, types, infos_to_data(self._compiled.infos))
+
+
+class DataConstructor:
+    """A constructor of a data type: ``List.Cons(head, tail)`` gives an ``AdtValue``.
+
+    Raises TypeError or ValueError, which name the field, for an argument that does not fit.
+    """
+
+    __name__: str
+    __qualname__: str
+    __signature__: inspect.Signature
+    _call: Call
+    _owner: CompiledType
+
+    def __init__(self, constructor: Constructor, owner: CompiledType) -> None:
+        call = call_with(
+            constructor.name,
+            _parameters(owner.fields[constructor.name]),
+            constructor.inputs,
+            TypeCall(constructor.belong_to, ()),
+            owner.types,
+        )
+        self.__dict__.update(
+            __name__=constructor.name,
+            __qualname__=f"{constructor.belong_to.name}.{constructor.name}",
+            __module__="nnmagic",
+            __signature__=call.signature,
+            __doc__=f"Makes a value of {constructor.belong_to.name}.",
+            _call=call,
+            _owner=owner,
+        )
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> AdtValue:
+        """The value; arrays are checked as a compiled function's arguments are."""
+        __tracebackhide__ = True  # IPython leaves this frame out
+        try:
+            bound = self._call.bind(args, keywords)
+            dims: dict[str, int] = {}
+            fields = tuple(
+                value
+                if isinstance(parameter.type, TypeVar) or self._is_made(parameter.type, value)
+                else convert_argument(parameter, value, dims)
+                for parameter, value in zip(self._call.parameters, bound, strict=True)
+            )
+        except (TypeError, ValueError) as error:
+            raise without_frames(error) from error.__cause__
+        return AdtValue(self.__name__, fields)
+
+    def _is_made(self, type_: object, value: object) -> bool:
+        """Whether a constructor of the type, which checked the fields, made a value: lists are long."""
+        if not isinstance(type_, TypeCall) or not isinstance(value, AdtValue):
+            return False
+        data = self._owner.types.get(type_.func.name)
+        return data is not None and any(
+            each.name == value.constructor and len(each.inputs) == len(value.fields)
+            for each in data.constructors
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return getattr, (DataType(self._owner), self.__name__)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DataConstructor):
+            return NotImplemented
+        return self.__name__ == other.__name__ and DataType(self._owner) == DataType(other._owner)
+
+    def __hash__(self) -> int:
+        return hash(self.__qualname__)
+
+    def __str__(self) -> str:
+        return f"{self.__name__}{self.__signature__.replace(return_annotation=inspect.Signature.empty)}"
+
+    def __repr__(self) -> str:
+        return f"<nnmagic constructor {self.__qualname__.rpartition('.')[0]}.{self}>"
+
+
+def data_type(name: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo]) -> DataType:
+    """A data type of a module; where no class says the names of fields, they have numbers."""
+    needed = with_fields([name], types)
+    known = {each: infos.get(each) or _unnamed(data) for each, data in needed.items()}
+    return DataType(CompiledType(types[name], needed, known))
+
+
+def infos_to_data(infos: Mapping[str, DataTypeInfo]) -> Json:
+    """What classes say, as data for JSON."""
+    return {name: [info.docstring, dict(info.fields)] for name, info in infos.items()}
+
+
+def infos_from_data(data: Json) -> dict[str, DataTypeInfo]:
+    """What classes say again. Raises one of several errors for data that ``infos_to_data`` did not make."""
+    return {
+        str(name): DataTypeInfo(str(name), doc, {str(each): tuple(map(str, f)) for each, f in fields.items()})
+        for name, (doc, fields) in data.items()
+    }
+
+
+def _restored(name: str, types: Json, infos: Json) -> DataType:
+    return data_type(name, module_from_data(types, []).types, infos_from_data(infos))
+
+
+def _unnamed(data: TypeData) -> DataTypeInfo:
+    fields = {
+        each.name: tuple(f"field{place}" for place in range(len(each.inputs))) for each in data.constructors
+    }
+    return DataTypeInfo(data.header.name, None, fields)
+
+
+def _fields(infos: Mapping[str, DataTypeInfo], data: TypeData) -> list[tuple[str, ...]]:
+    return list(infos[data.header.name].fields.values())
+
+
+def _parameters(fields: tuple[str, ...]) -> list[ParameterInfo]:
+    """Fields without names go by place."""
+    unnamed = fields == tuple(f"field{place}" for place in range(len(fields)))
+    kind = "POSITIONAL_ONLY" if unnamed else "POSITIONAL_OR_KEYWORD"
+    return [ParameterInfo(field, kind) for field in fields]

@@ -1,0 +1,67 @@
+"""Errors of a call as the caller sees them: of their own type and text, without the frames inside nnmagic.
+
+A traceback always has the frame that raises, so IPython, which asks an exception how it is shown, is given
+the frames of the user alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+#: Where the frames are that nobody wants to see.
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def without_frames(error: Exception) -> Exception:
+    """The error to raise in place of one: the same type and text, shown without frames of nnmagic."""
+    kind = _shown_kind(type(error))  # type: ignore[arg-type]  # mypy takes the class for no Hashable
+    if kind is None or isinstance(error, _Shown):
+        return error.with_traceback(None)
+    shown = kind(*error.args)
+    shown.__dict__.update(error.__dict__)
+    return shown
+
+
+class _Shown:
+    """How IPython shows an exception; the other base of its class is the exception's own type."""
+
+    args: tuple[object, ...]
+    __traceback__: TracebackType | None
+
+    def _render_traceback_(self) -> list[str]:
+        ipython = sys.modules.get("IPython")  # who calls this has imported it
+        shell, kind = ipython and ipython.get_ipython(), type(self).__bases__[-1]
+        plain, users = kind(*self.args), _of_user(self.__traceback__)
+        if shell is None:
+            return traceback.format_exception(kind, plain, users)
+        lines: list[str] = shell.InteractiveTB.structured_traceback(kind, plain, users, tb_offset=1)
+        return lines
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self).__bases__[-1], self.args
+
+
+def _of_user(found: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames at its end that are nnmagic's."""
+    frames = []
+    while found is not None:
+        frames.append(found)
+        found = found.tb_next
+    while frames and frames[-1].tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        frames.pop()
+    kept: TracebackType | None = None
+    for frame in reversed(frames):
+        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return kept
+
+
+@cache
+def _shown_kind(kind: type[Exception]) -> type[Exception] | None:
+    """A class that is a kind of error in all but how it is shown; None where none can be made."""
+    if kind.__module__ != "builtins":
+        return None
+    return type(kind.__name__, (_Shown, kind), {"__module__": "builtins", "__doc__": kind.__doc__})
