@@ -194,11 +194,7 @@ class _Comparison:
             case TupleType(), TupleType():
                 return self.types(left.fields, right.fields)
             case FuncType(), FuncType():
-                return (
-                    self.bind_type_vars(left.type_params, right.type_params)
-                    and self.types(left.arg_types, right.arg_types)
-                    and self.type(left.ret_type, right.ret_type)
-                )
+                return self.function_types(left, right)
             case RefType(), RefType():
                 return self.type(left.value, right.value)
             case TypeCall(), TypeCall():
@@ -208,6 +204,22 @@ class _Comparison:
             case TypeVar(), TypeVar():
                 return self.is_pair(left, right) or (left is right and self.pair(left, right))
         return left == right
+
+    def function_types(self, left: FuncType, right: FuncType) -> bool:
+        """Compares function types; what their type parameters correspond to elsewhere does not count."""
+        own = [(self.right_of, var) for var in left.type_params]
+        own += [(self.left_of, var) for var in right.type_params]
+        outside = [table.pop(var, None) for table, var in own]
+        found = (
+            self.bind_type_vars(left.type_params, right.type_params)
+            and self.types(left.arg_types, right.arg_types)
+            and self.type(left.ret_type, right.ret_type)
+        )
+        for (table, var), other in zip(own, outside, strict=True):
+            table.pop(var, None)
+            if other is not None:
+                table[var] = other
+        return found
 
     def mappings(self, left: Mapping[str, object], right: Mapping[str, object]) -> bool:
         return left.keys() == right.keys() and all(_same_value(left[name], right[name]) for name in left)

@@ -5,6 +5,7 @@ import pytest
 
 from nnmagic.relay.equal import structural_equal
 from nnmagic.relay.expr import Call, Function, OpRef, Tuple, Var, constant
+from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.types import AnyDim, TensorType
@@ -101,3 +102,11 @@ def test_labels_of_dimensions_are_left_out():
 
 def test_a_module_is_no_expression():
     assert not structural_equal(Module(), constant(1))
+
+
+def test_a_type_variable_may_be_that_of_a_function_and_of_its_variables_type():
+    """Inference gives a variable the type of the function bound to it, the parser reads another `A` there."""
+    text = '#[version = "0.0.5"]\ndef @main() {\n  let %f = fn [A](%a: A) -> A {\n    %a\n  };\n  %f(1)\n}\n'
+    typed = infer_type(parse_module(text))
+    assert structural_equal(typed, infer_type(parse_module(typed.astext())))
+    assert structural_equal(infer_type(parse_module(typed.astext())), typed)
