@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvm import te, tirx, topi
+import tvm_ffi
+from tvm import relax, te, tirx, topi
 from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
 from nnmagic.engine.relax.operators import scalar
@@ -56,6 +57,59 @@ def checked(rule: Rule, axes: Callable[[Site, list[Any]], Sequence[Any]]) -> Rul
         return rule(site)
 
     return looked
+
+
+#: The name under which TVM's machine calls ``_require_index``.
+_REQUIRE = "nnmagic.index_in_range"
+
+
+def _require_index(found: Any, size: Any) -> None:
+    """Raises IndexError where ``found`` holds 1 and a place that there is not."""
+    wrong, place = found.numpy().tolist()
+    if wrong:
+        (length,) = size
+        index = place if place >= 0 else place - length  # negative ones were counted from the end
+        raise IndexError(f"index {index} is out of range for an axis of size {length}")
+
+
+tvm_ffi.register_global_func(_REQUIRE, _require_index, override=True)
+
+
+def require_places(site: Site, indices: Value, dim: Any) -> None:
+    """Has the call raise IndexError for the first of the indices that is not from 0 to before ``dim``."""
+
+    def first(x: Any, shape: Any) -> Any:
+        (size,) = shape
+        flat = topi.reshape(x, [product(x.shape)])
+        count = flat.shape[0]
+        k = te.reduce_axis((0, count), "k")
+        place = flat(k).astype("int64")
+        bad = tirx.any(place < 0, place >= size)
+        far = tirx.const(2**62, "int64")
+        at = te.compute((), lambda: te.min(tirx.Select(bad, k.var.astype("int64"), far), axis=k))
+        last = tirx.max(count - 1, 0)
+
+        def element(i: Any) -> Any:
+            here = flat(tirx.min(at(), last)).astype("int64")
+            found = tirx.Select(i == 0, tirx.const(1, "int64"), here)
+            return tirx.if_then_else(at() < far, found, tirx.const(0, "int64"))
+
+        return te.compute((2,), element)
+
+    size = relax.ShapeExpr([dim])
+    found = site.emit(site.te(first, indices, size))
+    site.emit(relax.Call(relax.ExternFunc(_REQUIRE), [found, size], ty_args=[relax.TupleType([])]))
+
+
+def _take_with_mode(site: Site) -> Value:
+    """The mode "fast" leaves open what an index out of range gives: here it is an error."""
+    if site.attrs["mode"] != "fast":
+        return checked(te_of(_take), _take_axes)(site)
+    data, indices = site.args
+    axis, shape = site.attrs["axis"], shape_of(data)
+    dim = product(shape) if axis is None else shape[integer(axis) % len(shape)]
+    require_places(site, indices, dim)
+    return te_of(_take)(site) if dim != 0 else checked(te_of(_take), _take_axes)(site)
 
 
 def _take_axes(site: Site, shape: list[Any]) -> Sequence[Any]:
@@ -235,7 +289,7 @@ def _unravel_index(site: Site) -> Value:
 
 RULES.update(
     {
-        "take": checked(te_of(_take), _take_axes),
+        "take": _take_with_mode,
         "gather": checked(te_of(_gather), _take_axes),
         "gather_nd": checked(te_of(_gather_nd), lambda _site, shape: shape),
         "adv_index": checked(_adv_index, lambda _site, shape: shape),
