@@ -23,6 +23,7 @@ from nnmagic.relay.types import (
     AnyDim,
     FuncType,
     GlobalTypeVar,
+    RefType,
     TensorType,
     TupleType,
     Type,
@@ -72,7 +73,8 @@ class Call:
     name: for messages. parameters: what each takes; their names are those of messages. signature: Python's,
     annotated. takes_out: whether ``out=`` is ours (it is the function's own where a parameter has that name).
     places: how many arguments by place are all that there are; None where some go by name only. binder: gives
-    the arguments in the order of the parameters.
+    the arguments in the order of the parameters. crosses: whether all that it takes and gives can go between
+    Python and Relay, which functions cannot.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Call:
     takes_out: bool
     places: int | None
     binder: Callable[..., tuple[object, ...]]
+    crosses: bool
 
     def bind(self, args: Sequence[object], keywords: Mapping[str, object]) -> tuple[object, ...]:
         """The arguments in the order of the parameters. Raises TypeError, in Python's own words."""
@@ -133,7 +136,18 @@ def call_with(
     )
     signature = inspect.Signature(shown, return_annotation=annotation(result))
     by_name = any(info.kind == "KEYWORD_ONLY" for info in infos)
-    return Call(name, parameters, signature, takes_out, None if by_name else len(infos), _binder(name, infos))
+    places = None if by_name else len(infos)
+    crosses = not any(map(_holds_function, (*types, result)))
+    return Call(name, parameters, signature, takes_out, places, _binder(name, infos), crosses)
+
+
+def _holds_function(type_: Type) -> bool:
+    match type_:
+        case FuncType() | RefType():
+            return True
+        case TupleType(fields=fields):
+            return any(map(_holds_function, fields))
+    return False
 
 
 def _shown_default(default: object) -> object:

@@ -202,8 +202,10 @@ def _nothing(language: str, names: Iterable[str]) -> CompileError:
 
 
 def _build(cell: Cell, *, only_result: bool) -> None:
+    """Makes the machine code of those that Python can call."""
     for function in (cell.result,) if only_result else cell.functions:
-        function.build()
+        if function._definition.call.crosses:
+            function.build()
 
 
 def _seen(cell: Cell, info: CacheInfo) -> Cell:

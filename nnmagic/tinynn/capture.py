@@ -14,6 +14,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue
+from nnmagic.tinynn.aliases import NoTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, Value
@@ -88,6 +89,16 @@ def compiled_type(value: object) -> CompiledType | None:
     return found if isinstance(found, CompiledType) else None
 
 
+def types_with(namespace: Mapping[str, object], constructor: str) -> dict[str, object]:
+    """The data types of the notebook that have a constructor, each once, by its first name."""
+    found: dict[str, object] = {}
+    for name, value in namespace.items():
+        data = compiled_type(value)
+        if data is not None and constructor in data.fields and value not in found.values():
+            found[name] = value
+    return found
+
+
 def _own_attribute(value: object, name: str) -> object:
     """An attribute that the class or the instance's dictionary has: no code of the notebook runs."""
     nothing = object()
@@ -139,9 +150,25 @@ def captured(value: object) -> Value:
         return TupleConstructor("tuple")
     if value is Tensor:
         return TupleConstructor("Tensor")
+    if is_callable_name(value):
+        return TupleConstructor("Callable")
+    alias = _alias(value)
+    if alias is not None:
+        return alias
     if isinstance(value, type) and issubclass(value, np.generic):
         return _dtype(np.dtype(value))
     raise not_capturable(value)
+
+
+def _alias(value: object) -> Value | None:
+    """A type that the notebook has named. Raises NotCapturable for one that a cell has not."""
+    try:
+        found = alias_type(value)
+    except NoTypeError as problem:
+        part = getattr(problem.part, "__name__", None) or repr(problem.part)
+        hint = "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]"
+        raise NotCapturable(f"a type that holds `{part}`", hint) from None
+    return None if found is None else TypeOf(found)
 
 
 def _python_number(value: np.generic) -> object:

@@ -82,8 +82,14 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
     """What a free name of a cell stands for in a namespace, or MISSING.
 
     The rest of a dotted name is looked up in the dictionaries of modules alone: no code of the notebook runs.
+    A name with brackets, ``Cons()``, is that of a constructor: it stands for all data types that have it.
     """
     from types import ModuleType
+
+    from nnmagic.tinynn.capture import types_with
+
+    if name.endswith("()"):
+        return tuple(types_with(namespace, name[:-2]).values())
 
     first, *rest = name.split(".")
     found = namespace.get(first, MISSING)

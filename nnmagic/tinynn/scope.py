@@ -25,6 +25,7 @@ from nnmagic.tinynn.capture import (
     compiled_type,
     not_capturable,
     settled,
+    types_with,
 )
 from nnmagic.tinynn.iteration import ITERATION
 from nnmagic.tinynn.linking import Linker, same_type
@@ -169,21 +170,17 @@ class Scope:
 
     def _constructor_of_notebook(self, word: str, span: Span) -> ConstructorName | None:
         """A constructor, by its bare name, of a data type that the notebook has. Raises Refusal."""
-        found: dict[str, CompiledType] = {}
-        for name, value in self.namespace.items():
-            data = compiled_type(value)
-            if data is not None and word in data.fields:
-                found.setdefault(data.type.header.name, data)
-                if not same_type(found[data.type.header.name].type, data.type):
-                    found[name] = data
-                self.looked_up[name] = value
+        found = types_with(self.namespace, word)
         if not found:
             return None
+        self.looked_up[f"{word}()"] = tuple(found.values())
         if len(found) > 1:
             first, second, *_ = found
             hint = f"write {first}.{word} or {second}.{word}"
             raise Refusal(f"`{word}` is a constructor of {first} and of {second}", span, hint=hint)
-        ((name, data),) = found.items()
+        ((name, value),) = found.items()
+        data = compiled_type(value)
+        assert data is not None
         kept = self._data_type(name, data, span)
         constructor = next(each for each in kept.type.constructors if each.name == word)
         return ConstructorName(constructor, kept.fields[word])

@@ -23,6 +23,14 @@ CELLS = {
     "wrong option": f"%%tinynn --engine gpu\n{FUNCTION}",
     "survives": "foo.name, foo(np.ones(2, 'float32')).tolist()",
     "wrong call": "foo(np.ones(3, 'float32'))",
+    "nested call": "def user():\n    return foo(nope=1)\nuser()",
+    "assertion": "%%tinynn -q\ndef positive(x: f32):\n    assert x > 0, 'not positive'\n    return x",
+    "false": "positive(-1.0)",
+    "caught": (
+        "try:\n    positive(-1.0)\nexcept AssertionError as error:\n    print(type(error).__name__, error)"
+    ),
+    "warning": "%%tinynn -q\ndef warned(x: f32):\n    é = 1\n    return x",
+    "empty": "%%tinynn",
     "help": "%%tinynn?",
     "reload": "%reload_ext nnmagic",
     "after reload": f"%%tinynn\n{FUNCTION}",
@@ -97,7 +105,44 @@ def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.Note
     found = error(outputs["wrong call"])
     assert found.ename == "ValueError"
     assert found.evalue.startswith("foo() argument 'x' must be Tensor[(2), float32], not of shape (3,)")
-    assert shown(found).count(".py") == 1, "one frame below the user's"
+    text = shown(found)
+    assert ".py" not in text, "no frame below the user's"
+    assert "----> 1 foo(np.ones(3, 'float32'))" in text
+    assert text.endswith(f"\nValueError: {found.evalue}")
+    nested = error(outputs["nested call"])
+    text = shown(nested)
+    assert nested.ename == "TypeError"
+    assert ".py" not in text
+    assert "----> 2     return foo(nope=1)" in text
+    assert "----> 3 user()" in text
+
+
+def test_a_failed_assertion_shows_the_line_of_its_cell(
+    outputs: dict[str, list[nbformat.NotebookNode]],
+) -> None:
+    found = error(outputs["false"])
+    assert found.ename == "AssertionError"
+    place = (
+        "not positive\n --> <tinynn>:3:12\n  |\n3 |     assert x > 0, 'not positive'\n  |            ^^^^^"
+    )
+    assert found.evalue == place
+    assert shown(found).endswith(f"AssertionError: {place}")
+    assert ".py" not in shown(found)
+    (caught,) = outputs["caught"]
+    assert caught.text == f"AssertionError {place}\n"
+
+
+def test_a_warning_goes_to_stderr(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
+    (output,) = outputs["warning"]
+    assert (output.output_type, output.name) == ("stream", "stderr")
+    assert output.text.startswith("\x1b[1;33mwarning: \x1b[0m")
+    assert "3 |\x1b[0m     é = 1\n" in output.text
+
+
+def test_an_empty_cell_says_what_it_lacks(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
+    found = error(outputs["empty"])
+    assert found.ename == "TinyNNError"
+    assert "error: the cell holds no function\n --> <tinynn>:2:1" in shown(found)
 
 
 def test_reload_keeps_what_was_compiled(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:

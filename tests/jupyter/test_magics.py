@@ -106,7 +106,10 @@ def test_o_assigns_the_last_function(shell: Shell) -> None:
     shell.run(cell(function("a", "x + 1") + function("b", "x + 2"), "-o result"))
     np.testing.assert_array_equal(shell["result"](X), X + 2)
     assert shell["b"] is shell["result"]
-    shell.run("%%relay --output r\ndef @main(%x: float32) { %x }\ndef @other(%x: float32) { @main(%x) }")
+    shell.run(
+        "%%relay --output r\n"
+        "def @main(%x: float32) -> float32 { %x }\ndef @other(%x: float32) -> float32 { @main(%x) }"
+    )
     assert shell["r"] is shell["main"]
 
 
@@ -130,7 +133,9 @@ def test_captured_values_are_those_of_the_notebook(shell: Shell) -> None:
         (cell(function("_foo", "x")), nnmagic.TinyNNError, "nothing here is bound"),
         (cell("x = 1\n"), nnmagic.TinyNNError, r"<tinynn>:2:1"),
         ("%%relay\ndef @foo(%x: float32) {\n  exp(%y) }", nnmagic.RelayError, r"<relay>:3:7"),
-        ("%%relay\n", Exception, "empty"),
+        ("%%relay\n", nnmagic.RelayError, "the text holds no function"),
+        ("%%tinynn", nnmagic.TinyNNError, "the cell holds no function\n --> <tinynn>:2:1"),
+        ("%%tinynn -q\n\n  \n", nnmagic.TinyNNError, "the cell holds no function"),
         (cell(FOO, "--show nope"), ValueError, "no stage 'nope'; the stages are source, tree, relay"),
         (cell(FOO, "--show ,"), ValueError, "--show needs a stage"),
         (cell(FOO, "--opt-level 4"), ValueError, "--opt-level must be one of 0, 1, 2, 3, not '4'"),
@@ -154,13 +159,8 @@ def test_captured_values_are_those_of_the_notebook(shell: Shell) -> None:
 def test_a_cell_that_fails_binds_nothing(shell: Shell, text: str, error: type, words: str) -> None:
     shell.run("foo = fine = r = 'as before'")
     before = dict(shell.ip.user_ns)
-    if "empty" in words:
-        with capture_output() as captured:
-            shell.ip.run_cell(text)
-        assert words in captured.stderr
-    else:
-        with pytest.raises(error, match=words):
-            shell.run(text)
+    with pytest.raises(error, match=words):
+        shell.run(text)
     for name in ("foo", "fine", "r", "_foo"):
         assert shell.ip.user_ns.get(name) == before.get(name)
 
@@ -191,6 +191,56 @@ def test_show_quiet_and_verbose(shell: Shell) -> None:
     assert several == f"# a: source\n{function('a', 'x')}\n# b: source\n{function('b', 'x').rstrip()}"
     assert "compiled (first time)" in shell.run(cell(function("c", "x"), "-v"))
     assert "found in memory" in shell.run(cell(function("c", "x"), "--verbose"))
+
+
+LIST = "class List:\n    def Nil(): ...\n    def Cons(head: Tensor[(2,), f32], tail: List): ...\n"
+TOTAL = (
+    "def total(items: List) -> Tensor[(2,), f32]:\n    match items:\n        case List.Nil():\n"
+    "            return zeros((2,), f32)\n        case Cons(head, tail):\n"
+    "            return head + total(tail)\n"
+)
+
+
+def test_classes_are_bound_and_used_in_later_cells(shell: Shell) -> None:
+    assert shell.run(cell(LIST)) == "type List {\n  Nil,\n  Cons(Tensor[(2), float32], List[]),\n}"
+    shown = shell.run(cell(TOTAL, "-o result -v"))
+    assert "def @total(%items: List[])" in shown
+    assert "compiled (first time)" in shown
+    total, List = shell["total"], shell["List"]
+    np.testing.assert_array_equal(total(List.Cons(X, List.Cons(X * 2, List.Nil()))), X * 3)
+    assert repr(List) == "<nnmagic type List: Nil(), Cons(head: Tensor[(2,), f32], tail: List)>"
+    shell.run(cell(LIST + TOTAL, "-q"))
+    np.testing.assert_array_equal(shell["total"](shell["List"].Nil()), [0, 0])
+    shell.run(cell("class _Own:\n    def A(): ...\n" + function("f", "x"), "-q"))
+    assert "_Own" not in shell.ip.user_ns
+    found = shell.ip.object_inspect("List")
+    assert found["found"]
+    assert "List.Cons(head" in found["docstring"]
+    with pytest.raises(ValueError, match="-o r: the cell has no function"):
+        shell.run(cell(LIST, "-o r"))
+
+
+def test_higher_order_functions_are_for_other_cells(shell: Shell) -> None:
+    """Python cannot pass a function, so that only cells call them."""
+    twice = "def twice(g: Callable[[f32], f32], x: f32) -> f32:\n    return g(g(x))\n"
+    shell.run(cell(twice, "-q"))
+    assert "g: Callable[[f32], f32], x: f32" in shell.ip.object_inspect("twice")["definition"]
+    with pytest.raises(TypeError, match="cannot be passed from Python"):
+        shell.run("twice(abs, 1.0)")
+    shell.run(cell("def f(x: f32):\n    return twice(lambda a: a * 3, x)\n", "-q"))
+    assert shell["f"](2.0) == 18
+
+
+def test_warnings_are_shown_and_stop_nothing(shell: Shell) -> None:
+    text = cell("def f(x: f32):\n    y = x\n    return x\n    x = 1\n", "-q")
+    for _ in range(2):  # the second time it is found in the cache
+        with capture_output() as captured:
+            shell.ip.run_cell(text).raise_error()
+        assert captured.stderr.count("\x1b[1;33mwarning: ") == 2
+        assert "`y` is assigned, but nothing uses it" in captured.stderr
+        assert "<tinynn>:3:5" in captured.stderr
+        assert not captured.outputs
+    assert shell["f"](2.0) == 2
 
 
 def test_text_is_escaped_in_html(shell: Shell) -> None:
@@ -272,9 +322,13 @@ class TestLineMagic:
         from nnmagic.relay import OPERATORS
 
         every = shell.run("%tinynn ops").splitlines()
-        assert len(every) == len(OPERATORS) + 2
+        assert sum(not line.startswith(" ") for line in every) == len(OPERATORS) + 2
+        assert max(map(len, every)) <= 120
         dense = shell.run("%tinynn ops nn.dense")
-        assert "nn.dense(data, weight, units=, out_dtype=)" in dense
+        assert "nn.dense(data, weight, units=None, out_dtype='')" in dense
+        conv2d = shell.run("%tinynn ops nn.conv2d").split("nn.conv2d_transpose")[0]
+        assert "strides=(1, 1), padding=(0, 0)," in conv2d
+        assert "out_layout=''," in conv2d
         assert len(shell.run("%tinynn ops nn.*pool2d").splitlines()) > 3
         with pytest.raises(
             ValueError, match=r"no operator's name matches 'nn\.dence'; did you mean nn\.dense"

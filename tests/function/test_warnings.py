@@ -1,0 +1,120 @@
+"""Warnings of a source that compiles: what warns, what never does, and where they are shown."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic import TinyNNWarning
+from nnmagic.diagnostics import Source
+from nnmagic.tinynn import compile_source
+
+HEAD = "def f(x: f32, unread: f32 = 1):\n"
+
+
+def found(body: str) -> list[tuple[str, int, int]]:
+    """The warnings of a function's body: words, line of the body, column."""
+    text = HEAD + "".join(f"    {line}\n" for line in body.split("\n"))
+    given = compile_source(Source("cell", text), {"n": 3}).warnings
+    assert all(each.severity == "warning" for each in given)
+    assert all(each.span.source.line(each.span.line) for each in given)
+    return [(each.message.split(",")[0], each.span.line - 1, each.span.column - 4) for each in given]
+
+
+UNUSED = [
+    ("y = x\nreturn x", [("`y` is assigned", 1, 1)]),
+    ("y = x\ny = x * 2\nreturn x", [("`y` is assigned", 1, 1)]),
+    ("y = 0\ny += 1\nreturn x", [("`y` is assigned", 1, 1)]),
+    ("z = y = x\nreturn z", [("`y` is assigned", 1, 5)]),
+    ("y: f32 = x\nreturn x", [("`y` is assigned", 1, 1)]),
+    ("return (y := x) * 2", [("`y` is assigned", 1, 9)]),
+    ("if x > 0:\n    y = x\nreturn x", [("`y` is assigned", 2, 5)]),
+    ("def g(a):\n    y = a\n    return a\nreturn g(x)", [("`y` is assigned", 2, 5)]),
+    ("a = b = x\nreturn x", [("`a` is assigned", 1, 1), ("`b` is assigned", 1, 5)]),
+]
+UNREACHED = [
+    ("return x\ny = x", [("this is never reached", 2, 1)]),
+    ("return x\nreturn x\nreturn x", [("this is never reached", 2, 1)]),
+    ("if x > 0:\n    return x\nelse:\n    return -x\nreturn x", [("this is never reached", 5, 1)]),
+    (
+        "for i in range(3):\n    if x > i:\n        break\n        x = x + 1\nreturn x",
+        [("this is never reached", 4, 9)],
+    ),
+    (
+        "for i in range(3):\n    x = x + 1\n    continue\n    x = x - 1\nreturn x",
+        [("this is never reached", 4, 5)],
+    ),
+    (
+        "while True:\n    x = x + 1\n    if x > 9:\n        return x\nx = x + 2",
+        [("this is never reached", 5, 1)],
+    ),
+]
+QUIET = [
+    "y = x\nreturn y",
+    "_y = x\n_ = x\nreturn x",
+    "a, b = (x, x)\nreturn a",
+    "(a, *b), c = ((x, x), x)\nreturn c",
+    "for i in range(3):\n    x = x + 1\nreturn x",
+    "y = [x for i in range(3)]\nreturn y[0]",
+    "y = x\ng = lambda a: a + y\nreturn g(x)",
+    "y = x\ndef g(a):\n    return a + y\nreturn g(x)",
+    "size = 2 * n\ny: Tensor[(size,), f32] = zeros(size, f32) + x\nreturn y",
+    "match (x, 1):\n    case (a, b):\n        return x",
+    "while x < 10:\n    x = x + 1\n    if x > 5:\n        break\nelse:\n    x = x + 100\nreturn x",
+    "while True:\n    x = x + 1\n    if x > 9:\n        break\nreturn x",
+    "if n == 3:\n    return x\nreturn -x",
+    "return x\npass",
+    "y = x\nif n == 4:\n    x = y\nreturn x",
+]
+
+
+@pytest.mark.parametrize(("body", "expected"), UNUSED + UNREACHED)
+def test_what_warns(body: str, expected: list[tuple[str, int, int]]) -> None:
+    assert found(body) == expected
+
+
+@pytest.mark.parametrize("body", QUIET)
+def test_what_never_warns(body: str) -> None:
+    assert found(body) == []
+
+
+def test_a_warning_is_drawn_as_an_error_is() -> None:
+    with pytest.warns(TinyNNWarning) as record:
+        f = nnmagic.compile("def f(x: f32):\n    ü = x\n    return x\n    x = 2\n", cache=False)
+    assert f(2.0) == 2
+    assert [str(each.message) for each in record] == [
+        "warning: `ü` is assigned, but nothing uses it\n --> <tinynn>:2:5\n  |\n2 |     ü = x\n  |     ^\n"
+        "help: leave it out, or begin its name with `_`",
+        "warning: this is never reached\n --> <tinynn>:4:5\n  |\n4 |     x = 2\n  |     ^^^^^\n"
+        "note: nothing goes on after this\n --> <tinynn>:3:5\n  |\n3 |     return x\n  |     ^^^^^^^^\n"
+        "help: leave it out",
+    ]
+    assert record[0].filename == __file__, "the caller's line is the one that warns"
+    assert issubclass(TinyNNWarning, UserWarning)
+
+
+def test_a_python_function_warns_at_its_own_line() -> None:
+    def f(x: nnmagic.f32):
+        y = x  # noqa: F841 - what warns
+        return x
+
+    with pytest.warns(TinyNNWarning, match="`y` is assigned") as record:
+        compiled = nnmagic.function(f)
+    assert compiled(3.0) == 3
+    (warning,) = record
+    assert warning.filename == __file__
+    assert warning.lineno == f.__code__.co_firstlineno + 1
+
+
+def test_a_warning_made_an_error_stops_nothing_for_good() -> None:
+    source = "def f(x: f32):\n    y = x\n    return x\n"
+    with pytest.raises(TinyNNWarning):
+        nnmagic.compile(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TinyNNWarning)
+        np.testing.assert_array_equal(nnmagic.compile(source)(1.0), 1)
+    with pytest.warns(TinyNNWarning):  # found in the cache, it warns again
+        assert nnmagic.compile(source).cache_info.hit == "memory"
