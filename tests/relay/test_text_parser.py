@@ -72,7 +72,7 @@ def error(text):
         ("sum(%x, keepdims=True, axis=[0],)", "sum(%x, axis=[0], keepdims=True)"),
         ("exp(let %a = %x; %a)", "exp((let %a = %x; %a))"),
         ("(%x, %y).1", "%0 = (%x, %y); %0.1"),
-        ("@f(%x).0", "%0 = @f(%x); %0.0"),
+        ("(@f(%x)).0", "%0 = @f(%x); %0.0"),
         ("%x(%y)(%x)", "%0 = %x(%y); %0(%x)"),
     ],
 )
@@ -305,6 +305,16 @@ def test_all_errors_are_reported_at_once():
             "def @f(%t) { %t.0.1 }",
             "invalid index `0.1`",
             "bind the inner projection first: `%0 = %t.0; %0.1`",
+        ),
+        (
+            "def @f(%x) { @f(%x).0 }",
+            "the result of a call cannot be projected",
+            "give it a name first: `%0 = ...; %0.0`",
+        ),
+        (
+            "def @f(%t) { %t.0 .1 }",
+            "the result of a projection cannot be projected",
+            "give it a name first: `%0 = ...; %0.0`",
         ),
         (
             "def @f(%x) { if (%x) { %x } }",

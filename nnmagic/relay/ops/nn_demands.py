@@ -212,7 +212,7 @@ NN_DEMANDS: Final[dict[str, _Demand]] = {
     "nn.correlation": _correlation,
     "nn.depth_to_space": _depth_to_space,
     "nn.fifo_buffer": _fifo_buffer,
-    "nn.mirror_pad": both(_padding, one_of("mode", "SYMMETRIC", "REFLECT")),
+    "nn.mirror_pad": one_of("mode", "SYMMETRIC", "REFLECT"),
     "nn.nll_loss": both(_nll_loss, one_of("reduction", "mean", "sum", "none")),
     "nn.pad": both(_pad, _padding),
     "nn.space_to_batch_nd": _space_to_batch,

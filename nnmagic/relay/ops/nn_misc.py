@@ -58,7 +58,10 @@ def _pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _mirror_pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    return _padded(data, pairs(attrs, "pad_width", len(data.shape)))
+    widths = pairs(attrs, "pad_width", len(data.shape))
+    if any(width < 0 for pair in widths for width in pair):
+        raise RelationError("pad_width must not be negative")
+    return _padded(data, widths)
 
 
 def _dropout(types: Sequence[Type], _attrs: Attrs) -> TupleType:

@@ -195,18 +195,22 @@ class ExpressionParser:
         return self._variable(token) if token.kind != "number" else self._number(token)
 
     def _postfix(self) -> Steps[Expr]:
-        """An atom with calls and projections behind it."""
+        """An atom, its projection, and calls behind it. As in Relay a call's result cannot be projected."""
         first = self.cursor.current
         self._expression_depth += 1
         self._check_depth("expressions", self._expression_depth, first)
         expr = yield self._atom()
-        while True:
-            if self.cursor.at("("):
-                expr = yield self._call(expr, first)
-            elif self.cursor.at("."):
-                expr = self._projection(expr, first)
-            else:
-                break
+        if self.cursor.at("."):
+            expr = self._projection(expr, first)
+        while self.cursor.at("("):
+            expr = yield self._call(expr, first)
+        if self.cursor.at("."):
+            what = "a projection" if isinstance(expr, TupleGetItem) else "a call"
+            self.cursor.fail(
+                f"the result of {what} cannot be projected",
+                self.cursor.current,
+                hint="give it a name first: `%0 = ...; %0.0`",
+            )
         if isinstance(expr, Constructor) and not expr.inputs:
             expr = Call(expr, (), span=self.cursor.span(first))
         self._expression_depth -= 1
