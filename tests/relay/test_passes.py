@@ -279,7 +279,7 @@ def test_a_removed_entry_must_exist():
 
 
 def test_what_to_inline_must_be_known():
-    with pytest.raises(ValueError, match="'marked', 'once' or 'all', not 'some'"):
+    with pytest.raises(ValueError, match="'marked', 'once', 'higher_order' or 'all', not 'some'"):
         inline(typed(f"{VERSION}def @main() {{ 1f }}"), "some")
 
 

@@ -31,6 +31,7 @@ def build(
     """
     from nnmagic.engine.relax import pipeline
     from nnmagic.engine.relax.executable import Executable
+    from nnmagic.engine.relax.first_order import first_order
     from nnmagic.engine.relax.lowering import ENTRY, lower_module, refuse_unknown_operators
     from nnmagic.engine.relax.plain import plain_functions
     from nnmagic.engine.relax.target import resolve_target
@@ -39,6 +40,9 @@ def build(
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
     refuse_unknown_operators(module, entry)
     plain = plain_functions(module)
+    if entry not in plain:
+        module = first_order(module, entry)
+        plain = plain_functions(module)
     with pipeline.COMPILING:
         resolved = resolve_target(target, opt_level)
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.control_flow import partial_unroll, simplify_control_flow
@@ -31,6 +32,7 @@ __all__ = [
     "evaluate_with_numpy",
     "fold_constants",
     "inline",
+    "inline_closures",
     "partial_unroll",
     "remove_unused_functions",
     "simplify_control_flow",

@@ -17,19 +17,22 @@ from nnmagic.relay.passes.normal_forms import without_lets
 from nnmagic.relay.passes.rewriting import copied, keeps_types
 from nnmagic.relay.passes.scopes import is_opaque
 from nnmagic.relay.traverse import post_order, rewrite
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import FuncType, Type
 
 
 @keeps_types
 def inline(
-    module: Module, which: Literal["marked", "once", "all"] = "marked", *, max_nodes: int = 100_000
+    module: Module,
+    which: Literal["marked", "once", "higher_order", "all"] = "marked",
+    *,
+    max_nodes: int = 100_000,
 ) -> Module:
     """Inlines calls of global functions that are not recursive.
 
     which: those with the attribute ``Inline=1``, as Relay's Inline, which are then dropped if nothing uses
-    them any more; those that are used by one call only; or all. max_nodes: a function does not grow beyond
-    that. An argument is put in the place of its parameter unless it may have an effect or only a function
-    inside uses it; then a let binds it.
+    them any more; those that are used by one call only; those with a function among their parameters; or all.
+    max_nodes: a function does not grow beyond that. An argument is put in the place of its parameter unless
+    it may have an effect or only a function inside uses it; then a let binds it.
     """
     graph = call_graph(module)
     chosen = _chosen(module, which) - recursive_functions(graph)
@@ -64,10 +67,19 @@ def _chosen(module: Module, which: str) -> set[str]:
                 node.op.name for node in nodes if isinstance(node, Call) and isinstance(node.op, GlobalVar)
             )
             return {name for name in functions if uses[name] == calls[name] == 1}
+        case "higher_order":
+            return {
+                name for name, function in functions.items() if any(map(_takes_function, function.params))
+            }
         case "all":
             return set(functions)
         case _:
-            raise ValueError(f"which functions to inline must be 'marked', 'once' or 'all', not {which!r}")
+            kinds = "'marked', 'once', 'higher_order' or 'all'"
+            raise ValueError(f"which functions to inline must be {kinds}, not {which!r}")
+
+
+def _takes_function(param: Var) -> bool:
+    return isinstance(param.checked_type or param.type_annotation, FuncType)
 
 
 def _with_calls_inlined(

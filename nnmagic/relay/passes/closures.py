@@ -1,0 +1,79 @@
+"""Putting the bodies of functions that are bound by let in the place of their calls. Knows the IR only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nnmagic.relay.expr import Call, Expr, Function, Let, children
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.rewriting import copied, keeps_types
+from nnmagic.relay.passes.scopes import is_opaque
+from nnmagic.relay.traverse import post_order, rewrite
+
+
+@keeps_types
+def inline_closures(module: Module, *, max_nodes: int = 100_000) -> Module:
+    """Inlines local functions that do not call themselves and are only called: not passed on, not returned.
+
+    A call of ``%f`` becomes one of the function itself, which ``simplify_control_flow`` then takes apart.
+    max_nodes: a function does not grow beyond that. Relay's ``PartialEvaluate`` does the same, among more.
+    """
+    functions = {name: _with_closures_inlined(each, max_nodes) for name, each in module.functions.items()}
+    return replace(module, functions=functions)
+
+
+def _with_closures_inlined(function: Function, max_nodes: int) -> Function:
+    chosen = set(_only_called(function))
+    if not chosen or is_opaque(function):
+        return function
+    size = sum(1 for _ in post_order(function))
+    ready: dict[Expr, tuple[Function, int]] = {}
+
+    def inline_call(old: Expr, new: Expr) -> Expr:
+        nonlocal size
+        if isinstance(old, Function) and isinstance(new, Function) and old in bound:
+            ready[bound[old]] = new, sum(1 for _ in post_order(new))
+        if not isinstance(old, Call) or not isinstance(new, Call) or old.op not in ready:
+            return new
+        callee, nodes = ready[old.op]
+        if size + nodes > max_nodes or len(callee.params) != len(new.args):
+            return new
+        size += nodes
+        return replace(new, op=copied(callee))
+
+    bound: dict[Expr, Expr] = {}
+    for node in post_order(function):
+        if isinstance(node, Let) and node.var in chosen:
+            bound[node.value] = node.var
+        elif isinstance(node, Function) and node in chosen:
+            bound.setdefault(node, node)
+    new = rewrite(function, inline_call)
+    assert isinstance(new, Function)
+    return new
+
+
+def _only_called(function: Function) -> Iterator[Expr]:
+    """What is called wherever it is used, but not by itself.
+
+    Variables of local functions, and function literals that several calls share.
+    """
+    nodes = list(post_order(function))
+    bound = {
+        node.var: node.value for node in nodes if isinstance(node, Let) and isinstance(node.value, Function)
+    }
+    uses = Counter(part for node in nodes for part in children(node))
+    calls = Counter(node.op for node in nodes if isinstance(node, Call))
+    for var, value in bound.items():
+        recursive = any(node is var for node in post_order(value))
+        if uses[var] and uses[var] == calls[var] and not recursive and _is_plain(value):
+            yield var
+    for node, count in calls.items():
+        if isinstance(node, Function) and uses[node] == count > 1 and _is_plain(node):
+            yield node
+
+
+def _is_plain(function: Function) -> bool:
+    """Whether its body can stand anywhere: it is for one type, and no pass was told to leave it alone."""
+    return not function.type_params and not is_opaque(function)
