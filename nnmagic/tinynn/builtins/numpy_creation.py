@@ -253,7 +253,8 @@ def _space(call: Arguments) -> np.ndarray:
 
 def _spaced(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
-    numbers = _space(call)
+    with np.errstate(all="ignore"):  # ends that are infinite or far apart give what NumPy gives, without words
+        numbers = _space(call)
     if not is_float(dtype):
         numbers = np.floor(numbers)
     if is_float(dtype):

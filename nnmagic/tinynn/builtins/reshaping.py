@@ -47,7 +47,7 @@ def _checked(size: Value, span: Span) -> Dim:
         or (isinstance(found, int) and found < -1)
     ):
         raise Refusal(f"reshape: a shape holds ints and -1, not {found!r}", span)
-    return dim_of(size)
+    return found
 
 
 def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:

@@ -161,6 +161,8 @@ class Closures(Loops):
     def finished(self, definition: tree.Definition, block: Block, declared: Type | None) -> Computed | None:
         """The body of a function as one expression; None where an error was reported. Raises Refusal."""
         found = [leaf for leaf, _ in leaves(block.end)]
+        if any(leaf.exit in (Exit.BREAKS, Exit.CONTINUES) for leaf in found):
+            return None  # outside of a loop: Python's own compiler says so
         if all(leaf.exit is Exit.JUMPS for leaf in found) and not self.frame.failed:
             hint = "end the loop with `break` or `return`"
             message = f"`{definition.name}` never returns: it has a loop without end"

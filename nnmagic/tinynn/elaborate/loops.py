@@ -37,6 +37,7 @@ from nnmagic.tinynn.values import (
     Unassigned,
     Value,
     described,
+    is_failed,
 )
 
 #: Rounds in which the types that a loop carries are looked for.
@@ -271,6 +272,8 @@ class Loops(Unrolling):
             for leaf in rounds:
                 value = leaf.env.locals.get(name, FAILED)
                 values.append((value, leaf.env.places.get(name, place)))
+                if is_failed(value):
+                    continue  # the error shows when the round is carried out for good
                 if isinstance(plans[name], Same) and isinstance(plans[name].value, Unassigned):  # type: ignore[union-attr]  # Same has one
                     continue
                 wider = widened(plans[name], value)
