@@ -153,7 +153,7 @@ class RangeOf:
 
 @dataclass(frozen=True, slots=True)
 class Zipped:
-    """``zip(...)``, ``enumerate(...)`` and ``reversed(...)`` before a loop takes them; ``word`` says which."""
+    """``zip(...)``, ``enumerate(...)``, ``reversed(...)`` before a loop takes them; ``word`` says which."""
 
     word: str
     parts: tuple[Operand, ...]
@@ -448,7 +448,7 @@ def source_text(span: Span) -> str:
 
 
 def same_value(left: Value, right: Value) -> bool:
-    """Whether two values are one: the same expression, equal numbers of one Python type, the same function."""
+    """Whether two values are one: the same expression or function, equal numbers of one Python type."""
     match left, right:
         case Computed(expr=one, type=ours), Computed(expr=other, type=theirs):
             return one is other and ours == theirs

@@ -253,7 +253,7 @@ def _space(call: Arguments) -> np.ndarray:
 
 def _spaced(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
-    with np.errstate(all="ignore"):  # ends that are infinite or far apart give what NumPy gives, without words
+    with np.errstate(all="ignore"):  # of ends that are infinite or far apart, too
         numbers = _space(call)
     if not is_float(dtype):
         numbers = np.floor(numbers)

@@ -10,7 +10,7 @@ from nnmagic.relay.polynomials import NoPolynomialError
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.operands import formula
-from nnmagic.tinynn.dimensions import dim_of, open_sizes, shape_tensor
+from nnmagic.tinynn.dimensions import open_sizes, shape_tensor
 from nnmagic.tinynn.emit import apply, reshape_codes, reshape_to
 from nnmagic.tinynn.values import Computed, Known, NotKnown, Refusal, Value, known_value, shape_shown
 
