@@ -88,3 +88,31 @@ def test_errors_travel_between_processes() -> None:
     assert type(again) is RelayError
     assert again.diagnostics == error.diagnostics
     assert str(again) == str(error)
+
+
+@pytest.mark.parametrize("left", ["", "x = ", "long_name + " * 30, "数 + " * 60])
+@pytest.mark.parametrize("right", ["", " + y", " + other_name" * 40])
+def test_a_long_line_is_shown_in_a_window_around_the_word(left: str, right: str) -> None:
+    line = f"{left}bad{right}"
+    shown, carets = Diagnostic("no", span(line, "bad")).render().split("\n")[-2:]
+    assert wcswidth(shown) <= 120 + len("1 | ")
+    at = shown.index("bad")
+    assert carets.endswith("^^^")
+    assert wcswidth(carets) - 3 == wcswidth(shown[:at])
+    text = shown.removeprefix("1 | ")
+    assert text.strip("…") in line
+    assert text.startswith("…") == (not line.startswith(text[:4]))
+    assert text.endswith("…") == (not line.endswith(text[-4:]))
+    if wcswidth(line) <= 120:
+        assert text == line
+
+
+def test_the_ends_of_long_lines_of_several() -> None:
+    first, last = f"f({'a, ' * 100}", f"{'b, ' * 100}c)"
+    source = Source("cell", f"{first}\n{last}")
+    text = Diagnostic("no", Span("cell", 1, 1, 2, len(last) + 1, source)).render().split("\n")
+    assert text[3].startswith("1 | f(a, a")
+    assert text[3].endswith("…")
+    assert text[5].startswith("2 | …")
+    assert text[5].endswith("b, c)")
+    assert text[6].endswith("^" * 119)
