@@ -16,6 +16,7 @@ from types import EllipsisType, ModuleType
 import numpy as np
 
 from nnmagic.functions.data_types import DataType
+from nnmagic.tinynn.aliases import is_alias
 from nnmagic.tinynn.annotations import DType, Tensor
 from nnmagic.tinynn.program import MISSING
 
@@ -54,6 +55,9 @@ def _fingerprint(value: object) -> str:
             return f"value {kind} {value!r}"
         case DataType():
             return f"class {value._key}"
+        case _ if is_alias(value):
+            parts = (getattr(value, "__origin__", None), getattr(value, "__args__", None))
+            return f"alias {_fingerprint(parts)}"
         case type():
             return f"type {type.__repr__(value)}"
         case ModuleType():

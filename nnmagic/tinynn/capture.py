@@ -12,12 +12,12 @@ import numpy as np
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.types import dtype_of_array, is_float
+from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.aliases import NoTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, Value
+from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, TypeOf, Value
 
 #: A tuple of the notebook is for shapes and settings, not for data.
 _MAX_ITEMS, _MAX_DEPTH = 10_000, 20
@@ -160,10 +160,15 @@ def captured(value: object) -> Value:
     raise not_capturable(value)
 
 
+def _class_type(value: object) -> Type | None:
+    data = compiled_type(value)
+    return None if data is None else TypeCall(data.type.header, ())
+
+
 def _alias(value: object) -> Value | None:
     """A type that the notebook has named. Raises NotCapturable for one that a cell has not."""
     try:
-        found = alias_type(value)
+        found = alias_type(value, _class_type)
     except NoTypeError as problem:
         part = getattr(problem.part, "__name__", None) or repr(problem.part)
         hint = "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]"

@@ -35,6 +35,7 @@ from nnmagic.tinynn.values import (
     NotKnown,
     Operand,
     Refusal,
+    TupleConstructor,
     TupleOf,
     TypeOf,
     Value,
@@ -48,6 +49,12 @@ from nnmagic.tinynn.values import (
 
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
 _EXAMPLE = "write a type, as in Tensor[(2, 3), f32]"
+_WHOLE_TYPES = {
+    "Tensor": "say its shape and its dtype, as in Tensor[(2, 3), f32]",
+    "tuple": "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
+    "Tuple": "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
+    "Callable": "say what it takes and gives, as in Callable[[Tensor[(3,), f32]], f32]",
+}
 
 
 def annotated_type(operand: Operand) -> Type:
@@ -66,6 +73,8 @@ def annotated_type(operand: Operand) -> Type:
         case BuiltinName(builtin=builtin) if builtin.name in PYTHON_TYPES:
             message, hint = PYTHON_TYPES[builtin.name]
             raise Refusal(message, operand.span, hint=hint)
+        case TupleConstructor(name=name):
+            raise Refusal(f"`{name}` alone is no type", operand.span, hint=_WHOLE_TYPES[name])
         case TupleOf():
             raise Refusal("a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]")
     raise Refusal(f"{described(operand.value)} is no type", operand.span, hint=_EXAMPLE)
@@ -152,6 +161,9 @@ def named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
 
 def tuple_annotation(items: Sequence[Operand]) -> Value:
     """``tuple[A, B]``."""
+    if items and items[-1].value == Known(Ellipsis):
+        hint = "write one type for each item"
+        raise Refusal("a tuple's length must be known", items[-1].span, hint=hint)
     return TypeOf(TupleType(tuple(map(annotated_type, items))))
 
 

@@ -81,7 +81,8 @@ def cut_along(slice_: SliceOf, tensor: Computed, axis: int, item: Operand) -> Cu
     if isinstance(start, Known) and isinstance(stop, Known):
         if isinstance(dim, int):
             return _of_known(slice(start.value, stop.value, step), axis, int(dim))
-        return _of_named(start.value, stop.value, step or 1, axis, size)
+        if _runs_forward(start.value, stop.value, step or 1):
+            return _of_named(start.value, stop.value, step or 1, axis, size)
     if size == dim and step in (None, 1) and dim != ANY:
         return None
     return _later(start, stop, step or 1, size, tensor, axis, item.span)
@@ -115,6 +116,13 @@ def _of_known(slice_: slice, axis: int, dim: int) -> Cut | None:
         return Cut(axis, 0, 0, 1, 0)
     # A negative end counts from the end in Relay: before the first element is one full turn back.
     return Cut(axis, begin, end if end >= 0 else end - dim, stride, len(taken))
+
+
+def _runs_forward(start: object, stop: object, step: int) -> bool:
+    """Whether bounds are in order for every size: of others NumPy takes nothing, and Relay refuses them."""
+    if not isinstance(start, int) or not isinstance(stop, int):
+        return True
+    return (start < 0) == (stop < 0) and (stop - start) * step >= 0
 
 
 def _of_named(start: object, stop: object, step: int, axis: int, size: Dim) -> Cut:

@@ -293,15 +293,24 @@ def test_no_index_reaches_outside_the_data():
     x = np.arange(5, dtype="f4")
     wild = np.array([-(2**31), -6, -1, 4, 5, 2**31 - 1], "i4")
     body = (
-        '(take(%x, %i, axis=0), take(%x, %i, axis=0, mode="wrap"), take(%x, %i, axis=0, mode="fast"), '
+        '(take(%x, %i, axis=0), take(%x, %i, axis=0, mode="wrap"), '
         "gather(%x, %i, axis=0), scatter_elements(%x, %i, %u, axis=0))"
     )
-    clipped, wrapped, fast, gathered, scattered = run(body, x=x, i=wild, u=np.full(6, 9, "f4"))
+    clipped, wrapped, gathered, scattered = run(body, x=x, i=wild, u=np.full(6, 9, "f4"))
     np.testing.assert_array_equal(clipped, np.take(x, wild, mode="clip"))
     np.testing.assert_array_equal(wrapped, np.take(x, wild, mode="wrap"))
-    np.testing.assert_array_equal(fast, clipped)
     np.testing.assert_array_equal(gathered, [0, 0, 4, 4, 4, 4])
     assert scattered.shape == (5,)
+
+
+def test_taking_fast_refuses_an_index_that_there_is_not():
+    x = np.arange(5, dtype="f4")
+    body = 'take(%x, %i, axis=0, mode="fast")'
+    np.testing.assert_array_equal(run(body, x=x, i=np.array([[4, 0], [2, 2]])), [[4, 0], [2, 2]])
+    for wild in ([0, 5, 9], [[1, 5]], 5):
+        with pytest.raises(IndexError, match=r"^index 5 is out of range for an axis of size 5$"):
+            run(body, x=x, i=np.array(wild))
+    assert run(body, x=x[:0], i=np.zeros((0, 2), "i4")).shape == (0, 2)
 
 
 def test_scattering():
