@@ -325,7 +325,7 @@ def test_the_corpus_computes_what_was_measured(record):
     try:
         executable = native.build(module, "main")
     except EngineError as error:
-        # Real Relay cannot read all that it prints (`ref(T)`, `%0 = match ...`) nor compile all that it reads.
+        # Real Relay cannot read all that it prints (`ref(T)`, `%0 = match ...`), nor compile all it reads.
         if "language" not in record["features"] or "cannot compile this program" not in str(error):
             raise
         return
