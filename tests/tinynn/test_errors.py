@@ -131,13 +131,8 @@ CASES: list[tuple[str, list[str]]] = [
         ['`+`: the shapes ("n",) and (4,) do not broadcast ("n" against 4)'],
     ),
     (
-        body("return x + «x.shape[0]»", 'x: Tensor[("n",), f32]'),
-        ['`+` of a Tensor[("n",), f32] and the dimension "n"'],
-    ),
-    (body("return x[«0»]", 'x: Tensor[("n",), f32]'), ['an index into the dimension "n" is not supported yet']),
-    (
-        body("k = «x.shape[0] * 2»\nreturn x.reshape(k)", 'x: Tensor[("n", 2), f32]'),
-        ['`*` of the dimension "n" and the number 2'],
+        body("k = x.shape[0] * 3\nreturn x.reshape(«k»)", 'x: Tensor[("n", 2), f32]'),
+        ['reshape: ("n", 2) cannot become ("3*n",)'],
     ),
     # names
     (body("return «rleu»(x)"), ["unknown name `rleu`"]),
@@ -150,8 +145,6 @@ CASES: list[tuple[str, list[str]]] = [
     (body("return «exp»(x)"), ["`exp` is the Python function helper, which hides the operator exp"]),
     (body("import os\nreturn x").replace("import os", "«import os»"), ["`import` is not part of TinyNN"]),
     (body("return «thing» * x"), ["`thing` is an object, which a cell cannot use"]),
-    (body("return arange«(x.shape[0])»", 'x: Tensor[("n", 3), f32]').replace("arange«(x.shape[0])»", "«arange(x.shape[0])»"),
-     ['arange takes numbers that are known while compiling, not the dimension "n"']),
     (body("return «layer»(x)"), ["`layer` is a Layer, which a cell cannot use"]),
     (body("return «layer.weight» @ x"), ["`layer` is a Layer, which a cell cannot use"]),
     (body("return «Layer»()(x)"), ["`Layer` is the class Layer, which a cell cannot use"]),
@@ -207,7 +200,7 @@ CASES: list[tuple[str, list[str]]] = [
     # types
     ("def f(x: Tensor[«...», f32]):\n    return x\n", ["a tensor's rank must be known"]),
     ("def f(x: Tensor[(2, «-1»), f32]):\n    return x\n", ["a dimension cannot be -1"]),
-    ('def f(x: Tensor[(«"2*n"»,), f32]):\n    return x\n', ["'2*n' is no name of a dimension"]),
+    ('def f(x: Tensor[(«"n / 2"»,), f32]):\n    return x\n', ["'n / 2' is no name of a dimension"]),
     ("def f(x: «float»):\n    return x\n", ["`float` is not a TinyNN type"]),
     ("def f(x: «Tensor[(2, 3)]»):\n    return x\n", ["the tensor's dtype is missing"]),
     ('def f(x: «"f32"»):\n    return x\n', ["a type in quotes is not supported"]),
@@ -268,8 +261,6 @@ HINTS = [
     ("def f(x: Tensor[(-1, 2), f32]):\n    return x\n", 'for a size known at the call, write its name in quotes, as in "n"'),
     (body("return x.reshape(n, 3)", 'x: Tensor[("n", 3), f32]'), 'the dimension "n" is x.shape[0]'),
     (body('return relay.zeros(("n", 3), f32)'), 'the size of the dimension "n" is that of a tensor, as in x.shape[0]'),
-    (body("return sum(x, axis=0) / x.shape[0]", 'x: Tensor[("n", 3), f32]'),
-     "a named dimension is known only when the function is called; for the mean along an axis write mean(x, axis=0)"),
     # what other libraries write
     (body("return max(x, y)"), "write maximum(x, y)"),
     (body("return sum(x, dim=1)"), "did you mean `axis`?"),
