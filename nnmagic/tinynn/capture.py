@@ -230,12 +230,20 @@ def not_capturable(value: object) -> NotCapturable:
     name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
     kind = type(value)
     if isinstance(value, np.ufunc):
-        return NotCapturable(f"the NumPy function {value.__name__}", "NumPy does not run inside a cell")
+        return NotCapturable(
+            f"the NumPy function {value.__name__}",
+            "NumPy does not run inside a cell: call it in another one, and pass its result as an argument",
+        )
     if isinstance(value, types.FunctionType):
-        hint = "put %%tinynn above its definition, or compute its result in another cell and use that"
+        hint = (
+            "put %%tinynn above its definition, or call it in another cell and pass its result as an argument"
+        )
         return NotCapturable(f"the Python function {name}", hint)
     if isinstance(value, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
-        return NotCapturable("a Python function", "compute its result in another cell and use that")
+        return NotCapturable(
+            "a Python function",
+            "call it in another cell, and pass its result as an argument or use it by its name",
+        )
     if isinstance(value, type):
         return NotCapturable(f"the class {name}", "compute what you need in another cell and use that")
     if isinstance(value, types.ModuleType):
@@ -253,7 +261,8 @@ def not_capturable(value: object) -> NotCapturable:
         return NotCapturable(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
     if callable(value):
         return NotCapturable(
-            _kind_shown(kind.__qualname__), "compute its result in another cell and use that"
+            _kind_shown(kind.__qualname__),
+            "call it in another cell, and pass its result as an argument or use it by its name",
         )
     return NotCapturable(_kind_shown(kind.__qualname__), "capture what is needed of it as a NumPy array")
 

@@ -84,6 +84,7 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
     The rest of a dotted name is looked up in the dictionaries of modules alone: no code of the notebook runs.
     A name with brackets, ``Cons()``, is that of a constructor: it stands for all data types that have it.
     """
+    import sys
     from types import ModuleType
 
     from nnmagic.tinynn.capture import types_with
@@ -96,5 +97,8 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
     for member in rest:
         if not isinstance(found, ModuleType):
             return MISSING
-        found = vars(found).get(member, MISSING)
+        loaded = sys.modules.get(
+            f"{found.__name__}.{member}", MISSING
+        )  # a submodule that is not asked for yet
+        found = vars(found).get(member, loaded)
     return found

@@ -189,7 +189,9 @@ class Scope:
         name = ".".join(path)
         if "__getattr__" in vars(module):  # it may make the name when asked, but nothing of Python runs here
             hint = "compute what you need in another cell and use that"
-            return Refusal(f"`{name}` is not a value that a cell can use", span, hint=hint)
+            return Refusal(
+                f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
+            )
         close = difflib.get_close_matches(path[-1], [each for each in vars(module) if each[:1] != "_"], n=1)
         found = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
         return Refusal(f"the module {module.__name__} has no {path[-1]}", span, hint=found)

@@ -157,7 +157,7 @@ CASES: list[tuple[str, list[str]]] = [
     (body("return «np.frexp»(x)"), ["`np.frexp` is the NumPy function frexp, which a cell cannot use"]),
     (body("return «math.gamma»(x)"), ["`math.gamma` is a Python function, which a cell cannot use"]),
     (body("return «math.pie» * x"), ["the module math has no pie"]),
-    (body("return np.pi * x + «np.no_such_name»"), ["`np.no_such_name` is not a value that a cell can use"]),
+    (body("return np.pi * x + «np.no_such_name»"), ["`np.no_such_name` is not a value that a cell can use: nothing of Python runs in it"]),
     # calls
     (body("return nn.relu(x, «y»)"), ["nn.relu takes 1 argument (data), but 2 are given"]),
     (body("return sum(x, axs=«1»)"), ["sum has no parameter `axs`"]),

@@ -117,8 +117,8 @@ CASES: list[Case] = [
     refused("a-dtype-of-text", function(X, 'cast(x, dtype=«"float33"»)'), f"cast: attribute 'dtype' must be one of the dtypes {', '.join(NUMPY_DTYPES)}, not 'float33'"),
     # -- outside code ----------------------------------------------------------------------------------------
     refused("a-function-of-the-notebook", function(X, "«helper»(x)"), "`helper` is the Python function _raise, which a cell cannot use", None, {"helper": _raise}),
-    refused("a-function-of-numpy", function(X, "x + «np.random.random»(3)"), "`np.random.random` is a Python function, which a cell cannot use", "compute its result in another cell and use that", {"np": np}),
-    refused("a-function-of-numpys", function(X, "«np.frexp»(x)"), "`np.frexp` is the NumPy function frexp, which a cell cannot use", "NumPy does not run inside a cell", {"np": np}),
+    refused("a-function-of-numpy", function(X, "x + «np.random.random»(3)"), "`np.random.random` is a Python function, which a cell cannot use", "call it in another cell, and pass its result as an argument or use it by its name", {"np": np}),
+    refused("a-function-of-numpys", function(X, "«np.frexp»(x)"), "`np.frexp` is the NumPy function frexp, which a cell cannot use", "NumPy does not run inside a cell: call it in another one, and pass its result as an argument", {"np": np}),
     refused("an-object-that-can-be-called", function(X, "«layer»(x)"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
     refused("a-member-of-an-object", function(X, "«layer.weight» @ x"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
     refused("a-class", function(X, "«Layer»()(x)"), "`Layer` is the class Layer, which a cell cannot use", None, {"Layer": Layer}),
