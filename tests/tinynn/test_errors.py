@@ -281,7 +281,7 @@ HINTS = [
     (body("return math.pie * x"), "did you mean math.pi?"),
     ("def f(x: Tensor[(2,), f32]):\n    return x\n", "for the language's own write nnmagic.Tensor, or rename the notebook's"),
     (body("return exp(x)"), "for the operator write relay.exp, or rename the notebook's `exp`"),
-    (body("return np.frexp(x)"), "NumPy does not run inside a cell"),
+    (body("return np.frexp(x)"), "NumPy does not run inside a cell: call it in another one, and pass its result as an argument"),
     (body("width = width + 1\nreturn x"), "the function assigns `width`, which hides the notebook's `width`: rename one of them"),
     ("def f(x: f32):\n    y = x + 1\n    z = y\n", "add `return z` at its end"),
     ("def f(x):\n    return x\n", "write its type, as in x: Tensor[(2, 3), f32]"),
