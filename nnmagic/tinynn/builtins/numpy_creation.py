@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.polynomials import not_negative, polynomial
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.binding import Arguments, Builtin
@@ -216,12 +217,17 @@ def _open_range(call: Arguments) -> Value | None:
     start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
     ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
     dtype = dtype_argument(call) or "int64"
-    exprs = dict(zip(("start", "stop", "step"), (end.expr for end in ends), strict=True))
+    exprs = {name: _told(name, end) for name, end in zip(("start", "stop", "step"), ends, strict=True)}
     found = apply("arange", call.span, *ends, **exprs, dtype="int64")
     length = sizes["stop"] if start == Known(0) and step == Known(1) else None
     if isinstance(length, Dimension) and not_negative(polynomial(length.dim.label or "-1")):
         found = Computed(found.expr, TensorType((length.dim,), "int64"))
     return Formula(found, call.span).cast(dtype).value
+
+
+def _told(name: str, end: Computed) -> ir.Expr:
+    """An end as the attribute, which says what is known of it; a variable stands for what is computed."""
+    return end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
 
 
 def _whole_number(size: Value, call: Arguments) -> Computed:
