@@ -22,7 +22,12 @@ NO_NUMBERS = {
     "random_uniform": "random numbers are the engine's own",
     "random_threefry_split": "random numbers are the engine's own",
 }
-PROGRAMS = load_programs()
+#: What real Relay prints and cannot read, or reads as something else (`flag=True` as `flag=1`).
+NOT_READ = ("match_in_arg", "p_match_numbered", "p_name_unicode", "p_fn_attr_bool")
+NOT_READ_IDS = {f"language_{name}" for name in NOT_READ}
+PROGRAMS = [record for record in load_programs() if record["id"] not in NOT_READ_IDS]
+#: So end programs whose typed text real Relay cannot read: `ref(T)`, `fn [A](A) -> A`, unknown types.
+UNREADABLE = "only the relax engine runs it"
 PARTS = 6
 #: How many random programs a test takes, and in how many tests.
 EACH, TESTS = 50, 10
@@ -40,6 +45,8 @@ def test_the_corpus(judge, count, part):
             arguments = [drawn(one) for one in record["inputs"]]
             found, ran = numbers(judge, parse_module(record["text"]), arguments, rtol, valid)
             computed += ran
+            if found is not None and found.startswith(UNREADABLE) and "language" in record["features"]:
+                found = None
         if found is not None:
             wrong[record["id"]] = found
     count("programs of the corpus", len(programs))
