@@ -25,6 +25,10 @@ class Env:
         """An environment that can change alone."""
         return Env(dict(self.locals), dict(self.versions), dict(self.places))
 
+    def become(self, other: Env) -> None:
+        """Takes the names of another, which is not used any more."""
+        self.locals, self.versions, self.places = other.locals, other.versions, other.places
+
     def bind(self, name: str, value: Value, place: Span | None = None) -> None:
         """An assignment."""
         self.locals[name] = value
@@ -42,10 +46,12 @@ class Frame:
     """A function under elaboration. ``parent``: the function that it stands in.
 
     ``assigned``: the names that its statements bind, its own wherever they stand, as in Python.
+    ``reassigned``: those of its names that are bound more than once.
     """
 
     name: str
     assigned: frozenset[str] = frozenset()
+    reassigned: frozenset[str] = frozenset()
     parent: Frame | None = None
     env: Env = field(default_factory=Env)
     #: The named dimensions of the parameters, each with what the body calls it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from synr import ast
 
@@ -57,6 +58,16 @@ def names_bound(node: ast.Node) -> list[str]:
 def assigned_names(node: object) -> dict[str, None]:
     """The names that a piece of a function binds, in source order; functions inside it keep theirs."""
     return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
+
+
+def reassigned_names(node: object, given: Iterable[str] = ()) -> frozenset[str]:
+    """The names that a piece of a function binds more than once, or in a loop; ``given``: bound before it."""
+    bound = Counter(list(given))
+    for part in walk(node, into_functions=False):
+        bound.update(names_bound(part))
+        if isinstance(part, tree.For | tree.While):
+            bound.update(assigned_names(part).keys())
+    return frozenset(name for name, times in bound.items() if times > 1)
 
 
 def mentioned_names(node: object) -> frozenset[str]:

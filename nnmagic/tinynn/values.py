@@ -132,7 +132,10 @@ class LocalFunction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A nested function with types: a Relay function bound by let."""
+    """A nested function with types: a Relay function bound by let.
+
+    ``changing``: of the names that it takes from around it those that are assigned more than once.
+    """
 
     name: str
     parameters: tuple[Formal, ...]
@@ -140,6 +143,7 @@ class Closure:
     definition: tree.Definition
     frame: Frame
     versions: Mapping[str, int]
+    changing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,20 @@ from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.arithmetic import unary_named
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula
-from nnmagic.tinynn.builtins.operands import as_float, formula, known_int, known_number, known_or_none
+from nnmagic.tinynn.builtins.operands import (
+    as_float,
+    formula,
+    known_int,
+    known_number,
+    known_or_none,
+    python_number,
+)
 from nnmagic.tinynn.values import Known, Refusal, TupleOf, Value
 
 
 def folded(call: Arguments, twin: str) -> Known | None:
     """What NumPy's function gives for numbers that are known while compiling; None where one is a tensor."""
-    given = [known_or_none(operand.value) for operand in call.given.values()]
+    given = [python_number(operand.value) for operand in call.given.values()]
     if not all(isinstance(number, bool | int | float) for number in given):
         return None
     with np.errstate(all="ignore"):

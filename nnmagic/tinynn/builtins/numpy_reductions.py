@@ -21,6 +21,7 @@ from nnmagic.tinynn.builtins.operands import (
     known_or_none,
     one_axis,
     pair,
+    python_number,
 )
 from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.emit import is_tensor, tensor_type
@@ -111,7 +112,7 @@ def _of_several(
     if "axis" not in call or call.given["axis"].keyword is not None:
         return None
     first, second = (as_number(call.given[name]) for name in ("a", "axis"))
-    numbers = [known_or_none(value) for value in (first.value, second.value, *more)]
+    numbers = [python_number(value) for value in (first.value, second.value, *more)]
     if all(isinstance(number, bool | int | float) for number in numbers):
         return Known(of_known(numbers))
     scalar = is_tensor(first.value) and not tensor_type(first).shape

@@ -21,6 +21,7 @@ from nnmagic.tinynn.emit import is_tensor, tensor_type
 from nnmagic.tinynn.values import (
     BuiltinName,
     Computed,
+    Known,
     NotKnown,
     Operand,
     Refusal,
@@ -107,6 +108,11 @@ def known_or_none(value: Value) -> object:
         return known_value(value)
     except NotKnown:
         return None
+
+
+def python_number(value: Value) -> object:
+    """A Python number that is known while compiling; None for anything else, a constant tensor among them."""
+    return value.value if isinstance(value, Known) and is_number(value.value) else None
 
 
 def known_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:

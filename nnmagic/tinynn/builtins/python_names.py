@@ -22,7 +22,7 @@ def _length(call: Arguments) -> Value:
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
-    """Of a number known while compiling Python's; of a tensor of rank 0 the tensor in Python's dtype."""
+    """Of a number known while compiling Python's; of a tensor of rank 0 one that is known later."""
 
     def apply_to(call: Arguments) -> Value:
         operand = call.given["x"]
@@ -40,7 +40,8 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
             found = operand.value
             if dtype == "bool" and tensor_type(operand).dtype != "bool":
                 return Formula(found, call.span).truth().value
-            return cast(found, dtype, call.span)
+            number = cast(found, dtype, call.span)
+            return number if dtype == "bool" else Computed(number.expr, number.type, weak=True)
         hint = None
         if is_tensor(operand.value):
             short = {"int64": "i64", "float64": "f64", "bool": "bool_"}[dtype]

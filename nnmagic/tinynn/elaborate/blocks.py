@@ -160,18 +160,10 @@ def rendered_end(end: End | None, result: Type, value_of: Callable[[Leaf], ir.Ex
         case Arms(data=data, arms=arms, complete=complete, span=span, assertion=assertion):
             clauses = tuple(ir.Clause(pattern, inner(block)) for pattern, block in arms)
             return ir.Match(data, clauses, complete, assertion, span=span)
-        case Loop() | Followed():
-            (variable, function), expr = hoisted(end, result, value_of)
-            return ir.Let(variable, function, expr, span=end.span)
+        case Loop(variable=variable, params=params, start=start, body=body, span=span):
+            function = ir.Function(params, inner(body), result, span=span)
+            return ir.Let(variable, function, ir.Call(variable, start, span=span), span=span)
+        case Followed(first=first, variable=variable, params=params, rest=rest, span=span):
+            function = ir.Function(params, inner(rest), result, span=span)
+            return ir.Let(variable, function, rendered_end(first, result, value_of), span=span)
     raise AssertionError("a block without an end")
-
-
-def hoisted(
-    end: Loop | Followed, result: Type, value_of: Callable[[Leaf], ir.Expr]
-) -> tuple[tuple[ir.Var, ir.Expr], ir.Expr]:
-    """The function that an end needs, with its variable, and the expression that uses it."""
-    body = end.body if isinstance(end, Loop) else end.rest
-    function = ir.Function(end.params, rendered(body, result, value_of), result, span=end.span)
-    if isinstance(end, Loop):
-        return (end.variable, function), ir.Call(end.variable, end.start, span=end.span)
-    return (end.variable, function), rendered_end(end.first, result, value_of)

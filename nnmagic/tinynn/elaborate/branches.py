@@ -17,8 +17,6 @@ from nnmagic.tinynn.elaborate.blocks import (
     Followed,
     Fork,
     Leaf,
-    Loop,
-    hoisted,
     leaves,
     may_fail,
     rendered_end,
@@ -41,7 +39,9 @@ from nnmagic.tinynn.frames import Env, Frame
 from nnmagic.tinynn.names import assigned_names, may_leave, mentioned_names
 from nnmagic.tinynn.values import (
     FAILED,
+    Closure,
     Computed,
+    LocalFunction,
     NotKnown,
     Operand,
     Refusal,
@@ -180,6 +180,7 @@ class Branches(Expressions):
         """The plans of the names that differ where leaves are; sets what else is known of them."""
         env = self.frame.env
         plans: dict[str, Plan] = {}
+        live = self._used_later(envs)
         names = dict.fromkeys(name for each in envs for name in each.locals)
         outside = {
             found
@@ -212,11 +213,21 @@ class Branches(Expressions):
             env.places[name] = places[0]
             if not list(types_of(plan)):
                 env.locals[name] = rebuilt(plan, iter(()))
-            elif name in self.live:
+            elif name in live:
                 plans[name] = plan
             else:
                 env.forget(name)
         return plans
+
+    def _used_later(self, envs: Sequence[Env]) -> set[str]:
+        """The names that stand in what follows, and those that the functions among them use."""
+        live = set(self.live)
+        for env in envs:
+            for name in self.live:
+                value = env.locals.get(name)
+                if isinstance(value, LocalFunction | Closure):
+                    live.update(value.versions)
+        return live
 
     def take(self, end: End, plans: dict[str, Plan]) -> None:
         """Renders an end whose leaves all go on, and binds the names that differ."""
@@ -229,11 +240,7 @@ class Branches(Expressions):
             parts = self.leaf_expressions(leaf, plans)
             return parts[0] if len(types) == 1 else ir.Tuple(parts, span=leaf.span)
 
-        if isinstance(end, Loop | Followed):
-            let, expr = hoisted(end, result, value_of)
-            self.block.lets.append(let)
-        else:
-            expr = rendered_end(end, result, value_of)
+        expr = self.without_lets(rendered_end(end, result, value_of))
         exprs: list[ir.Expr] = [expr]
         if len(types) > 1:
             whole = self.bound(Computed(expr, result), "_".join(plans)[:40]).expr
@@ -241,6 +248,13 @@ class Branches(Expressions):
         parts = iter(exprs)
         for name, plan in plans.items():
             self.frame.env.locals[name] = rebuilt(plan, parts)
+
+    def without_lets(self, expr: ir.Expr) -> ir.Expr:
+        """An expression whose bindings become those of the current block: no `let` is bound by a `let`."""
+        while isinstance(expr, ir.Let):
+            self.block.lets.append((expr.var, expr.value))
+            expr = expr.body
+        return expr
 
     def leaf_expressions(self, leaf: Leaf, plans: dict[str, Plan]) -> tuple[ir.Expr, ...]:
         """What a leaf gives for the names of plans."""

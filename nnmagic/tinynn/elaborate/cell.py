@@ -14,7 +14,7 @@ from nnmagic.tinynn.elaborate.blocks import Block
 from nnmagic.tinynn.elaborate.core import TooMuchWork
 from nnmagic.tinynn.elaborate.statements import Statements
 from nnmagic.tinynn.frames import Env, Frame
-from nnmagic.tinynn.names import assigned_names, callees_first, mentioned_names
+from nnmagic.tinynn.names import assigned_names, callees_first, mentioned_names, reassigned_names
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import (
     FAILED,
@@ -227,7 +227,9 @@ class Elaborator(Statements):
             env.bind(parameter.name, computed(variable, type_), place)
             for label, written in named_dimensions(parameter.name, type_):
                 dimensions.setdefault(label, written)
-        frame = Frame(definition.name, frozenset(assigned_names(definition.body)), None, env, dimensions)
+        body = definition.body
+        again = reassigned_names(body, env.locals)
+        frame = Frame(definition.name, frozenset(assigned_names(body)), again, None, env, dimensions)
         frame.failed = signature.failed
         outer, self.frame, self.block, self.live = self.frame, frame, Block(), frozenset()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from synr import ast
 
@@ -15,7 +16,7 @@ from nnmagic.tinynn.elaborate.blocks import Block, Exit, Leaf, leaves, rendered
 from nnmagic.tinynn.elaborate.joining import Clash, Plan, join_plan, whole
 from nnmagic.tinynn.elaborate.loops import Loops
 from nnmagic.tinynn.frames import Env, Frame
-from nnmagic.tinynn.names import assigned_names, mentioned_names
+from nnmagic.tinynn.names import assigned_names, mentioned_names, reassigned_names, walk
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import (
     FAILED,
@@ -37,6 +38,9 @@ from nnmagic.tinynn.values import (
     with_article,
 )
 from nnmagic.tinynn.weak import is_weak
+
+#: Statements whose blocks are no part of the code around them.
+_BRANCHING = ast.If | tree.For | tree.While | tree.Match | ast.Assert
 
 #: Bodies put into one another; more is recursion, which needs types.
 _MAX_INLINED = 30
@@ -89,8 +93,10 @@ class Closures(Loops):
             versions[name] = owner.env.versions.get(name, 0)
             value = owner.env.locals.get(name)
             if isinstance(value, LocalFunction | Closure):
-                for further, version in value.versions.items():
-                    versions.setdefault(further, version)
+                for further in value.versions:
+                    holder = value.frame.owner(further)
+                    if holder is not None:
+                        versions.setdefault(further, holder.env.versions.get(further, 0))
         return versions
 
     def renewed(self, closure: Closure) -> Closure | None:
@@ -98,15 +104,29 @@ class Closures(Loops):
 
         It was made when it was defined; where a name that it uses was assigned again, it is made again.
         """
-        frame = closure.frame
-        if frame is not self.frame:
+        if not self._is_stale(closure):
             return closure
+        frame = closure.frame
+        if frame not in self.frame.chain():  # it has returned: nothing changes its own names any more
+            frame = replace(frame, env=frame.env.copy())
+        outer, self.frame = self.frame, frame
+        try:
+            made = self._closure(closure.definition, closure.parameters)
+        finally:
+            self.frame = outer
+        if not isinstance(made, Closure):
+            return None
+        if frame is self.frame and frame.env.locals.get(closure.name) is closure:
+            frame.env.locals[closure.name] = made  # until its names are assigned once more
+        return made
+
+    def _is_stale(self, closure: Closure) -> bool:
+        """Whether a name that a closure uses was assigned since it was made."""
         for name, version in closure.versions.items():
-            owner = frame.owner(name)
+            owner = closure.frame.owner(name)
             if owner is not None and name != closure.name and owner.env.versions.get(name, 0) != version:
-                made = self._closure(closure.definition, closure.parameters)
-                return made if isinstance(made, Closure) else None
-        return closure
+                return True
+        return False
 
     # -- bodies ----------------------------------------------------------------------------------------
 
@@ -122,7 +142,8 @@ class Closures(Loops):
         env = Env()
         for name, operand in given.items():
             env.bind(name, operand.value, operand.span)
-        frame = Frame(function.name, frozenset(assigned_names(body)), function.frame, env)
+        again = reassigned_names(body, env.locals)
+        frame = Frame(function.name, frozenset(assigned_names(body)), again, function.frame, env)
         outer, live = self.frame, self.live
         self.inlining.append(function.definition)
         self.frame, self.live = frame, mentioned_names(body)
@@ -137,6 +158,9 @@ class Closures(Loops):
     def _result_of_body(self, definition: tree.Definition) -> Value:
         """The value of statements carried out in a block of their own."""
         block = Block()
+        around = [name for name in mentioned_names(definition.body) if name not in self.frame.assigned]
+        if any(isinstance(part, _BRANCHING) for part in walk(definition.body, into_functions=False)):
+            self.settle(sorted(around))
         outer, self.block = self.block, block
         self.live = frozenset()
         try:
@@ -156,7 +180,7 @@ class Closures(Loops):
             return computed(found.expr, found.type)
         declared = None if definition.ret_type is None else self.transform_type(definition.ret_type)
         made = self.finished(definition, block, declared)
-        return FAILED if made is None else computed(made.expr, made.type)
+        return FAILED if made is None else computed(self.without_lets(made.expr), made.type)
 
     def finished(self, definition: tree.Definition, block: Block, declared: Type | None) -> Computed | None:
         """The body of a function as one expression; None where an error was reported. Raises Refusal."""
@@ -246,9 +270,11 @@ class Closures(Loops):
             raise Refusal(f"`{definition.name}` calls itself: its result needs a type", place, hint=hint)
         versions = self._versions(definition)
 
+        changing = self._changing(versions, definition.name)
+
         def closure(result: Type, variable: ir.Var) -> Closure:
             function = Computed(variable, FuncType(arg_types, result))
-            return Closure(definition.name, formals, function, definition, self.frame, versions)
+            return Closure(definition.name, formals, function, definition, self.frame, versions, changing)
 
         span = self.place(definition.span)
         variable = ir.Var(definition.name, span=span)
@@ -268,8 +294,14 @@ class Closures(Loops):
         self.block.lets.append((variable, function))
         return closure(made.type, variable)
 
+    def _changing(self, versions: Mapping[str, int], name: str) -> tuple[str, ...]:
+        """Of the names that a function takes from around it those that may be assigned again."""
+        owners = ((each, self.frame.owner(each)) for each in versions if each != name)
+        return tuple(each for each, owner in owners if owner is not None and each in owner.reassigned)
+
     def _function_body(self, definition: tree.Definition, env: Env, declared: Type | None) -> Computed | None:
-        frame = Frame(definition.name, frozenset(assigned_names(definition.body)), self.frame, env)
+        again = reassigned_names(definition.body, env.locals)
+        frame = Frame(definition.name, frozenset(assigned_names(definition.body)), again, self.frame, env)
         outer, live, block, self.block = self.frame, self.live, self.block, Block()
         self.frame, self.live = frame, frozenset()
         try:

@@ -59,6 +59,8 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         self.told: set[Unassigned] = set()
         #: The work at which a loop that is being written out is given up; None outside of one.
         self.unroll_budget: int | None = None
+        #: Whether loops are functions wherever they can be: they were too long to be written out.
+        self.compact = False
         #: Functions of the cell that are not done yet, and those of them whose type was asked for.
         self.unfinished: set[str] = set()
         self.awaited: set[str] = set()
@@ -214,12 +216,12 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
             case Zipped(word=word, parts=parts_):
                 kept_parts = (Operand(self.settled(part.value, name, seen), part.span) for part in parts_)
                 return Zipped(word, tuple(kept_parts))
-            case LocalFunction():
+            case LocalFunction() | Closure():
                 return self._settled_function(value, seen)
         return value
 
-    def _settled_function(self, value: LocalFunction, seen: set[int]) -> Value:
-        """A function whose body will be put somewhere below: what it takes from around it is bound."""
+    def _settled_function(self, value: LocalFunction | Closure, seen: set[int]) -> Value:
+        """A function whose body will be put somewhere below, or made again there: what it takes is bound."""
         if id(value) in seen:
             return value
         seen.add(id(value))

@@ -237,6 +237,10 @@ def converted(value: Value, type_: Type, span: Span) -> ir.Expr:
             return cast(value, type_.dtype, span).expr
         case GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)
+        case Closure(name=name, changing=(other, *_)):
+            hint = f"give `{other}` to `{name}` as a parameter"
+            message = f"`{name}` is one of several functions here, and uses `{other}`, which may change later"
+            raise Refusal(message, span, hint=hint)
         case Closure(function=function):
             return function.expr
     return computed_part(Operand(value, span)).expr

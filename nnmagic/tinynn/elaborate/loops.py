@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from synr.ast import BuiltinOp
 
-from nnmagic.diagnostics import Note, Span
+from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.arithmetic import binary
@@ -71,6 +71,7 @@ class Loops(Unrolling):
             return self.within(stmt.orelse.stmts)
         if (
             condition is True
+            and not self.compact
             and (end := self.unrolled(stmt, lambda: self._while_rounds(stmt))) is not GIVEN_UP
         ):
             return end
@@ -101,8 +102,14 @@ class Loops(Unrolling):
         number = count(over)
         if isinstance(number, int):
             known_items = has_known_items(over.value)
-            if number <= MAX_UNROLLED or known_items:
+            if (number <= MAX_UNROLLED and not self.compact) or known_items:
                 end = self.unrolled(stmt, lambda: self._for_rounds(stmt, over, number))
+                if end is GIVEN_UP and known_items and not self.compact:
+                    self.compact = True  # the loops inside it may be functions
+                    try:
+                        end = self.unrolled(stmt, lambda: self._for_rounds(stmt, over, number))
+                    finally:
+                        self.compact = False
                 if end is not GIVEN_UP:
                     return end
             if known_items:
@@ -113,6 +120,9 @@ class Loops(Unrolling):
         elif has_known_items(over.value):
             message = "tuples can be gone over only as many times as is known while compiling"
             raise Refusal(message, over.span, hint="stack the items into one tensor")
+        targets = {target.id.name for target in targets_of(stmt.target)}
+        if isinstance(number, int) and number and targets & assigned_names(stmt.body).keys():
+            self._bind_item(stmt, over, Known(0))  # so that it is handed from round to round
         self.settle(sorted(mentioned_names(stmt.iterable)))
         over = Operand(self.settled(over.value, "items", set()), over.span)
         limit = self.settled(number, "count", set()) if isinstance(number, Computed) else Known(number)
@@ -141,19 +151,25 @@ class Loops(Unrolling):
         limit: Operand | None,
     ) -> End | None:
         """The loop as a function that calls itself with what changes."""
-        self._settle_loop(stmt)
+        self.settle_for(stmt)
         env = self.frame.env
         names = [name for name in assigned_names(stmt) if name in env.locals]
         plans: dict[str, Plan] = {name: lifted(env.locals[name], keep=False) for name in names}
         counted = limit is not None
+        errors: list[Diagnostic] = []
         for _ in range(_MAX_ROUNDS):
-            with self.trial():
+            with self.trial() as found:
                 wider = self._one_round(stmt, self._carried(stmt, plans, counted), test, begin, limit)[1]
+            errors = found.found or errors
             if wider == plans:
                 break
             plans = wider
+        known = len(self.found.found)
         carried = self._carried(stmt, plans, counted)
         body, _, clashes = self._one_round(stmt, carried, test, begin, limit)
+        if len(self.found.found) == known and any(map(_is_failed, plans.values())):
+            for diagnostic in errors:  # what they led to is silent by now
+                self.found.add(diagnostic)
         start = self._start(carried, env)
         for name, clashing in clashes.items():
             env.bind(name, clashing)
@@ -170,8 +186,9 @@ class Loops(Unrolling):
                 message = f"`{name}` may not be assigned here: only a loop assigns it"
                 env.locals[name] = Unassigned(message, "assign it before the loop", notes)
 
-    def _settle_loop(self, stmt: tree.For | tree.While) -> None:
-        self.settle(name for name in list(self.frame.names()) if name in mentioned_names(stmt) | self.live)
+    def _carries_target(self, stmt: tree.For | tree.While, carried: _Carried) -> bool:
+        assert isinstance(stmt, tree.For)
+        return all(target.id.name in carried.plans for target in targets_of(stmt.target))
 
     def _carried(self, stmt: tree.For | tree.While, plans: dict[str, Plan], counted: bool) -> _Carried:
         place = self.place(stmt.span)
@@ -225,8 +242,9 @@ class Loops(Unrolling):
                 if (
                     limit is not None
                     and isinstance(limit.value, Known)
-                    and isinstance(limit.value.value, int)
+                    and not self._carries_target(stmt, carried)
                 ):
+                    assert isinstance(limit.value.value, int)
                     begin(Known(limit.value.value - 1))  # after all rounds its names are those of the last
                 self.fill(leave, self.steps(stmt.orelse.stmts), place)
             self.live = live
@@ -305,3 +323,7 @@ class Loops(Unrolling):
                     self.report(refusal)
                     args += [ir.Tuple((), span=leaf.span) for _ in types_of(plan)]
         return tuple(args)
+
+
+def _is_failed(plan: Plan) -> bool:
+    return isinstance(plan, Same) and is_failed(plan.value)

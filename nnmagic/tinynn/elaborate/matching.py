@@ -16,6 +16,7 @@ from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.elaborate.blocks import Arms, Block, End, Exit, Fork, Leaf, leaves
 from nnmagic.tinynn.elaborate.closures import Closures
 from nnmagic.tinynn.emit import computed_part, is_tensor
+from nnmagic.tinynn.names import assigned_names
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import (
     FAILED,
@@ -48,7 +49,7 @@ class Matching(Closures):
         cases = [one for case in stmt.cases for one in _written_out(case)]
         if len(cases) > _MAX_CASES:
             raise Refusal(f"a match of {len(cases)} cases is too long", self.place(stmt.subject.span))
-        if _needs_code(subject.value):
+        if _needs_code(subject.value) or any(case.guard is not None for case in cases):
             self.settle_for(stmt)
             subject = Operand(self.settled(subject.value, "subject", set()), subject.span)
         return self._cases(stmt, subject, cases, ())
@@ -135,7 +136,8 @@ class Matching(Closures):
         if guard is False:
             block.end = Leaf(Exit.MISSES, span, self.frame.env)
         elif isinstance(guard, Computed):
-            self.settle(list(self.frame.env.locals))
+            assert case.guard is not None
+            self.settle(assigned_names(case.guard))
             then, other = Block(), Block(end=Leaf(Exit.MISSES, span, self.frame.env.copy()))
             with self.inside(then, self.frame.env.copy()):
                 self.fill(then, self.steps(case.body.stmts), span)

@@ -11,7 +11,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.tinynn.declarations import declared_value
 from nnmagic.tinynn.elaborate.blocks import Arms, Block, End, Exit, Leaf
 from nnmagic.tinynn.elaborate.matching import Matching
-from nnmagic.tinynn.names import assigned_names, mentioned_names
+from nnmagic.tinynn.names import assigned_names, mentioned_names, walk
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import (
     FAILED,
@@ -48,6 +48,8 @@ class Statements(Matching):
 
     def _step(self, statement: ast.Stmt, live: frozenset[str]) -> End | None:
         self.live = live
+        if any(isinstance(part, tree.NamedExpr) for part in walk(statement, into_functions=False)):
+            self.live |= mentioned_names(statement)  # what an expression assigns is used in it, too
         self.count_work()
         try:
             return self._statement(statement)

@@ -46,24 +46,25 @@ class Unrolling(Conditions):
         self, stmt: tree.For | tree.While, rounds: Callable[[], Iterator[Callable[[], None]]]
     ) -> End | None:
         """The loop, round after round; GIVEN_UP, and nothing done, where it is better a function."""
-        end: End | None
         outermost = self.unroll_budget is None
         if outermost:
             self.unroll_budget = self.work + MAX_UNROLLED_STATEMENTS
-        before = self.frame.env
-        self.frame.env = before.copy()
+        kept = [(each.env, each.env.copy()) for each in self.frame.chain()]
+        lets, silent = len(self.block.lets), (self.frame.failed, set(self.told))
         found, self.found = self.found, type(self.found)()
-        outer, self.block = self.block, Block(list(self.block.lets))
         try:
             end = self._rounds(stmt, rounds())
         except NotUnrolled:
             if not outermost:
                 raise
-            self.frame.env, self.block, self.found = before, outer, found
-            end = GIVEN_UP
-            return end
+            for env, copy in kept:
+                env.become(copy)
+            del self.block.lets[lets:]
+            self.frame.failed, self.told = silent
+            self.found = found
+            return GIVEN_UP  # type: ignore[no-any-return]  # a mark
         except BaseException:
-            self.block, self.found = outer, found
+            self.found = found
             raise
         finally:
             if outermost:
@@ -71,14 +72,6 @@ class Unrolling(Conditions):
         errors, self.found = self.found, found
         for diagnostic in errors.found:
             self.found.add(diagnostic)
-        outer.lets[:] = self.block.lets
-        self.block = outer
-        before.locals, before.versions, before.places = (
-            self.frame.env.locals,
-            self.frame.env.versions,
-            self.frame.env.places,
-        )
-        self.frame.env = before
         return end
 
     def _rounds(self, stmt: tree.For | tree.While, rounds: Iterator[Callable[[], None]]) -> End | None:
@@ -123,8 +116,7 @@ class Unrolling(Conditions):
     def settled_end(self, end: End | None) -> End | None:
         """An end, or None where it only goes on: its names are then those of the block."""
         if isinstance(end, Leaf) and end.exit is Exit.GOES_ON:
-            env = self.frame.env
-            env.locals, env.versions, env.places = end.env.locals, end.env.versions, end.env.places
+            self.frame.env.become(end.env)
             return None
         return end if end is None else self.merged(end)
 
