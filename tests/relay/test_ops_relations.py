@@ -252,6 +252,7 @@ REFUSED = [
     ),
     ("full", [tensor(2)], {"shape": (2,)}, "expected a tensor of rank 0", (0,)),
     ("nn.pad", [tensor(2, 3), tensor()], {"pad_width": ((1, 1),)}, "must have 2 pairs, found [[1, 1]]", (0,)),
+    ("nn.pad", [tensor(2, 3), tensor()], {"pad_width": ((-3, 0), (0, 0))}, "crops more than", (0,)),
     ("tile", [tensor(2)], {"reps": (0,)}, "reps must be positive", ()),
     ("topk", [tensor(2)], {"axis": 9}, "axis 9 is out of range", (0,)),
     (

@@ -60,12 +60,6 @@ def _pad(types: Sequence[Type], _attrs: Attrs) -> None:
     tensor(types, 1, rank=0)
 
 
-def _padding(types: Sequence[Type], attrs: Attrs) -> None:
-    shape = tensor(types).shape
-    for dim, pair in zip(shape, pairs(attrs, "pad_width", len(shape)), strict=True):
-        _not_negative(add(dim, sum(pair)), "negative pad_width, which crop,")
-
-
 def _fifo_buffer(types: Sequence[Type], attrs: Attrs) -> None:
     data, buffer = tensor(types, 0), tensor(types, 1)
     axis = axis_of(attrs, buffer.shape, operand=1)
@@ -214,7 +208,7 @@ NN_DEMANDS: Final[dict[str, _Demand]] = {
     "nn.fifo_buffer": _fifo_buffer,
     "nn.mirror_pad": one_of("mode", "SYMMETRIC", "REFLECT"),
     "nn.nll_loss": both(_nll_loss, one_of("reduction", "mean", "sum", "none")),
-    "nn.pad": both(_pad, _padding),
+    "nn.pad": _pad,
     "nn.space_to_batch_nd": _space_to_batch,
     "nn.space_to_depth": _space_to_depth,
     "stft": _stft,

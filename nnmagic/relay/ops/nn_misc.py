@@ -53,7 +53,10 @@ def _padded(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
 
 def _pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    return _padded(data, pairs(attrs, "pad_width", len(data.shape)))
+    padded = _padded(data, pairs(attrs, "pad_width", len(data.shape)))
+    if any(isinstance(dim, int) and dim < 0 for dim in padded.shape):
+        raise RelationError(f"pad_width crops more than {type_text(data)} has", 0)
+    return padded
 
 
 def _mirror_pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
