@@ -98,7 +98,12 @@ def fields(*types):
     ],
 )
 def test_unknown_dimensions(name, arg_types, attrs, shape):
-    assert infer(name, *arg_types, **attrs).shape == shape
+    """As Relay has them; what names say beyond that stands in test_polynomials.py."""
+    assert without_names(infer(name, *arg_types, **attrs).shape) == without_names(shape)
+
+
+def without_names(shape):
+    return tuple(ANY if isinstance(dim, AnyDim) else dim for dim in shape)
 
 
 def test_layout_transform_fills_up_an_axis_that_the_inner_part_does_not_divide():
@@ -115,9 +120,8 @@ def test_concatenate_is_unknown_where_one_operand_is_as_in_relay():
 
 
 def test_split_of_an_unknown_dimension():
-    assert [part.shape for part in infer("split", tensor(N, 4), indices_or_sections=2).fields] == [
-        (ANY, 4)
-    ] * 2
+    parts = infer("split", tensor(N, 4), indices_or_sections=2).fields
+    assert [without_names(part.shape) for part in parts] == [(ANY, 4)] * 2
 
 
 def test_symbolic_variables_are_equal_to_themselves_only():

@@ -64,8 +64,8 @@ def test_annotations_of_a_python_function() -> None:
         ((("2*3",), f32), "the dimension '2*3' is the number 6: write it without quotes"),
         (
             (("n % 2",), f32),
-            "a dimension's name must be an identifier or arithmetic on names, not 'n % 2': it may hold names, "
-            "whole numbers, +, -, *, // and brackets",
+            "a dimension's name must be an identifier or arithmetic on names, not 'n % 2': it may hold "
+            "names, whole numbers, +, -, *, // and brackets",
         ),
         ((2.5, f32), "a shape must be a tuple of ints and names, not 2.5"),
     ],

@@ -56,6 +56,13 @@ def _not_negative(dim: Dim, what: str) -> None:
         raise RelationError(f"{what} are larger than the data", 0)
 
 
+def _has_elements(types: Sequence[Type], _attrs: Attrs) -> None:
+    """TVM's loops over a tensor without elements divide by its size."""
+    for index in range(len(types)):
+        if 0 in tensor(types, index).shape:
+            raise RelationError("it takes tensors with elements", index)
+
+
 def _pad(types: Sequence[Type], _attrs: Attrs) -> None:
     tensor(types, 1, rank=0)
 
@@ -204,6 +211,7 @@ NN_DEMANDS: Final[dict[str, _Demand]] = {
     "image.grid_sample": _grid_sample,
     "nn.batch_to_space_nd": _batch_to_space,
     "nn.correlation": _correlation,
+    "nn.deformable_conv2d": _has_elements,
     "nn.depth_to_space": _depth_to_space,
     "nn.fifo_buffer": _fifo_buffer,
     "nn.mirror_pad": one_of("mode", "SYMMETRIC", "REFLECT"),

@@ -17,28 +17,89 @@ def _counted(name: str, lines: str) -> Case:
 
 CASES: list[Case] = [
     # -- functions in functions see what names stand for when they are called -------------------------------------
-    _counted("a-function-calls-one-whose-names-changed", _CLOSURE + "a = 7\ndef h(y: i64):\n    return g(y)\nreturn h(n)"),
-    _counted("a-lambda-calls-one-whose-names-changed", _CLOSURE + "a = 7\nh = lambda y: g(y)\na = 8\nreturn h(n)"),
-    _counted("names-change-between-two-functions", _CLOSURE + "def h(y: i64):\n    return g(y) * 2\na = 7\nb = h(n)\na = n\nreturn h(b) - g(n)"),
-    _counted("a-function-that-a-function-returned", "a = n * 2\ndef make():\n    def g(y: i64):\n        return y + a\n    return g\nk = make()\na = a + 5\nreturn k(n)"),
-    _counted("what-a-function-uses-changes-in-a-branch", "def g(y: i64):\n    return y + n\nif n > 1:\n    n = n * 2\nreturn g(1)"),
-    _counted("what-a-lambda-uses-changes-in-a-branch", "u = lambda y: y + n\nif n > 1:\n    n = n * 2\nreturn u(1)"),
-    _counted("what-a-function-uses-changes-in-a-loop", _CLOSURE + "for i in range(70):\n    a = (a + g(i)) % 97\nreturn g(a)"),
-    refused("one-of-two-functions-whose-names-change", "def f(n: i64):\n    a = n * 2\n    if n > 1:\n        def «g»(y: i64):\n            return y + a\n    else:\n        def g(y: i64):\n            return y\n    a = a + 5\n    return g(n)\n", "`g` is one of several functions here, and uses `a`, which may change later", hint="give `a` to `g` as a parameter"),
-    _counted("one-of-two-functions", "a = n * 2\ndef g(y: i64):\n    return y + a\ndef h(y: i64):\n    return y - a\nk = g if n > 1 else h\nreturn k(n)"),
+    _counted(
+        "a-function-calls-one-whose-names-changed",
+        _CLOSURE + "a = 7\ndef h(y: i64):\n    return g(y)\nreturn h(n)",
+    ),
+    _counted(
+        "a-lambda-calls-one-whose-names-changed", _CLOSURE + "a = 7\nh = lambda y: g(y)\na = 8\nreturn h(n)"
+    ),
+    _counted(
+        "names-change-between-two-functions",
+        _CLOSURE + "def h(y: i64):\n    return g(y) * 2\na = 7\nb = h(n)\na = n\nreturn h(b) - g(n)",
+    ),
+    _counted(
+        "a-function-that-a-function-returned",
+        "a = n * 2\ndef make():\n    def g(y: i64):\n        return y + a\n    return g\nk = make()\na = a + 5\nreturn k(n)",
+    ),
+    _counted(
+        "what-a-function-uses-changes-in-a-branch",
+        "def g(y: i64):\n    return y + n\nif n > 1:\n    n = n * 2\nreturn g(1)",
+    ),
+    _counted(
+        "what-a-lambda-uses-changes-in-a-branch", "u = lambda y: y + n\nif n > 1:\n    n = n * 2\nreturn u(1)"
+    ),
+    _counted(
+        "what-a-function-uses-changes-in-a-loop",
+        _CLOSURE + "for i in range(70):\n    a = (a + g(i)) % 97\nreturn g(a)",
+    ),
+    refused(
+        "one-of-two-functions-whose-names-change",
+        "def f(n: i64):\n    a = n * 2\n    if n > 1:\n        def «g»(y: i64):\n            return y + a\n    else:\n        def g(y: i64):\n            return y\n    a = a + 5\n    return g(n)\n",
+        "`g` is one of several functions here, and uses `a`, which may change later",
+        hint="give `a` to `g` as a parameter",
+    ),
+    _counted(
+        "one-of-two-functions",
+        "a = n * 2\ndef g(y: i64):\n    return y + a\ndef h(y: i64):\n    return y - a\nk = g if n > 1 else h\nreturn k(n)",
+    ),
     # -- bodies that are put in their calls ------------------------------------------------------------------------
-    _counted("a-body-with-branches-twice", "a = n * 3\ndef u(y):\n    if y > a:\n        return a\n    for i in range(n % 4):\n        y = y + a\n    return y\nreturn u(n), u(a) + a"),
-    _counted("a-body-with-an-assertion-in-a-function", "def g(y: i64):\n    def u(z):\n        b = n // 3\n        assert b < 100\n        return z + b\n    return u(u(y))\nreturn g(n)"),
-    _counted("a-loop-in-a-body-that-is-given-up", "a = n * 3\ndef u(y):\n    for i in range(60):\n        for j in range(60):\n            y = (y + a * j) % 97\n    return y\nreturn u(n) + a"),
+    _counted(
+        "a-body-with-branches-twice",
+        "a = n * 3\ndef u(y):\n    if y > a:\n        return a\n    for i in range(n % 4):\n        y = y + a\n    return y\nreturn u(n), u(a) + a",
+    ),
+    _counted(
+        "a-body-with-an-assertion-in-a-function",
+        "def g(y: i64):\n    def u(z):\n        b = n // 3\n        assert b < 100\n        return z + b\n    return u(u(y))\nreturn g(n)",
+    ),
+    _counted(
+        "a-loop-in-a-body-that-is-given-up",
+        "a = n * 3\ndef u(y):\n    for i in range(60):\n        for j in range(60):\n            y = (y + a * j) % 97\n    return y\nreturn u(n) + a",
+    ),
     # -- loops -----------------------------------------------------------------------------------------------------
-    _counted("a-loop-variable-that-is-assigned", "s = 0\nfor i in range(100):\n    s += i\n    i = i * 2\nreturn s + i"),
-    _counted("a-loop-variable-of-before-that-is-assigned", "s, i = 0, n\nfor i in range(100):\n    s += i\n    i = i + n\nreturn s + i"),
-    _counted("a-loop-without-end-in-a-loop-over-a-tuple", "s = 0\nfor k in (n, 2, n + 1):\n    m = n % 5\n    while True:\n        if m <= 0:\n            break\n        m -= 1\n        s += k\nreturn s"),
-    _counted("long-loops-in-a-loop-over-a-tuple", "s = 0\nfor k in (n, 2, n + 1):\n    for i in range(60):\n        for j in range(60):\n            s += k * j\nreturn s"),
-    refused("an-error-that-a-loop-carries", "def f(n: i64):\n    for i in range(100):\n        m = 3\n        for j in range(100):\n            m = m + «foo»(n)\n            n = m\n    return n\n", "unknown name `foo`"),
+    _counted(
+        "a-loop-variable-that-is-assigned",
+        "s = 0\nfor i in range(100):\n    s += i\n    i = i * 2\nreturn s + i",
+    ),
+    _counted(
+        "a-loop-variable-of-before-that-is-assigned",
+        "s, i = 0, n\nfor i in range(100):\n    s += i\n    i = i + n\nreturn s + i",
+    ),
+    _counted(
+        "a-loop-without-end-in-a-loop-over-a-tuple",
+        "s = 0\nfor k in (n, 2, n + 1):\n    m = n % 5\n    while True:\n        if m <= 0:\n            break\n        m -= 1\n        s += k\nreturn s",
+    ),
+    _counted(
+        "long-loops-in-a-loop-over-a-tuple",
+        "s = 0\nfor k in (n, 2, n + 1):\n    for i in range(60):\n        for j in range(60):\n            s += k * j\nreturn s",
+    ),
+    refused(
+        "an-error-that-a-loop-carries",
+        "def f(n: i64):\n    for i in range(100):\n        m = 3\n        for j in range(100):\n            m = m + «foo»(n)\n            n = m\n    return n\n",
+        "unknown name `foo`",
+    ),
     # -- assignments in expressions ----------------------------------------------------------------------------------
     _counted("assigned-in-both-sides-of-a-choice", "return ((a := n + 1) if n > 3 else (a := 2)) + a"),
     # -- Python's numbers that are known later -----------------------------------------------------------------------
-    accepted("float-of-a-tensor-is-a-number", "x: Tensor[(3,), f32], s: f32, i: i32", "return x * float(s) + int(i), i + int(s * 4)"),
-    accepted("a-constant-tensor-is-no-number", "s: f32", "return maximum(1, f32(3)), max(1, f32(2)), sqrt(f32(2)) * s", everything=False),
+    accepted(
+        "float-of-a-tensor-is-a-number",
+        "x: Tensor[(3,), f32], s: f32, i: i32",
+        "return x * float(s) + int(i), i + int(s * 4)",
+    ),
+    accepted(
+        "a-constant-tensor-is-no-number",
+        "s: f32",
+        "return maximum(1, f32(3)), max(1, f32(2)), sqrt(f32(2)) * s",
+        everything=False,
+    ),
 ]

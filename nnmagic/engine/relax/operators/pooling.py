@@ -8,7 +8,7 @@ from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.convolution import padding_of
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integers, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integers, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.layouts import parse_layout
 
@@ -108,7 +108,13 @@ def _gradient(kind: str) -> Rule:
             str(attrs["layout"]),
         )
 
-    return te_of(compute)
+    def rule(site: Site) -> Value:
+        sizes = [dim for arg in site.args for dim in shape_of(arg)]
+        if not all(isinstance(dim, int) for dim in sizes):  # topi's loops then read beyond the data
+            site.refuse("the sizes of its tensors must be known when compiling")
+        return te_of(compute)(site)
+
+    return rule
 
 
 RULES.update(
