@@ -108,6 +108,19 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
     return apply("cast", span, operand, dtype=dtype)
 
 
+def whole_numbers(start: Computed, stop: Computed, step: Computed, span: Span) -> Computed:
+    """``arange`` of int64 ends, known or computed.
+
+    Relay keeps the ends as attributes, too, for what is known of them; a variable stands for a computed one.
+    """
+    ends = {"start": start, "stop": stop, "step": step}
+    told = {
+        name: end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
+        for name, end in ends.items()
+    }
+    return apply("arange", span, *ends.values(), **told, dtype="int64")
+
+
 def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
     """The tensor in a shape of as many elements; the type keeps its names. Raises Refusal."""
     assert isinstance(operand.type, TensorType)

@@ -15,7 +15,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_integer
 from nnmagic.tinynn.dimensions import is_size, number_of, size_along
-from nnmagic.tinynn.emit import apply, cast, tensor_type
+from nnmagic.tinynn.emit import apply, cast, tensor_type, whole_numbers
 from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import (
     Computed,
@@ -56,9 +56,8 @@ class Place:
         if self.in_range:
             return self.index
         size = number_of(size_along(tensor, axis, span), span)
-        ends = (number_constant(0, "int64", span), size, number_constant(1, "int64", span))
-        names = dict(zip(("start", "stop", "step"), (end.expr for end in ends), strict=True))
-        every = apply("arange", span, *ends, **names, dtype="int64")
+        first, step = (number_constant(number, "int64", span) for number in (0, 1))
+        every = whole_numbers(first, size, step, span)
         found = apply("take", span, every, self.index, axis=0, mode="fast")
         return Computed(found.expr, TensorType(self.shape, "int64"))
 

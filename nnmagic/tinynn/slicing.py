@@ -12,7 +12,7 @@ from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
 from nnmagic.relay.polynomials import not_negative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.dimensions import dim_of, number_of, size_along, weak_int
-from nnmagic.tinynn.emit import apply, cast, is_tensor, tensor_type
+from nnmagic.tinynn.emit import apply, cast, is_tensor, tensor_type, whole_numbers
 from nnmagic.tinynn.values import (
     Computed,
     Dimension,
@@ -189,7 +189,5 @@ def _number(number: int, span: Span) -> Computed:
 
 def taken_along(tensor: Computed, cut: Stretch, axis: int, span: Span) -> Computed:
     """The elements of a tensor from one place to another along an axis."""
-    ends = (cut.start, cut.stop, _number(cut.step, span))
-    names = dict(zip(("start", "stop", "step"), (end.expr for end in ends), strict=True))
-    places = apply("arange", span, *ends, **names, dtype="int64")
+    places = whole_numbers(cut.start, cut.stop, _number(cut.step, span), span)
     return apply("take", span, tensor, places, axis=axis)

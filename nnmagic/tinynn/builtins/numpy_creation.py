@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay import expr as ir
 from nnmagic.relay.polynomials import not_negative, polynomial
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.binding import Arguments, Builtin
@@ -26,7 +25,7 @@ from nnmagic.tinynn.builtins.operands import (
     word,
 )
 from nnmagic.tinynn.dimensions import as_number, full, is_size, number_of, open_sizes
-from nnmagic.tinynn.emit import apply
+from nnmagic.tinynn.emit import apply, whole_numbers
 from nnmagic.tinynn.values import (
     Computed,
     Dimension,
@@ -217,17 +216,11 @@ def _open_range(call: Arguments) -> Value | None:
     start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
     ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
     dtype = dtype_argument(call) or "int64"
-    exprs = {name: _told(name, end) for name, end in zip(("start", "stop", "step"), ends, strict=True)}
-    found = apply("arange", call.span, *ends, **exprs, dtype="int64")
+    found = whole_numbers(ends[0], ends[1], ends[2], call.span)
     length = sizes["stop"] if start == Known(0) and step == Known(1) else None
     if isinstance(length, Dimension) and not_negative(polynomial(length.dim.label or "-1")):
         found = Computed(found.expr, TensorType((length.dim,), "int64"))
     return Formula(found, call.span).cast(dtype).value
-
-
-def _told(name: str, end: Computed) -> ir.Expr:
-    """An end as the attribute, which says what is known of it; a variable stands for what is computed."""
-    return end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
 
 
 def _whole_number(size: Value, call: Arguments) -> Computed:

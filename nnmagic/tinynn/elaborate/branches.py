@@ -260,12 +260,14 @@ class Branches(Expressions):
         """What a leaf gives for the names of plans."""
         found: list[ir.Expr] = []
         for name, plan in plans.items():
-            place = leaf.env.places.get(name, leaf.span)
+            place, value = leaf.env.places.get(name, leaf.span), leaf.env.locals[name]
             try:
-                found += expressions(plan, leaf.env.locals[name], place)
+                if not is_failed(value):
+                    found += expressions(plan, value, place)
+                    continue
             except Refusal as refusal:
                 self.report(refusal)
-                found += [ir.Tuple((), span=place) for _ in types_of(plan)]
+            found += [ir.Tuple((), span=place) for _ in types_of(plan)]  # the function is refused
         return tuple(found)
 
     def followed(self, end: End, rest: Iterator[Callable[[], End | None]], exit_: Exit) -> End:

@@ -315,14 +315,8 @@ class Loops(Unrolling):
             )
             assert isinstance(stepped, Computed)
             args.append(stepped.expr)
-        for name, plan in carried.plans.items():
-            if list(types_of(plan)):
-                try:
-                    args += expressions(plan, leaf.env.locals[name], leaf.env.places.get(name, leaf.span))
-                except Refusal as refusal:
-                    self.report(refusal)
-                    args += [ir.Tuple((), span=leaf.span) for _ in types_of(plan)]
-        return tuple(args)
+        kept = {name: plan for name, plan in carried.plans.items() if list(types_of(plan))}
+        return (*args, *self.leaf_expressions(leaf, kept))
 
 
 def _is_failed(plan: Plan) -> bool:
