@@ -36,6 +36,8 @@ valid_count must be
 dtype must be int32 or int64
 is not the data's|are not the data's
 cannot be inferred beside a 0
+(mode|reduction) must be one of
+a scale must be a finite number
 """.strip().splitlines()
 
 #: Where a dimension is not known real Relay prints arithmetic on it (``meta[tir.Mul][0]``) and forgets what
@@ -50,6 +52,12 @@ MISTAKES = {
     "newshape=[-2, -1": "it replaces another dimension than that of -1",
 }
 
+#: What only real Relay refuses, and why that is no fault of ours.
+LAXER = {
+    "LeakyReluAttrs.alpha": "its Python function takes a negative one, and types and prints it; its parser does not",
+    "under constrained": "a variable of tir beside a number: it does not look further, we leave it to the call",
+}
+
 PARTS = 8
 
 
@@ -57,6 +65,8 @@ def is_expected(text, found):
     """Whether a disagreement about a text is one of those above."""
     if any(mistake in text for mistake in MISTAKES):
         return True
+    if found.startswith("only real Relay refuses it") and any(known in found for known in LAXER):
+        return "under constrained" not in found or "tir.Var" in text
     if found.startswith("only we refuse it"):
         return any(re.search(known, found) for known in STRICTER)
     return not found.startswith("only real Relay refuses it") and UNKNOWN.search(found) is not None
