@@ -244,7 +244,7 @@ def not_capturable(value: object) -> NotCapturable:
             "a Python function",
             "call it in another cell, and pass its result as an argument or use it by its name",
         )
-    if isinstance(value, type) and not isinstance(value, types.GenericAlias):  # Python 3.10 has it for one
+    if isinstance(value, type) and kind is not types.GenericAlias:  # Python 3.10 takes that for a class
         return NotCapturable(f"the class {name}", "compute what you need in another cell and use that")
     if isinstance(value, types.ModuleType):
         return NotCapturable(

@@ -54,8 +54,8 @@ MISTAKES = {
 
 #: What only real Relay refuses, and why that is no fault of ours.
 LAXER = {
-    "LeakyReluAttrs.alpha": "its Python function takes a negative one, and types and prints it; its parser does not",
-    "under constrained": "a variable of tir beside a number: it does not look further, we leave it to the call",
+    "LeakyReluAttrs.alpha": "its function takes a negative one and prints it, its parser does not",
+    "under constrained": "of a variable beside a number it asks no further, we leave it to the call",
 }
 
 PARTS = 8
