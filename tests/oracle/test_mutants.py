@@ -38,6 +38,7 @@ is not the data's|are not the data's
 cannot be inferred beside a 0
 (mode|reduction) must be one of
 a scale must be a finite number
+collapse_sum_to: .* do not broadcast together
 """.strip().splitlines()
 
 #: Where a dimension is not known real Relay prints arithmetic on it (``meta[tir.Mul][0]``) and forgets what

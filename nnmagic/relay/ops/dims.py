@@ -130,6 +130,8 @@ def subtract(left: Dim, right: Dim) -> Dim:
 
 def multiply(left: Dim, right: Dim) -> Dim:
     """The product; an unknown dimension once is itself."""
+    if isinstance(left, int) and isinstance(right, int):
+        return _arithmetic(operator.mul, left, right)  # a 1 of 64 bits makes the product one
     if right == 1:
         return left
     return right if left == 1 else _arithmetic(operator.mul, left, right)
@@ -137,7 +139,9 @@ def multiply(left: Dim, right: Dim) -> Dim:
 
 def floor_divide(left: Dim, right: Dim) -> Dim:
     """The quotient, rounded down."""
-    return left if right == 1 else _arithmetic(operator.floordiv, left, right)
+    if right == 1 and not isinstance(left, int):
+        return left
+    return _arithmetic(operator.floordiv, left, right)
 
 
 def ceil_divide(left: Dim, right: Dim) -> Dim:
