@@ -25,6 +25,9 @@ class Exit(Enum):
     RETURNS = auto()
     BREAKS = auto()
     CONTINUES = auto()
+    #: The same of the loop around it: they stand in the ``else`` of a loop.
+    BREAKS_OUTER = auto()
+    CONTINUES_OUTER = auto()
     #: The pattern of a case did not take the value: the next case is tried.
     MISSES = auto()
     #: A call of a loop, or of what follows: ``target`` and ``args`` are set.

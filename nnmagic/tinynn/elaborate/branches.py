@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from synr import ast
 
@@ -240,7 +241,7 @@ class Branches(Expressions):
             parts = self.leaf_expressions(leaf, plans)
             return parts[0] if len(types) == 1 else ir.Tuple(parts, span=leaf.span)
 
-        expr = self.without_lets(rendered_end(end, result, value_of))
+        expr = self.placed(Computed(rendered_end(end, result, value_of), result)).expr
         exprs: list[ir.Expr] = [expr]
         if len(types) > 1:
             whole = self.bound(Computed(expr, result), "_".join(plans)[:40]).expr
@@ -249,12 +250,20 @@ class Branches(Expressions):
         for name, plan in plans.items():
             self.frame.env.locals[name] = rebuilt(plan, parts)
 
-    def without_lets(self, expr: ir.Expr) -> ir.Expr:
-        """An expression whose bindings become those of the current block: no `let` is bound by a `let`."""
+    def placed(self, value: Computed) -> Computed:
+        """A value that may stand in any expression: its bindings become those of the block.
+
+        Real Relay cannot read what it prints for a `match` that is bound to a name, so it gets a function.
+        """
+        expr = value.expr
         while isinstance(expr, ir.Let):
             self.block.lets.append((expr.var, expr.value))
             expr = expr.body
-        return expr
+        if isinstance(expr, ir.Match):
+            matched = ir.Var("matched", span=expr.span)
+            self.block.lets.append((matched, ir.Function((), expr, value.type, span=expr.span)))
+            expr = ir.Call(matched, (), span=expr.span)
+        return replace(value, expr=expr)
 
     def leaf_expressions(self, leaf: Leaf, plans: dict[str, Plan]) -> tuple[ir.Expr, ...]:
         """What a leaf gives for the names of plans."""
@@ -285,19 +294,16 @@ class Branches(Expressions):
             with self.inside(block, leaf.env):
                 self.fill(block, rest, leaf.span)
             return end
-        env = self.frame.env
-        plans = self.joined([leaf.env for leaf, _ in ends], end.span)
-        variable = ir.Var("rest", span=end.span)
-        params: list[ir.Var] = []
-        for name, plan in plans.items():
-            made = [ir.Var(name, one.type, span=end.span) for one in types_of(plan)]
-            env.locals[name] = rebuilt(plan, iter(made))
-            params += made
-        for leaf, _ in ends:
-            leaf.args = self.leaf_expressions(leaf, plans)
-            leaf.exit, leaf.target = Exit.JUMPS, variable
-        block = Block()
-        with self.inside(block, env.copy()):
+        variable, params, block = ir.Var("rest", span=end.span), list[ir.Var](), Block()
+        with self.inside(block, self.frame.env.copy()) as env:
+            plans = self.joined([leaf.env for leaf, _ in ends], end.span)
+            for name, plan in plans.items():
+                made = [ir.Var(name, one.type, span=end.span) for one in types_of(plan)]
+                env.locals[name] = rebuilt(plan, iter(made))
+                params += made
+            for leaf, _ in ends:
+                leaf.args = self.leaf_expressions(leaf, plans)
+                leaf.exit, leaf.target = Exit.JUMPS, variable
             self.fill(block, rest, end.span)
         return Followed(end, variable, tuple(params), block, end.span)
 

@@ -180,7 +180,7 @@ class Closures(Loops):
             return computed(found.expr, found.type)
         declared = None if definition.ret_type is None else self.transform_type(definition.ret_type)
         made = self.finished(definition, block, declared)
-        return FAILED if made is None else computed(self.without_lets(made.expr), made.type)
+        return FAILED if made is None else computed(self.placed(made).expr, made.type)
 
     def finished(self, definition: tree.Definition, block: Block, declared: Type | None) -> Computed | None:
         """The body of a function as one expression; None where an error was reported. Raises Refusal."""

@@ -12,6 +12,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.blocks import Block, Exit, Fork, Leaf
 from nnmagic.tinynn.elaborate.branches import Branches
+from nnmagic.tinynn.elaborate.core import NotSimple
 from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
 from nnmagic.tinynn.names import mentioned_names
 from nnmagic.tinynn.syntax import tree
@@ -61,6 +62,8 @@ class Conditions(Branches):
         span: Span,
     ) -> Value:
         """One of two values that are made in branches of their own. Raises Refusal."""
+        if self.simple_only:
+            raise NotSimple
         ends: list[Block] = []
         values: list[Value] = []
         for make, place in zip(makers, places, strict=True):
@@ -164,18 +167,31 @@ class Conditions(Branches):
         return Known(not held) if isinstance(held, bool) else apply("logical_not", span, held)
 
     def simple_bool(self, make: Callable[[], Value]) -> Computed | None:
-        """A bool of rank 0 that may be computed whether it is needed or not; None where that is not sure."""
+        """A bool of rank 0 that may be computed whether it is needed or not; None where that is not sure.
+
+        Raises NotSimple, too, inside of another that is being tried.
+        """
+        if self.simple_only:
+            return self._simple(make())
         with self.trial() as found:
-            versions = dict(self.frame.env.versions)
-            value = make()
-            changed = bool(self.block.lets) or versions != self.frame.env.versions
-        if found.found or changed or not _is_bool(value):
-            return None
-        if isinstance(value, Computed) and is_total(value.expr):
-            return value
-        if isinstance(value, Known) and isinstance(value.value, bool):
-            return number_constant(value.value, "bool", Span("", 0, 0, 0, 0))
-        return None
+            self.simple_only = True
+            try:
+                versions = dict(self.frame.env.versions)
+                simple = self._simple(make())
+                changed = bool(self.block.lets) or versions != self.frame.env.versions
+            except NotSimple:
+                return None
+            finally:
+                self.simple_only = False
+        return None if found.found or changed else simple
+
+    def _simple(self, value: Value) -> Computed:
+        if _is_bool(value):
+            if isinstance(value, Computed) and is_total(value.expr):
+                return value
+            if isinstance(value, Known) and isinstance(value.value, bool):
+                return number_constant(value.value, "bool", Span("", 0, 0, 0, 0))
+        raise NotSimple
 
 
 #: Operators that may fail when they run, or that cost too much to compute for nothing.

@@ -35,11 +35,15 @@ from nnmagic.tinynn.values import (
 )
 
 #: Statements and calls elaborated for one cell, loops written out and bodies inlined; more is an error.
-MAX_WORK = 200_000
+MAX_WORK = 50_000
 
 
 class TooMuchWork(Exception):  # noqa: N818  # reported where the function begins
     """A cell that would take for ever to compile."""
+
+
+class NotSimple(Exception):  # noqa: N818  # a question answered with no
+    """A condition that is worth a branch."""
 
 
 class Core(Transformer):  # type: ignore[misc]  # synr is untyped
@@ -61,6 +65,8 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         self.unroll_budget: int | None = None
         #: Whether loops are functions wherever they can be: they were too long to be written out.
         self.compact = False
+        #: Whether a condition is being tried that may be computed though it is not needed.
+        self.simple_only = False
         #: Functions of the cell that are not done yet, and those of them whose type was asked for.
         self.unfinished: set[str] = set()
         self.awaited: set[str] = set()
@@ -236,6 +242,8 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
 
     def bound(self, value: Computed, name: str) -> Computed:
         """A let binding of a value in the current block."""
+        if self.simple_only:
+            raise NotSimple
         variable = ir.Var(name, span=value.expr.span)
         self.block.lets.append((variable, value.expr))
         return Computed(variable, value.type, value.weak)

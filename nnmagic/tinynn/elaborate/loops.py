@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from synr.ast import BuiltinOp
 
-from nnmagic.diagnostics import Diagnostic, Note, Span
+from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.arithmetic import binary
@@ -39,10 +39,6 @@ from nnmagic.tinynn.values import (
     described,
     is_failed,
 )
-
-#: Rounds in which the types that a loop carries are looked for.
-_MAX_ROUNDS = 6
-
 
 _INT64 = TensorType((), "int64")
 
@@ -102,7 +98,7 @@ class Loops(Unrolling):
         number = count(over)
         if isinstance(number, int):
             known_items = has_known_items(over.value)
-            if (number <= MAX_UNROLLED and not self.compact) or known_items:
+            if number == 0 or (number <= MAX_UNROLLED and not self.compact) or known_items:
                 end = self.unrolled(stmt, lambda: self._for_rounds(stmt, over, number))
                 if end is GIVEN_UP and known_items and not self.compact:
                     self.compact = True  # the loops inside it may be functions
@@ -120,9 +116,13 @@ class Loops(Unrolling):
         elif has_known_items(over.value):
             message = "tuples can be gone over only as many times as is known while compiling"
             raise Refusal(message, over.span, hint="stack the items into one tensor")
-        targets = {target.id.name for target in targets_of(stmt.target)}
-        if isinstance(number, int) and number and targets & assigned_names(stmt.body).keys():
-            self._bind_item(stmt, over, Known(0))  # so that it is handed from round to round
+        if isinstance(number, int):
+            targets = {target.id.name for target in targets_of(stmt.target)}
+            if targets & assigned_names(stmt.body).keys():
+                self._bind_item(stmt, over, Known(0))  # so that it is handed from round to round
+            else:
+                for name in targets:
+                    self.frame.env.forget(name)
         self.settle(sorted(mentioned_names(stmt.iterable)))
         over = Operand(self.settled(over.value, "items", set()), over.span)
         limit = self.settled(number, "count", set()) if isinstance(number, Computed) else Known(number)
@@ -156,23 +156,21 @@ class Loops(Unrolling):
         names = [name for name in assigned_names(stmt) if name in env.locals]
         plans: dict[str, Plan] = {name: lifted(env.locals[name], keep=False) for name in names}
         counted = limit is not None
-        errors: list[Diagnostic] = []
-        for _ in range(_MAX_ROUNDS):
-            with self.trial() as found:
-                wider = self._one_round(stmt, self._carried(stmt, plans, counted), test, begin, limit)[1]
-            errors = found.found or errors
+        while True:  # until a round asks for no other types than those that it began with
+            carried = self._carried(stmt, plans, counted)
+            before, failed, told = self.found, self.frame.failed, set(self.told)
+            self.found = Diagnostics()
+            try:
+                body, wider = self._one_round(stmt, carried, test, begin, limit)
+            finally:
+                errors, self.found = self.found.found, before
             if wider == plans:
                 break
+            self.frame.failed, self.told = failed, told
             plans = wider
-        known = len(self.found.found)
-        carried = self._carried(stmt, plans, counted)
-        body, _, clashes = self._one_round(stmt, carried, test, begin, limit)
-        if len(self.found.found) == known and any(map(_is_failed, plans.values())):
-            for diagnostic in errors:  # what they led to is silent by now
-                self.found.add(diagnostic)
+        for diagnostic in errors:
+            self.found.add(diagnostic)
         start = self._start(carried, env)
-        for name, clashing in clashes.items():
-            env.bind(name, clashing)
         self._may_not_run(stmt, env)
         end = Loop(carried.variable, carried.params, start, body, self.place(stmt.span))
         return self._left(end)
@@ -217,8 +215,8 @@ class Loops(Unrolling):
         test: Callable[[], Computed | bool | None] | None,
         begin: Callable[[Value | None], None],
         limit: Operand | None,
-    ) -> tuple[Block, dict[str, Plan], dict[str, Value]]:
-        """The function's body, the plans that its rounds ask for, and the names that no plan holds."""
+    ) -> tuple[Block, dict[str, Plan]]:
+        """The function's body, and the plans that its rounds ask for."""
         outer = self.frame.env
         place = self.place(stmt.span)
         live, self.live = self.live, self.live | mentioned_names(stmt)
@@ -247,6 +245,7 @@ class Loops(Unrolling):
                     assert isinstance(limit.value.value, int)
                     begin(Known(limit.value.value - 1))  # after all rounds its names are those of the last
                 self.fill(leave, self.steps(stmt.orelse.stmts), place)
+                self._after(leave.end)
             self.live = live
             if isinstance(condition, Computed):
                 body.end = Fork(condition.expr, again, leave, place)
@@ -255,11 +254,11 @@ class Loops(Unrolling):
                 body.lets += again.lets
                 body.end = again.end
         rounds = [leaf for leaf, _ in leaves(again.end) if leaf.exit in (Exit.GOES_ON, Exit.CONTINUES)]
-        plans, clashes = self._widened(carried, outer, rounds, place)
+        plans = self._widened(carried, outer, rounds, place)
         for leaf in rounds:
             leaf.exit, leaf.target = Exit.JUMPS, carried.variable
             leaf.args = self._next(carried, leaf, plans == carried.plans)
-        return body, plans, clashes
+        return body, plans
 
     def _loop_steps(
         self, stmt: tree.For | tree.While, begin: Callable[[Value | None], None], counter: Value | None
@@ -278,12 +277,9 @@ class Loops(Unrolling):
             env.versions[name] = env.versions.get(name, 0) + 1
         return env
 
-    def _widened(
-        self, carried: _Carried, outer: Env, rounds: Sequence[Leaf], place: Span
-    ) -> tuple[dict[str, Plan], dict[str, Value]]:
-        """The plans that take what the rounds leave, too."""
+    def _widened(self, carried: _Carried, outer: Env, rounds: Sequence[Leaf], place: Span) -> dict[str, Plan]:
+        """The plans that take what the rounds leave, too; a name that none takes has no usable value."""
         plans: dict[str, Plan] = {}
-        clashes: dict[str, Value] = {}
         for name, plan in carried.plans.items():
             plans[name] = plan
             values: list[tuple[Value, Span]] = [(outer.locals[name], outer.places.get(name, place))]
@@ -297,10 +293,9 @@ class Loops(Unrolling):
                 wider = widened(plans[name], value)
                 if wider is None:
                     found = clash(name, values, Clash(0, len(values) - 1), "it changes from round to round")
-                    clashes[name] = found
                     wider = Same(found)
                 plans[name] = wider
-        return plans, clashes
+        return plans
 
     def _next(self, carried: _Carried, leaf: Leaf, final: bool) -> tuple[ir.Expr, ...]:
         """The arguments of the next round."""
@@ -317,7 +312,3 @@ class Loops(Unrolling):
             args.append(stepped.expr)
         kept = {name: plan for name, plan in carried.plans.items() if list(types_of(plan))}
         return (*args, *self.leaf_expressions(leaf, kept))
-
-
-def _is_failed(plan: Plan) -> bool:
-    return isinstance(plan, Same) and is_failed(plan.value)

@@ -23,6 +23,14 @@ MAX_UNROLLED_STATEMENTS = 2000
 GIVEN_UP: Any = object()
 
 
+_IN_ELSE = {Exit.BREAKS: Exit.BREAKS_OUTER, Exit.CONTINUES: Exit.CONTINUES_OUTER}
+_SEEN_OUTSIDE = {
+    Exit.BREAKS: Exit.GOES_ON,
+    Exit.BREAKS_OUTER: Exit.BREAKS,
+    Exit.CONTINUES_OUTER: Exit.CONTINUES,
+}
+
+
 class NotUnrolled(Exception):  # noqa: N818  # an attempt given up
     """A loop that is better a function."""
 
@@ -86,7 +94,7 @@ class Unrolling(Conditions):
                 yield lambda begin=begin: self._round(stmt.body.stmts, begin)  # type: ignore[misc]  # one a round
             self.live = after
             if stmt.orelse.stmts:
-                yield lambda: self.within(stmt.orelse.stmts)
+                yield lambda: self._after(self.within(stmt.orelse.stmts))
 
         block, self.block = self.block, Block(self.block.lets)
         try:
@@ -109,9 +117,14 @@ class Unrolling(Conditions):
     def _left(self, end: End | None) -> End | None:
         """The end of a loop, seen from outside: its breaks go on."""
         for leaf, _ in leaves(end):
-            if leaf.exit is Exit.BREAKS:
-                leaf.exit = Exit.GOES_ON
+            leaf.exit = _SEEN_OUTSIDE.get(leaf.exit, leaf.exit)
         return self.settled_end(end)
+
+    def _after(self, end: End | None) -> End | None:
+        """The end of a loop's ``else``: where it leaves a loop, that is the one around."""
+        for leaf, _ in leaves(end):
+            leaf.exit = _IN_ELSE.get(leaf.exit, leaf.exit)
+        return end
 
     def settled_end(self, end: End | None) -> End | None:
         """An end, or None where it only goes on: its names are then those of the block."""

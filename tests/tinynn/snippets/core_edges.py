@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from tests.tinynn.snippets.cases import Case, accepted, refused
+from tests.tinynn.snippets.cases import Accepted, Case, accepted, refused
 
 N = "n: i64"
 COUNTS = [(np.int64(number),) for number in (-3, 2, 5)]
@@ -83,10 +83,36 @@ CASES: list[Case] = [
         "long-loops-in-a-loop-over-a-tuple",
         "s = 0\nfor k in (n, 2, n + 1):\n    for i in range(60):\n        for j in range(60):\n            s += k * j\nreturn s",
     ),
+    _counted(
+        "a-break-in-the-else-of-a-loop",
+        "k = 0\nfor i in range(n % 4):\n    for j in [1, n]:\n        k += j\n    else:\n        k += 1\n        break\nreturn k",
+    ),
+    _counted(
+        "a-continue-in-the-else-of-a-long-loop",
+        "k = 0\nfor i in range(70):\n    for j in range(n % 3 + 70):\n        k += j\n    else:\n        continue\n    k = 0\nreturn k",
+    ),
+    _counted(
+        "a-break-in-one-branch-of-three",
+        "m = n\nfor i in reversed(range(2)):\n    if n > 4:\n        pass\n    elif n // 2 > 0:\n        break\n    elif i:\n        m += 1\nreturn m",
+    ),
+    _counted(
+        "a-loop-variable-that-an-unfinished-round-leaves-open",
+        "k = 0\nfor i in range(70):\n    for j in range(3):\n        if n > j + i:\n            continue\n        for m in range(70):\n            pass\n        k += m\nreturn k",
+    ),
+    _counted(
+        "types-that-wander-through-eight-names",
+        "a, b, c, d, e, g, h, k = 0, 0, 0, 0, 0, 0, 0, 0\nfor i in range(100):\n    a, b, c, d, e, g, h, k = b, c, d, e, g, h, k, n\nreturn a, h, k",
+    ),
     refused(
         "an-error-that-a-loop-carries",
         "def f(n: i64):\n    for i in range(100):\n        m = 3\n        for j in range(100):\n            m = m + «foo»(n)\n            n = m\n    return n\n",
         "unknown name `foo`",
+    ),
+    # -- Relay's text: no let for the value of a let, no match without a function that it ends ------------------------
+    Accepted(
+        "a-match-and-more",
+        "class Kind:\n    def Small(): ...\n    def Large(by: i64): ...\n\ndef f(n: i64):\n    kind = Large(n) if n > 2 else Small()\n    match kind:\n        case Large(by):\n            m = by * 2\n        case Small():\n            m = n\n    return m + 1",
+        arguments=COUNTS,
     ),
     # -- assignments in expressions ----------------------------------------------------------------------------------
     _counted("assigned-in-both-sides-of-a-choice", "return ((a := n + 1) if n > 3 else (a := 2)) + a"),

@@ -42,7 +42,7 @@ def _accepted(case: Accepted) -> None:
     for number, arguments in enumerate(arguments_of(case)):
         found = compiled(*arguments)
         expected = plain(python.call(python.last, *arguments))
-        _same(found, expected, f"call {number}", case.rtol)
+        same(found, expected, f"call {number}", case.rtol)
     if case.everything:
         lines = python.never_ran()
         assert not lines, f"no call reaches the lines {lines} of the source: give other arguments"
@@ -55,7 +55,8 @@ def _compiled(case: Accepted | Fails) -> nnmagic.CompiledFunction:
         return nnmagic.compile(case.source, namespace=case.namespace, cache=False)
 
 
-def _same(found: object, expected: object, where: str, rtol: float | None) -> None:
+def same(found: object, expected: object, where: str, rtol: float | None) -> None:
+    """Raises AssertionError where a result is not the twin's; ``where`` says which it is."""
     if isinstance(expected, AdtValue):
         assert isinstance(found, AdtValue), f"{where}: {found!r} is no {expected.constructor}"
         assert found.constructor == expected.constructor, where
@@ -64,7 +65,7 @@ def _same(found: object, expected: object, where: str, rtol: float | None) -> No
         assert isinstance(found, tuple), f"{where}: {type(found).__name__} instead of a tuple"
         assert len(found) == len(expected), f"{where}: {len(found)} parts, not {len(expected)}"
         for place, (one, other) in enumerate(zip(found, expected, strict=True)):
-            _same(one, other, f"{where}[{place}]", rtol)
+            same(one, other, f"{where}[{place}]", rtol)
         return
     assert isinstance(expected, np.ndarray)
     assert isinstance(found, np.ndarray), f"{where}: {type(found).__name__} instead of an array"
