@@ -50,6 +50,7 @@ MISTAKES = {
     'dtype=""': "a cast to no dtype, whose result has a type without a name",
     ": bfloat16": "its parser does not know a scalar's type bfloat16",
     "shape_of": "the shape of a scalar is a scalar",
+    "strides=[1, -2])": "it divides by a negative stride towards zero",
     "newshape=[-2, -1": "it replaces another dimension than that of -1",
 }
 

@@ -144,7 +144,7 @@ def _batch_to_space(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """A channel for each displacement of the second image, a place for each of the first."""
-    _first, second = tensor(types, 0, rank=4), tensor(types, 1, rank=4)
+    first, second = tensor(types, 0, rank=4), tensor(types, 1, rank=4)
     if attrs["layout"] != "NCHW":
         raise RelationError(f"the layout must be NCHW, not {attrs['layout']!r}")
     kernel, most, step, grid = (
@@ -157,7 +157,7 @@ def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
         ceil_divide(add(add(dim, pad), -2 * border), step)
         for dim, pad in zip(second.shape[2:], padding_sums(attrs, 2), strict=True)
     )
-    return TensorType((second.shape[0], (2 * (most // grid) + 1) ** 2, *sides), second.dtype)
+    return TensorType((second.shape[0], (2 * (most // grid) + 1) ** 2, *sides), first.dtype)
 
 
 def _cross_entropy(types: Sequence[Type], _attrs: Attrs) -> TensorType:
