@@ -155,9 +155,9 @@ def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
     border = most + max(kernel - 1, 0) // 2
     sides = (
         ceil_divide(add(add(dim, pad), -2 * border), step)
-        for dim, pad in zip(second.shape[2:], padding_sums(attrs, 2), strict=True)
+        for dim, pad in zip((first.shape[2], second.shape[3]), padding_sums(attrs, 2), strict=True)
     )
-    return TensorType((second.shape[0], (2 * (most // grid) + 1) ** 2, *sides), first.dtype)
+    return TensorType((first.shape[0], (2 * (most // grid) + 1) ** 2, *sides), first.dtype)
 
 
 def _cross_entropy(types: Sequence[Type], _attrs: Attrs) -> TensorType:
