@@ -1,6 +1,6 @@
 """From a Relax module to machine code: the passes of each optimisation level, the stages' texts.
 
-Knows TVM only.
+Knows TVM and the schedules of kernels.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
+
+from nnmagic.engine.relax.kernels import machine_of, scheduled
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = threading.RLock()
@@ -55,6 +57,7 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
         transform.VMShapeLower(),
         transform.AttachGlobalSymbol(),
         safe_kernels,
+        *([schedule_kernels(target)] if opt_level else []),
     ]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
         return tvm.transform.Sequential(passes)(module)
@@ -81,6 +84,24 @@ def safe_kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
         for var, function in module.functions_items()
     }
     return tvm.IRModule(functions, attrs=module.attrs)
+
+
+def schedule_kernels(target: tvm.target.Target) -> Any:
+    """The pass that gives kernels fast loops."""
+    machine = machine_of(target)
+
+    def schedule(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        functions = {
+            var: scheduled(function, machine) if _is_kernel(function) else function
+            for var, function in module.functions_items()
+        }
+        return tvm.IRModule(functions, attrs=module.attrs)
+
+    return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleKernels")
+
+
+def _is_kernel(function: Any) -> bool:
+    return isinstance(function, tirx.PrimFunc) and "tirx.is_host_func" not in function.attrs
 
 
 def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
