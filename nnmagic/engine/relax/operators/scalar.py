@@ -1,8 +1,7 @@
 """Element functions that TVM lacks or defines otherwise than NumPy and Relay. Knows TIR expressions only.
 
 TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process;
-its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its tanh and atanh lose all digits
-near 0.
+its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its atanh loses all digits near 0.
 """
 
 from __future__ import annotations
@@ -237,34 +236,7 @@ def clip(value: Any, low: float, high: float) -> Any:
     return maximum(minimum(value, constant(high, value)), constant(low, value))
 
 
-#: Cephes' minimax polynomials for tanh near 0 (S. Moshier, tanhf.c and tanh.c), highest power first.
-_TANH32 = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-_TANH64 = (-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3)
-_TANH64_BELOW = (1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3)
-
-
-def tanh(value: Any) -> Any:
-    """The hyperbolic tangent to within a few ulp everywhere."""
-    square = value * value
-    if dtype_of(value) == "float64":
-        ratio = _polynomial(_TANH64, square) / _polynomial(_TANH64_BELOW, square)
-    else:
-        ratio = _polynomial(_TANH32, square)
-    one, two = constant(1, value), constant(2, value)
-    size = tirx.abs(value)
-    far = one - two / (tirx.exp(two * size) + one)
-    signed = tirx.Select(value < constant(0, value), -far, far)
-    return tirx.Select(size < constant(0.625, value), value + value * square * ratio, signed)
-
-
 def atanh(value: Any) -> Any:
     """The inverse hyperbolic tangent, by the C library."""
     dtype = dtype_of(value)
     return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)
-
-
-def _polynomial(coefficients: tuple[float, ...], at: Any) -> Any:
-    total: Any = constant(coefficients[0], at)
-    for coefficient in coefficients[1:]:
-        total = total * at + constant(coefficient, at)
-    return total

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.kernels import vector_math
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, number, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
@@ -98,18 +99,18 @@ RULES.update(
             "cos",
             "cosh",
             "erf",
-            "exp",
             "log",
             "rsqrt",
             "sin",
             "sinh",
             "sqrt",
             "tan",
-            "sigmoid",
         ]
     }
     | {
-        "tanh": computed(scalar.tanh),
+        "exp": computed(vector_math.exp),
+        "sigmoid": computed(vector_math.sigmoid),
+        "tanh": computed(vector_math.tanh),
         "atanh": computed(scalar.atanh),
         "log2": computed(tirx.log2),
         "log10": computed(tirx.log10),
