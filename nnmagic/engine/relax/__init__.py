@@ -12,6 +12,7 @@ from nnmagic.relay.module import Module
 if TYPE_CHECKING:
     from tvm.target import Target
 
+    from nnmagic.engine.relax.direct import Direct
     from nnmagic.engine.relax.evaluator import Evaluator
     from nnmagic.engine.relax.executable import Executable
 
@@ -22,7 +23,7 @@ def build(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
-) -> Executable | Evaluator:
+) -> Direct | Executable | Evaluator:
     """Compiles the function ``entry`` of a typed module.
 
     ``target``: None for this machine's CPU, or TVM's dict of settings. ``opt_level``: 0 keeps one kernel an
@@ -30,10 +31,12 @@ def build(
     Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
     """
     from nnmagic.engine.relax import pipeline
+    from nnmagic.engine.relax.direct import Direct
     from nnmagic.engine.relax.executable import Executable
     from nnmagic.engine.relax.first_order import first_order
     from nnmagic.engine.relax.lowering import ENTRY, lower_module, refuse_unknown_operators
     from nnmagic.engine.relax.plain import plain_functions
+    from nnmagic.engine.relax.straight import straight
     from nnmagic.engine.relax.target import resolve_target
 
     if opt_level not in range(4):
@@ -49,7 +52,11 @@ def build(
             if entry not in plain:
                 return _evaluator(module, entry, plain, resolved, opt_level)
             lowered = lower_module(module, {ENTRY: entry})
-            return Executable(entry, module.functions[entry], lowered, resolved, opt_level)
+            fused = pipeline.fused(lowered, resolved, opt_level)
+            program = straight(fused, ENTRY)
+            if program is not None:
+                return Direct(entry, module.functions[entry], program, lowered, fused, resolved)
+            return Executable(entry, module.functions[entry], lowered, fused, resolved)
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind
@@ -61,6 +68,7 @@ def build(
 def _evaluator(
     module: Module, entry: str, plain: frozenset[str], target: Target, opt_level: int
 ) -> Evaluator:
+    from nnmagic.engine.relax import pipeline
     from nnmagic.engine.relax.constants import as_tensor
     from nnmagic.engine.relax.crossing import parameters_of
     from nnmagic.engine.relax.evaluator import Evaluator
@@ -74,7 +82,7 @@ def _evaluator(
     kernels = {kernel.name: kernel.function for kernel in program.kernels}
     called = {name: function for name, function in module.functions.items() if name in plain}
     lowered = lower_module(Module({**called, **kernels}, module.types), {name: name for name in kernels})
-    machine_code = MachineCode(lowered, target, opt_level)
+    machine_code = MachineCode(lowered, pipeline.fused(lowered, target, opt_level), target)
     return Evaluator(code, parameters, machine_code, [(each.name, each.deep) for each in program.kernels])
 
 

@@ -41,10 +41,15 @@ class Executable:
     """
 
     def __init__(
-        self, name: str, function: Function, module: tvm.IRModule, target: tvm.target.Target, opt_level: int
+        self,
+        name: str,
+        function: Function,
+        lowered: tvm.IRModule,
+        fused: tvm.IRModule,
+        target: tvm.target.Target,
     ) -> None:
         self._name = name
-        self._code = MachineCode(module, target, opt_level)
+        self._code = MachineCode(lowered, fused, target)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
@@ -56,7 +61,7 @@ class Executable:
         self._result = function.ret_type
         results = leaves(self._result, function.span)
         self._readers = [bfloat16_array if leaf.dtype == "bfloat16" else plain_array for leaf in results]
-        self._deep = "deep_calls" in (module.attrs or {})
+        self._deep = "deep_calls" in (lowered.attrs or {})
         self._single = isinstance(self._result, TensorType)
         # The virtual machine is not thread-safe: a call takes one that is idle, or starts another.
         self._idle: list[Callable[..., Any]] = []

@@ -1,7 +1,8 @@
-"""The machine code of a Relax module: its stages as texts, and machines that run its functions. Knows TVM."""
+"""The machine code of a Relax module for TVM's virtual machine, and the texts of its stages. Knows TVM."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tvm
@@ -13,19 +14,15 @@ from nnmagic.engine.relax import pipeline
 STAGES = ("relax", "tir", "llvm", "asm")
 
 
-class MachineCode:
-    """A Relax module, compiled."""
+class Texts:
+    """The stages of a module as texts: as it was lowered, its kernels, LLVM's and the assembler's code."""
 
-    def __init__(self, module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> None:
-        self.module = module
-        self._lowered = pipeline.kernels_and_calls(module, target, opt_level)
-        self._program = relax.build(self._lowered, target=target, relax_pipeline=None)
-
-    def start(self) -> Any:
-        """A new virtual machine: it is not thread-safe, and gives functions by name."""
-        with pipeline.COMPILING:
-            # A pool of buffers would keep those of every size that was ever asked for.
-            return relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
+    def __init__(
+        self, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Callable[[], Iterable[Any]]
+    ) -> None:
+        self._module = module
+        self._kernels = kernels
+        self._libraries = libraries
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
@@ -33,8 +30,25 @@ class MachineCode:
             raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
         with pipeline.COMPILING:
             if name == "relax":
-                return str(self.module.script(show_meta=False))
+                return str(self._module.script(show_meta=False))
             if name == "tir":
-                return pipeline.kernels_text(self._lowered)
-            libraries = (library for library in self._program.mod.imports if library.kind == "llvm")
-            return pipeline.code_text(libraries, name)
+                return pipeline.kernels_text(self._kernels)
+            return pipeline.code_text(self._libraries(), name)
+
+
+class MachineCode(Texts):
+    """A fused Relax module, compiled for the virtual machine; ``lowered`` is what it was before fusion."""
+
+    def __init__(self, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target) -> None:
+        module = pipeline.for_virtual_machine(fused, target)
+        self._program = relax.build(module, target=target, relax_pipeline=None)
+        super().__init__(lowered, module, self._llvm)
+
+    def start(self) -> Any:
+        """A new virtual machine: it is not thread-safe, and gives functions by name."""
+        with pipeline.COMPILING:
+            # A pool of buffers would keep those of every size that was ever asked for.
+            return relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
+
+    def _llvm(self) -> Iterable[Any]:
+        return (library for library in self._program.mod.imports if library.kind == "llvm")

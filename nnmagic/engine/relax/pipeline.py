@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
-from nnmagic.engine.relax.kernels import machine_of, scheduled
+from nnmagic.engine.relax.kernels import Machine, machine_of, scheduled
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = threading.RLock()
@@ -33,12 +33,10 @@ if hasattr(os, "register_at_fork"):
 MAX_FUSED = 32
 
 
-def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
-    """The module with every operator a TIR function and every call lowered for the virtual machine."""
+def fused(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+    """The module with every operator a TIR function, fused and with the loops for the target."""
     transform = relax.transform
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
-    # The plan reuses memory across branches as if both had run: freed storage is written to, and TVM crashes.
-    planning = [] if _has_branches(module) else [transform.StaticPlanBlockMemory()]
     passes = [
         transform.ConvertToDataflow(1),
         transform.LegalizeOps(),
@@ -48,6 +46,18 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
         transform.RewriteDataflowReshape(),
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
+        kernels_for(machine_of(target) if opt_level else None),
+    ]
+    with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
+        return tvm.transform.Sequential(passes)(module)
+
+
+def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """The fused module with every call lowered for TVM's virtual machine."""
+    transform = relax.transform
+    # The plan reuses memory across branches as if both had run: freed storage is written to, and TVM crashes.
+    planning = [] if _has_branches(module) else [transform.StaticPlanBlockMemory()]
+    passes = [
         transform.CallTIRRewrite(),
         *planning,
         transform.LowerAllocTensor(),
@@ -56,10 +66,8 @@ def kernels_and_calls(module: tvm.IRModule, target: tvm.target.Target, opt_level
         transform.ComputePrimValue(),
         transform.VMShapeLower(),
         transform.AttachGlobalSymbol(),
-        safe_kernels,
-        *([schedule_kernels(target)] if opt_level else []),
     ]
-    with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
+    with target:
         return tvm.transform.Sequential(passes)(module)
 
 
@@ -76,32 +84,24 @@ def _has_branches(module: tvm.IRModule) -> bool:
     return bool(found)
 
 
-@tvm.transform.module_pass(opt_level=0, name="SafeKernels")  # type: ignore[untyped-decorator]  # TVM's
-def safe_kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-    """Makes every kernel right for empty reductions, unaligned arrays and forked processes."""
-    functions = {
-        var: plain(initialised(function)) if isinstance(function, tirx.PrimFunc) else function
-        for var, function in module.functions_items()
-    }
-    return tvm.IRModule(functions, attrs=module.attrs)
+def kernels_for(machine: Machine | None) -> Any:
+    """The pass that makes every kernel right for empty reductions, unaligned arrays and forked processes.
 
+    For a machine it gives them fast loops, too.
+    """
 
-def schedule_kernels(target: tvm.target.Target) -> Any:
-    """The pass that gives kernels fast loops."""
-    machine = machine_of(target)
+    def rewrite(function: Any) -> Any:
+        if not isinstance(function, tirx.PrimFunc):
+            return function
+        alone = plain(initialised(function.with_attr("global_symbol", "main")))
+        found = alone if machine is None else scheduled(alone, machine)
+        return found.without_attr("global_symbol")
 
-    def schedule(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        functions = {
-            var: scheduled(function, machine) if _is_kernel(function) else function
-            for var, function in module.functions_items()
-        }
+    def kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        functions = {var: rewrite(function) for var, function in module.functions_items()}
         return tvm.IRModule(functions, attrs=module.attrs)
 
-    return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleKernels")
-
-
-def _is_kernel(function: Any) -> bool:
-    return isinstance(function, tirx.PrimFunc) and "tirx.is_host_func" not in function.attrs
+    return tvm.transform.module_pass(kernels, opt_level=0, name="Kernels")
 
 
 def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -109,12 +109,9 @@ def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
     dims = [
         dim for param in function.params if isinstance(param.ty, tirx.BufferType) for dim in param.ty.shape
     ]
-    if (
-        all(isinstance(dim, tirx.IntImm) and dim.value > 0 for dim in dims)
-        or "tirx.is_host_func" in function.attrs
-    ):
+    if all(isinstance(dim, tirx.IntImm) and dim.value > 0 for dim in dims):
         return function
-    schedule = s_tir.Schedule(function.with_attr("global_symbol", "main"))
+    schedule = s_tir.Schedule(function)
     outermost = function.body.block.name_hint  # "root", or that of a kernel of one block without loops
     for block in schedule.get_child_blocks(schedule.get_sblock(outermost)):
         found = schedule.get(block)
@@ -123,7 +120,7 @@ def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
             kinds = [var.iter_type for var in found.iter_vars]
             reduced = kinds.index(tirx.IterVar.CommReduce) if len(kinds) == len(loops) else 0
             schedule.decompose_reduction(block, loops[reduced])
-    return schedule.mod["main"].with_attr("global_symbol", function.attrs["global_symbol"])
+    return schedule.mod["main"]
 
 
 def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -132,9 +129,12 @@ def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:
     TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less. Some of
     topi's loops are parallel: a forked child would wait for ever for threads that it does not have.
     """
-    replaced = {
+    replaced: dict[Any, Any] = {
         param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)
     }
+    for param in list(replaced):  # arrays begin where their pointer points
+        if isinstance(param.ty.elem_offset, tirx.Var):
+            replaced[param.ty.elem_offset] = tirx.const(0, str(param.ty.elem_offset.ty.dtype))
     rewrites = [
         (tvm.ir.Var, lambda var: replaced.get(var, var)),
         (tirx.For, _serial),
@@ -159,7 +159,7 @@ def _element_aligned(buffer: Any) -> Any:
         dtype,
         buffer.name,
         strides=type_.strides,
-        elem_offset=type_.elem_offset,
+        elem_offset=0 if isinstance(type_.elem_offset, tirx.Var) else type_.elem_offset,
         data_alignment=max(1, tvm.DataType(dtype).bits // 8),
         offset_factor=type_.offset_factor,
         layout=type_.layout,
@@ -181,7 +181,7 @@ def code_text(libraries: Iterable[Any], stage: str) -> str:
     """
     text = "".join(library.inspect_source("ll" if stage == "llvm" else "asm") for library in libraries)
     numbers: dict[str, int] = {}
-    return _ADDRESS.sub(lambda found: f'!"{numbers.setdefault(found[0], len(numbers))}"', text)
+    return _ADDRESS.sub(lambda found: str(numbers.setdefault(found[0], len(numbers))), text)
 
 
-_ADDRESS = re.compile(r'!"0x[0-9a-f]+"')
+_ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+\b')

@@ -21,7 +21,7 @@ class Machine:
 
     def lanes(self, dtype: str) -> int:
         """How many elements of a dtype a vector holds."""
-        return max(1, self.vector_bytes * 8 // tvm.DataType(dtype).bits)
+        return max(1, self.vector_bytes * 8 // int(tvm.DataType(dtype).bits))
 
 
 @cache

@@ -1,0 +1,124 @@
+"""A straight program's machine code, called with NumPy's array objects as they are. Knows TVM and NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+
+from nnmagic.engine.relax import array_objects
+from nnmagic.engine.relax.executable import reason_of
+from nnmagic.engine.relax.library import library
+from nnmagic.engine.relax.machine_code import Texts
+from nnmagic.engine.relax.signature import flat_names, flatten, rebuild, type_of
+from nnmagic.engine.relax.straight import ENTRY, FAILED, Straight, with_entry
+from nnmagic.relay.expr import Function
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+
+_NOTHING = np.empty(0, np.uint8)
+
+
+class Direct(Texts):
+    """An executable without control flow and of known shapes.
+
+    Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
+    argument or a constant. It may be called from several threads at once and in a forked child. Raises
+    TypeError for an array of a wrong dtype, ValueError for one of a wrong shape.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Function,
+        program: Straight,
+        lowered: tvm.IRModule,
+        fused: tvm.IRModule,
+        target: tvm.target.Target,
+    ) -> None:
+        self._name = name
+        self._library = library(with_entry(program), target)
+        super().__init__(lowered, fused, lambda: [self._library])
+        self._entry: Callable[..., int] = self._library[ENTRY]
+        self._arrays = [(NUMPY_DTYPES[array.dtype], array.shape) for array in program.parameters]
+        self._results = [(array.shape, NUMPY_DTYPES[array.dtype]) for array in program.results]
+        self._workspace = program.workspace
+        types = [(var, type_of(var)) for var in function.params]
+        self._names = [name for var, type_ in types for name in flat_names(var.name_hint, type_)]
+        self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
+        assert function.ret_type is not None
+        self._result = function.ret_type
+        self._constants = [np.ascontiguousarray(constant) for constant in program.constants]
+        words = [id(np.ndarray), *(id(NUMPY_DTYPES[dtype]) for dtype in program.dtypes())]
+        words += [constant.ctypes.data for constant in self._constants]
+        self._table = np.array(words, np.int64)
+        #: The result for the arguments of a call as they are; None where they need a look.
+        self.quick: Callable[[tuple[Any, ...]], Any] | None = None
+        if self._flat and array_objects.address is id:
+            self.quick = self._single() if isinstance(self._result, TensorType) else self._several
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """The results for these arguments: an array, or (nested) tuples of arrays."""
+        values = arrays if self._flat else list(flatten(tuple(arrays)))
+        given = [
+            _readable(value, *expected, name)
+            for value, expected, name in zip(values, self._arrays, self._names, strict=True)
+        ]
+        results = [np.empty(*result) for result in self._results]
+        self._run([*given, *results])
+        return rebuild(self._result, iter(results))
+
+    def _run(self, arrays: Sequence[np.ndarray]) -> None:
+        workspace = np.empty(self._workspace, np.uint8) if self._workspace else _NOTHING
+        objects = [*arrays, workspace, self._table]
+        if array_objects.address is None:
+            objects = [array_objects.description(array) for array in objects]
+            addresses = [words.ctypes.data for words in objects]
+        else:
+            addresses = [array_objects.address(array) for array in objects]
+        if self._refused(self._entry, addresses):
+            raise AssertionError("the machine code refuses arrays that were made for it")
+
+    def _refused(self, entry: Callable[..., int], addresses: Iterable[int]) -> bool:
+        """Runs the machine code; whether it did nothing because of an array. Raises what the run raises."""
+        try:
+            code = entry(*addresses)
+        except (RuntimeError, ValueError) as error:
+            raise reason_of(error, self._name) from error
+        if code == FAILED:
+            raise RuntimeError(f"@{self._name}: a function of TVM's runtime failed")
+        return code != 0
+
+    def _single(self) -> Callable[[tuple[Any, ...]], Any]:
+        """``quick`` for a function of one result; what it needs is at hand in its closure."""
+        entry, empty, refused, size = self._entry, np.empty, self._refused, self._workspace
+        (shape, dtype), table = self._results[0], id(self._table)
+
+        def quick(args: tuple[Any, ...]) -> Any:
+            result = empty(shape, dtype)
+            workspace = empty(size, np.uint8) if size else _NOTHING
+            return None if refused(entry, (*map(id, args), id(result), id(workspace), table)) else result
+
+        return quick
+
+    def _several(self, args: tuple[Any, ...]) -> Any:
+        """``quick`` for a function of several results."""
+        results = [np.empty(*result) for result in self._results]
+        workspace = np.empty(self._workspace, np.uint8) if self._workspace else _NOTHING
+        addresses = [*map(id, args), *map(id, results), id(workspace), id(self._table)]
+        return None if self._refused(self._entry, addresses) else rebuild(self._result, iter(results))
+
+
+def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], name: str) -> np.ndarray:
+    """An argument as an array that the machine code takes: itself where it can be."""
+    array = np.asarray(value)
+    if array.dtype.newbyteorder("=") != dtype:
+        raise TypeError(f"{name} must be an array of {dtype}, not of {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
+    if array.dtype is dtype and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    copy = np.empty(shape, dtype)
+    copy[...] = array
+    return copy

@@ -1,0 +1,65 @@
+"""TIR functions to machine code: the passes of TVM that a CPU needs, in order. Knows TVM only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+
+
+def _in_memory_of_the_cpu(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Says where a private function's memory is; MakePackedAPI says it of the public ones only."""
+    if "global_symbol" in function.attrs:
+        return function
+    body = function.body
+    for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
+        body = tirx.AttrStmt("default", key, value, body)
+    return function.with_body(body)
+
+
+_IN_MEMORY_OF_THE_CPU: Any = tirx.transform.prim_func_pass(
+    _in_memory_of_the_cpu, opt_level=0, name="InMemoryOfTheCPU"
+)
+
+#: What TVM's own pipeline does for a CPU, in its order.
+_LOWERING = (
+    s_tir.transform.CanonicalizeLoop,
+    s_tir.transform.LowerInitBlock,
+    s_tir.transform.PlanAndUpdateBufferAllocationLocation,
+    s_tir.transform.ConvertBlocksToOpaque,
+    s_tir.transform.CompactBufferAllocation,
+    s_tir.transform.LowerMatchBuffer,
+    s_tir.transform.StmtSimplify,
+    s_tir.transform.LowerOpaqueBlock,
+    tirx.transform.FlattenBuffer,
+    tirx.transform.BF16ComputeLegalize,
+    lambda: tirx.transform.NarrowDataType(32),
+    s_tir.transform.LoopPartition,
+    tirx.transform.VectorizeLoop,
+    tirx.transform.StorageRewrite,
+    s_tir.transform.HoistIfThenElse,
+    tirx.transform.UnrollLoop,
+    s_tir.transform.RenormalizeSplitPattern,
+    tirx.transform.StmtSimplify,
+    tirx.transform.RemoveNoOp,
+    s_tir.transform.RewriteUnsafeSelect,
+    tirx.transform.CommonSubexprElim,
+    tirx.transform.AnnotateEntryFunc,
+    tirx.transform.SplitHostDevice,
+    tirx.transform.MakePackedAPI,
+    tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
+    tirx.transform.BF16StorageLegalize,
+    lambda: _IN_MEMORY_OF_THE_CPU,
+    tirx.transform.LowerTVMBuiltin,
+    tirx.transform.LowerIntrin,
+)
+
+
+def library(module: tvm.IRModule, target: tvm.target.Target) -> Any:
+    """The machine code of a module: its public functions by name, linked when they are first looked up."""
+    on_host = target.with_host(target)
+    passes = [tirx.transform.BindTarget(on_host), *(make() for make in _LOWERING)]
+    with target:
+        lowered = tvm.transform.Sequential(passes)(module)
+    return tvm.get_global_func("target.build.llvm")(lowered, target)
