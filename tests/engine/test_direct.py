@@ -1,4 +1,4 @@
-"""Straight programs: how arrays reach the machine code, and that what it is given by hand comes to the same."""
+"""Straight programs: how arrays reach the machine code, as they are or described by hand."""
 
 import sys
 import threading
@@ -30,6 +30,7 @@ def test_the_memory_of_array_objects_is_known_here():
 
 def test_arrays_as_they_are_need_no_look(arrays):
     foo = nnmagic.compile(SOURCE)
+    foo.build()
     assert isinstance(foo._definition.executable, Direct)
     a, b, c = arrays
     assert foo._quick is not None
@@ -49,13 +50,14 @@ def test_arrays_as_they_are_need_no_look(arrays):
         lambda a: a.ravel(),
         np.asfortranarray,
         lambda a: np.repeat(a, 2, axis=1)[:, ::2],
-        lambda a: np.ma.masked_array(a),
+        np.ma.masked_array,
         lambda a: a.view(np.matrix),
         lambda a: np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3),
     ],
 )
 def test_whatever_is_no_plain_array_needs_a_look(arrays, change):
     foo = nnmagic.compile(SOURCE)
+    foo.build()
     a, b, c = arrays
     assert foo._quick is not None
     assert foo._quick((change(a), b, c)) is None
@@ -65,6 +67,7 @@ def test_arrays_described_by_hand_come_to_the_same(arrays, monkeypatch):
     wanted = nnmagic.compile(SOURCE)(*arrays)
     monkeypatch.setattr(array_objects, "address", None)
     foo = nnmagic.compile(SOURCE, cache=False)
+    foo.build()
     assert foo._quick is None
     np.testing.assert_array_equal(foo(*arrays), wanted)
 
@@ -97,9 +100,7 @@ def f(x: Tensor[(64, 64), f32]):
     wrong = []
 
     def work(x, result):
-        for _ in range(200):
-            if not np.array_equal(f(x), result):
-                wrong.append(1)
+        wrong.extend(1 for _ in range(200) if not np.array_equal(f(x), result))
 
     threads = [threading.Thread(target=work, args=pair) for pair in zip(inputs, wanted, strict=True)]
     for thread in threads:
