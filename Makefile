@@ -1,6 +1,7 @@
 # Every target sets up what it needs; a fresh machine wants only Python (3.10 or newer) and make.
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    the whole suite           make test-fast   without what is marked slow
+#   make bench   speeds beside other libraries: a table, bench.json, bench.md
 #   make lint    style and strict types    make format      put style right
 #   make oracle  real Relay judges programs, texts, types and numbers; wants a Python 3.10 for x86-64 Linux, too
 PYTHON ?= python3
@@ -15,7 +16,7 @@ FITS   := import platform, sys; sys.exit((sys.version_info[:2], sys.platform, pl
 ORACLE_PYTHON ?= $(shell for python in python3.10 "$$HOME"/.pyenv/versions/3.10.*/bin/python; do \
 	"$$python" -c '$(FITS)' 2>/dev/null && { echo "$$python"; break; }; done)
 
-.PHONY: demo test test-fast lint format lab oracle oracle-python clean
+.PHONY: demo bench test test-fast lint format lab oracle oracle-python clean
 
 demo: $(VENV)/ready-test
 	$(BIN)/python tools/run_notebook.py examples/quickstart.ipynb
@@ -25,6 +26,10 @@ test: $(VENV)/ready-test
 
 test-fast: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+# One table of speeds beside NumPy, onnxruntime, torch, jax and numba; nothing else should run meanwhile.
+bench: $(VENV)/ready-bench
+	$(BIN)/python -m benchmarks --json bench.json --markdown bench.md $(BENCH)
 
 oracle: $(VENV)/ready-test $(ORACLE)/ready
 	$(ORACLE)/bin/python -m pytest tests/engine/test_native.py

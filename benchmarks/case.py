@@ -1,0 +1,101 @@
+"""What a row of the table measures: cases, their inputs, their goals. Knows NumPy, no peer, no nnmagic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+Draw = Callable[[np.random.Generator], dict[str, np.ndarray]]
+
+#: Who is measured, in the order of the table's columns.
+CONTESTANTS = ("nnmagic", "numpy", "onnxruntime", "torch", "torch.compile", "jax.jit", "numba")
+OURS = CONTESTANTS[0]
+#: Stands for the quickest of all peers in a goal.
+BEST = "best peer"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Our speed over a peer's must be ``at_least`` this. peer: one of CONTESTANTS, or BEST."""
+
+    peer: str
+    at_least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Our median must be no longer than this many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class OfPeak:
+    """The operations a second must be ``at_least`` this fraction of the best sgemm's in the same run."""
+
+    at_least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Our median must be no longer than ``at_most`` times that of another row with as many threads."""
+
+    of: str
+    at_most: float
+
+
+Goal = Ratio | Within | OfPeak | Growth
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A function that every contestant computes on the same arrays.
+
+    name: of its row; family: of the rows beside it. arguments: draws what is given at each call; constants:
+    draws what each holds already, such as weights. source: the %%tinynn cell; constants are names that it
+    captures. The others take the arguments, then the constants: ``numpy``, also the judge of all results (in
+    f64); ``torch`` and ``jax``, which take their module first; ``onnx``, which takes a graph and names of
+    values; ``numba``, the name of a function of benchmarks.loops.
+
+    flops: multiplications and additions of a call. nbytes: what a call must read and write at least.
+    tolerance: the largest error, relative to the largest magnitude of the result. through_numpy: whether
+    every contestant takes and gives NumPy arrays, rather than its own tensors.
+    """
+
+    name: str
+    family: str
+    goals: tuple[Goal, ...]
+    arguments: Draw
+    source: str
+    numpy: Callable[..., Any]
+    constants: Draw = field(default=lambda _: {})
+    torch: Callable[..., Any] | None = None
+    jax: Callable[..., Any] | None = None
+    onnx: Callable[..., str] | None = None
+    numba: str | None = None
+    flops: float = 0.0
+    nbytes: float = 0.0
+    tolerance: float = 2e-5
+    through_numpy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """How long it takes from a program to its first result; every call compiles anew.
+
+    runs: from the name of a contestant to what makes its call. expected: gives the judge's result.
+    """
+
+    name: str
+    family: str
+    goals: tuple[Goal, ...]
+    runs: Mapping[str, Callable[[], Callable[[], Any]]]
+    expected: Callable[[], np.ndarray]
+    tolerance: float = 2e-5
+
+
+Row = Case | Compilation

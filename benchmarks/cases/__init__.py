@@ -1,0 +1,18 @@
+"""Every row of the table, a file a family."""
+
+from __future__ import annotations
+
+from benchmarks.case import Row
+from benchmarks.cases import attention, calls, compiling, convolutions, elementwise, networks, products, rows
+
+#: In the order of the table.
+ROWS: tuple[Row, ...] = (
+    *calls.ROWS,
+    *products.ROWS,
+    *elementwise.ROWS,
+    *rows.ROWS,
+    *attention.ROWS,
+    *convolutions.ROWS,
+    *networks.ROWS,
+    *compiling.ROWS,
+)

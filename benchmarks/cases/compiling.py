@@ -1,0 +1,146 @@
+"""From a program to its first result: what waiting for a compiler costs. Nothing is found in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import layers
+from benchmarks.case import Compilation, Growth, Ratio, Within
+from benchmarks.cases.calls import FOO
+from benchmarks.peers import module
+
+_SIDE = 32
+
+
+def _foo_arguments() -> list[np.ndarray]:
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal(shape).astype("float32") for shape in ((2, 3), (3, 4), (2, 4))]
+
+
+def _cell(
+    text: str, arguments: list[np.ndarray], namespace: dict[str, np.ndarray], *, cache: bool = False
+) -> Callable[[], Any]:
+    nnmagic = module("nnmagic")
+    nnmagic.compile("def warm(x: Tensor[(1,), f32]):\n    return x + 1\n", cache=False)  # loads the compiler
+    return lambda: nnmagic.compile(text, namespace=namespace, cache=cache)(*arguments)
+
+
+def _jitted(function: Callable[..., Any], arguments: list[np.ndarray]) -> Callable[[], Any]:
+    """A new function at each call, which jax has never seen."""
+    jax = module("jax")
+    jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - its own interface
+    jax.jit(lambda x: x + 1)(np.ones(1, "float32")).block_until_ready()
+    return lambda: np.asarray(jax.jit(lambda *given: function(jax, *given))(*arguments))
+
+
+def _foo(*, cache: bool = False) -> Callable[[], Any]:
+    return _cell(FOO, _foo_arguments(), {}, cache=cache)
+
+
+def _resnet() -> tuple[layers.Network, list[np.ndarray], dict[str, np.ndarray]]:
+    network, generator = layers.resnet18(), np.random.default_rng(0)
+    return network, list(network.draw_input(generator).values()), network.draw_weights(generator)
+
+
+def _resnet_cell() -> Callable[[], Any]:
+    network, arguments, weights = _resnet()
+    return _cell(network.cell("network"), arguments, weights)
+
+
+def _resnet_jitted() -> Callable[[], Any]:
+    network, arguments, weights = _resnet()
+    run = network.function(layers.in_jax)
+    return _jitted(lambda jax, x: run(jax, x, *weights.values()), arguments)
+
+
+def _expected_resnet() -> np.ndarray:
+    network, arguments, weights = _resnet()
+    return np.asarray(network.function(layers.in_numpy)(None, *arguments, *weights.values()))
+
+
+#: Operators that keep numbers small and the shape (32, 32): as a cell, jax and NumPy write them.
+_MIXED: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    ("x @ x * 0.03125", lambda lib, x: x @ x * lib.float32(0.03125)),
+    ("x + 0.5", lambda lib, x: x + lib.float32(0.5)),
+    ("tanh(x)", lambda lib, x: lib.tanh(x)),
+    ("maximum(x, 0.0)", lambda lib, x: lib.maximum(x, lib.float32(0.0))),
+    ("x - x.mean(axis=1, keepdims=True)", lambda _, x: x - x.mean(axis=1, keepdims=True)),
+    ("x.T", lambda _, x: x.T),
+    ("exp(-x * x)", lambda lib, x: lib.exp(-x * x)),
+    ("x * x.sum(axis=0) * 0.03125", lambda lib, x: x * x.sum(axis=0) * lib.float32(0.03125)),
+    ("x.reshape(16, 64).reshape(32, 32)", lambda _, x: x.reshape(16, 64).reshape(32, 32)),
+    ("sqrt(abs(x))", lambda lib, x: lib.sqrt(lib.abs(x))),
+)
+
+
+def _order(count: int) -> list[int]:
+    return [int(each) for each in np.random.default_rng(count).integers(len(_MIXED), size=count)]
+
+
+def _square() -> list[np.ndarray]:
+    return [np.random.default_rng(0).standard_normal((_SIDE, _SIDE)).astype("float32")]
+
+
+def _mixed_cell(count: int) -> Callable[[], Any]:
+    lines = "".join(f"    x = {_MIXED[each][0]}\n" for each in _order(count))
+    text = f"def mixed(x: Tensor[({_SIDE}, {_SIDE}), f32]):\n{lines}    return x\n"
+    return _cell(text, _square(), {})
+
+
+def _mixed(library: Any, count: int, x: Any) -> Any:
+    for each in _order(count):
+        x = _MIXED[each][1](library, x)
+    return x
+
+
+def _operators(count: int, *goals: Any) -> Compilation:
+    return Compilation(
+        f"compile {count} mixed operators",
+        "compiling",
+        goals,
+        {
+            "nnmagic": lambda: _mixed_cell(count),
+            "jax.jit": lambda: _jitted(lambda jax, x: _mixed(jax.numpy, count, x), _square()),
+        },
+        expected=lambda: np.asarray(_mixed(np, count, _square()[0])),
+        tolerance=1e-3,
+    )
+
+
+def _expected_foo() -> np.ndarray:
+    a, b, c = _foo_arguments()
+    return np.asarray(a @ b + c)
+
+
+ROWS = (
+    Compilation(
+        "compile foo",
+        "compiling",
+        (Within(0.060), Ratio("jax.jit", 1.0)),
+        {
+            "nnmagic": _foo,
+            "jax.jit": lambda: _jitted(lambda _, a, b, c: a @ b + c, _foo_arguments()),
+        },
+        expected=_expected_foo,
+    ),
+    Compilation(
+        "a repeated cell: foo",
+        "compiling",
+        (),
+        {"nnmagic": lambda: _foo(cache=True)},
+        expected=_expected_foo,
+    ),
+    Compilation(
+        "compile resnet-18",
+        "compiling",
+        (Within(2.5),),
+        {"nnmagic": _resnet_cell, "jax.jit": _resnet_jitted},
+        expected=_expected_resnet,
+        tolerance=1e-4,
+    ),
+    _operators(100),
+    _operators(1000, Within(4.0), Growth("compile 100 mixed operators", 12.0)),
+)

@@ -1,0 +1,153 @@
+"""Loops as one writes them for numba, which compiles them; without numba nobody calls them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+try:
+    from numba import prange
+except ImportError:
+    prange = range
+
+
+def chain(a, b):
+    rows, columns = a.shape
+    result = np.empty_like(a)
+    for i in prange(rows):
+        for j in range(columns):
+            result[i, j] = max((a[i, j] + b[i, j]) * a[i, j] - b[i, j], np.float32(0)) * np.float32(0.5)
+    return result
+
+
+def sigmoid(x):
+    rows, columns = x.shape
+    result = np.empty_like(x)
+    one = np.float32(1)
+    for i in prange(rows):
+        for j in range(columns):
+            result[i, j] = one / (one + math.exp(-x[i, j]))
+    return result
+
+
+def gelu(x):
+    rows, columns = x.shape
+    result = np.empty_like(x)
+    half, one, root = np.float32(0.5), np.float32(1), np.float32(math.sqrt(0.5))
+    for i in prange(rows):
+        for j in range(columns):
+            result[i, j] = half * x[i, j] * (one + math.erf(x[i, j] * root))
+    return result
+
+
+def softmax(x):
+    rows, columns = x.shape
+    result = np.empty_like(x)
+    for i in prange(rows):
+        most = x[i, 0]
+        for j in range(columns):
+            most = max(most, x[i, j])
+        total = np.float32(0)
+        for j in range(columns):
+            result[i, j] = math.exp(x[i, j] - most)
+            total += result[i, j]
+        for j in range(columns):
+            result[i, j] /= total
+    return result
+
+
+def layer_norm(x, weight, bias):
+    rows, columns = x.shape
+    result = np.empty_like(x)
+    size, epsilon = np.float32(columns), np.float32(1e-5)
+    for i in prange(rows):
+        mean = np.float32(0)
+        for j in range(columns):
+            mean += x[i, j]
+        mean /= size
+        variance = np.float32(0)
+        for j in range(columns):
+            variance += (x[i, j] - mean) * (x[i, j] - mean)
+        scale = np.float32(1) / math.sqrt(variance / size + epsilon)
+        for j in range(columns):
+            result[i, j] = (x[i, j] - mean) * scale * weight[j] + bias[j]
+    return result
+
+
+def log_sum_exp(x):
+    rows, columns = x.shape
+    result = np.empty(rows, x.dtype)
+    for i in prange(rows):
+        most = x[i, 0]
+        for j in range(columns):
+            most = max(most, x[i, j])
+        total = np.float32(0)
+        for j in range(columns):
+            total += math.exp(x[i, j] - most)
+        result[i] = math.log(total) + most
+    return result
+
+
+def row_sums(x):
+    rows, columns = x.shape
+    result = np.empty(rows, x.dtype)
+    for i in prange(rows):
+        total = np.float32(0)
+        for j in range(columns):
+            total += x[i, j]
+        result[i] = total
+    return result
+
+
+def column_sums(x):
+    """Blocks of columns, so that rows are read along memory."""
+    rows, columns = x.shape
+    block = 64
+    result = np.zeros(columns, x.dtype)
+    for part in prange((columns + block - 1) // block):
+        end = min(columns, (part + 1) * block)
+        for i in range(rows):
+            for j in range(part * block, end):
+                result[j] += x[i, j]
+    return result
+
+
+def argmax(x):
+    rows, columns = x.shape
+    result = np.empty(rows, np.int64)
+    for i in prange(rows):
+        best = 0
+        for j in range(1, columns):
+            if x[i, j] > x[i, best]:
+                best = j
+        result[i] = best
+    return result
+
+
+def variance(x):
+    rows, columns = x.shape
+    result = np.empty(rows, x.dtype)
+    size = np.float32(columns)
+    for i in prange(rows):
+        mean = np.float32(0)
+        for j in range(columns):
+            mean += x[i, j]
+        mean /= size
+        total = np.float32(0)
+        for j in range(columns):
+            total += (x[i, j] - mean) * (x[i, j] - mean)
+        result[i] = total / size
+    return result
+
+
+#: Too little work to be shared by threads.
+SERIAL = {"product_and_sum", "add_one"}
+
+
+def product_and_sum(a, b, c):
+    return a @ b + c
+
+
+def add_one(x):
+    return x + np.float32(1)

@@ -1,0 +1,196 @@
+"""How each contestant is called: the same treatment for all. Imports each peer only where it is installed.
+
+Everyone takes arrays that are ready in the form that it likes best (NumPy arrays, torch's and jax's tensors,
+onnxruntime's OrtValues, each in its own memory) and makes a new result at each call; a call is over when the
+result is there. A case may say ``through_numpy``: then everyone takes and gives NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Arrays, Case
+from benchmarks.graph import Graph
+
+
+class AbsentError(Exception):
+    """This peer has no part in this case; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """call: computes once and waits for the result. read: that result as a NumPy array."""
+
+    call: Callable[[], Any]
+    read: Callable[[Any], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A case with its arrays. expected: the judge's result. threads: how many each may use."""
+
+    case: Case
+    arguments: Arrays
+    constants: Arrays
+    expected: np.ndarray
+    threads: int
+
+
+def module(name: str) -> Any:
+    """An installed module. Raises AbsentError."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise AbsentError("not installed") from None
+
+
+def nnmagic(problem: Problem) -> Ready:
+    """A cell, compiled by the public interface; it captures the constants."""
+    compiled = module("nnmagic").compile(problem.case.source, namespace=dict(problem.constants), cache=False)
+    arguments = list(problem.arguments.values())
+    return Ready(lambda: compiled(*arguments), np.asarray)
+
+
+def numpy(problem: Problem) -> Ready:
+    """NumPy as one writes it."""
+    function, arguments = problem.case.numpy, [*problem.arguments.values(), *problem.constants.values()]
+    return Ready(lambda: function(*arguments), np.asarray)
+
+
+def onnxruntime(problem: Problem) -> Ready:
+    """A model with the constants as its weights, optimised by all that onnxruntime has."""
+    if problem.case.onnx is None:
+        raise AbsentError("no such operator")
+    runtime = module("onnxruntime")
+    runtime.set_default_logger_severity(3)
+    graph = Graph(_onnx())
+    held = [graph.constant(array, name) for name, array in problem.constants.items()]
+    result = problem.case.onnx(graph, *problem.arguments, *held)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = problem.threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # or it slows whoever comes next
+    like = problem.expected
+    session = runtime.InferenceSession(
+        graph.model(problem.arguments, result, like), options, providers=["CPUExecutionProvider"]
+    )
+    if problem.case.through_numpy:
+        given = dict(problem.arguments)
+        return Ready(lambda: session.run(None, given), lambda results: np.asarray(results[0]))
+    feeds = {name: runtime.OrtValue.ortvalue_from_numpy(array) for name, array in problem.arguments.items()}
+    return Ready(
+        lambda: session.run_with_ort_values(None, feeds), lambda results: np.asarray(results[0].numpy())
+    )
+
+
+def _onnx() -> Any:
+    onnx = module("onnx")
+    importlib.import_module("onnx.numpy_helper")
+    return onnx
+
+
+def torch(problem: Problem) -> Ready:
+    """Eager torch without gradients."""
+    return _torch(problem, lambda function: function)
+
+
+def torch_compile(problem: Problem) -> Ready:
+    """torch.compile by its defaults."""
+    installed = module("torch")
+    installed._dynamo.reset()
+
+    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        whole: Callable[..., Any] = installed.compile(function, fullgraph=True, dynamic=False)
+        return whole
+
+    with contextlib.redirect_stderr(io.StringIO()):
+        return _torch(problem, compiled)
+
+
+def _torch(problem: Problem, prepared: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Ready:
+    if problem.case.torch is None:
+        raise AbsentError("no such operator")
+    installed = module("torch")
+    installed.set_num_threads(problem.threads)
+    installed.set_grad_enabled(False)
+    written = problem.case.torch
+    held = [installed.tensor(array) for array in problem.constants.values()]
+    function = prepared(lambda *tensors: written(installed, *tensors, *held))
+    if problem.case.through_numpy:
+        arrays = list(problem.arguments.values())
+        return Ready(lambda: function(*map(installed.from_numpy, arrays)).numpy(), np.asarray)
+    tensors = [installed.tensor(array) for array in problem.arguments.values()]
+    return Ready(lambda: function(*tensors), lambda tensor: np.asarray(tensor.numpy()))
+
+
+def jax_jit(problem: Problem) -> Ready:
+    """A jitted function; a call is over when block_until_ready says so."""
+    if problem.case.jax is None:
+        raise AbsentError("no such operator")
+    jax = module("jax")
+    jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - its own interface; without it f64 becomes f32
+    written = problem.case.jax
+    held = [jax.device_put(array) for array in problem.constants.values()]
+    function = jax.jit(lambda *tensors: written(jax, *tensors, *held))
+    if problem.case.through_numpy:
+        arrays = list(problem.arguments.values())
+        return Ready(lambda: np.asarray(function(*arrays)), np.asarray)
+    tensors = [jax.device_put(array) for array in problem.arguments.values()]
+    return Ready(lambda: function(*tensors).block_until_ready(), np.asarray)
+
+
+#: What lets numba make sums and fused multiply-adds quick and still keeps NaN and infinity.
+_NUMBA_MATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def numba(problem: Problem) -> Ready:
+    """Loops as one writes them for numba, over all threads where there is work for them."""
+    if problem.case.numba is None:
+        raise AbsentError("no loops written")
+    installed = module("numba")
+    installed.set_num_threads(problem.threads)
+    loops = importlib.import_module("benchmarks.loops")
+    parallel = problem.case.numba not in loops.SERIAL
+    function = installed.njit(parallel=parallel, fastmath=_NUMBA_MATH)(getattr(loops, problem.case.numba))
+    arguments = [*problem.arguments.values(), *problem.constants.values()]
+    return Ready(lambda: function(*arguments), np.asarray)
+
+
+MAKERS: dict[str, Callable[[Problem], Ready]] = {
+    "nnmagic": nnmagic,
+    "numpy": numpy,
+    "onnxruntime": onnxruntime,
+    "torch": torch,
+    "torch.compile": torch_compile,
+    "jax.jit": jax_jit,
+    "numba": numba,
+}
+
+
+def thread_settings(threads: int) -> dict[str, str]:
+    """Environment variables that hold every contestant to so many threads; read when each is loaded.
+
+    XLA has no flag that holds, but takes its pool's size from NPROC.
+    """
+    names = (
+        "NNMAGIC_NUM_THREADS TVM_NUM_THREADS OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS "
+        "NUMBA_NUM_THREADS NPROC PJRT_NPROC"
+    )
+    return dict.fromkeys(names.split(), str(threads)) | {
+        "JAX_PLATFORMS": "cpu",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+
+
+def all_threads() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,227 @@
+"""The table and the JSON. Knows results as the workers give them, no library that is measured."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.case import CONTESTANTS, OURS, Case, Row
+from benchmarks.judge import Results, Verdict, gflops, goals_of, ratios, verdict
+from benchmarks.notes import note_of
+
+FORMAT = 1
+_PACKAGES = (
+    "nnmagic",
+    "apache-tvm",
+    "apache-tvm-ffi",
+    "numpy",
+    "onnxruntime",
+    "onnx",
+    "torch",
+    "jax",
+    "jaxlib",
+    "numba",
+)
+
+
+def document(rows: Sequence[Row], results: Results, peaks: Mapping[int, Any], quick: bool) -> dict[str, Any]:
+    """All that was measured, ready for json.dump; without the date, so that two runs have the same form."""
+    threads = sorted({count for _, count in results})
+    return {
+        "format": FORMAT,
+        "quick": quick,
+        "machine": machine(),
+        "versions": versions(),
+        "peak": {str(count): peaks[count] for count in sorted(peaks)},
+        "rows": [
+            _row(row, results[row.name, count], results, peaks.get(count))
+            for row in rows
+            for count in threads
+            if (row.name, count) in results
+        ],
+    }
+
+
+def _row(
+    row: Row, result: Mapping[str, Any], results: Results, peak: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    verdicts = [verdict(goal, row, result, results, peak) for goal in goals_of(row)]
+    missed = any(each.met is False for each in verdicts)
+    return {
+        **result,
+        "ratios": ratios(result),
+        "gflops": gflops(row, result),
+        "of_peak": _of_peak(row, result, peak),
+        "goals": [asdict(each) for each in verdicts],
+        "note": note_of(row.name, int(result["threads"])) if missed else None,
+    }
+
+
+def _of_peak(row: Row, result: Mapping[str, Any], peak: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The fraction of the machine's peak that bounds this row: of the best product, or of a copy."""
+    if not peak or not isinstance(row, Case) or OURS not in result["timings"]:
+        return None
+    if row.flops:
+        kind = "dgemm" if row.name.endswith("f64") else "sgemm"
+        return {
+            "of": kind,
+            "fraction": row.flops / result["timings"][OURS]["median"] / peak[kind]["flops"],
+        }
+    if row.nbytes:
+        return {
+            "of": "copy",
+            "fraction": row.nbytes / result["timings"][OURS]["median"] / peak["copy_in_cache"],
+        }
+    return None
+
+
+def machine() -> dict[str, Any]:
+    """The processor and what runs on it."""
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text(errors="replace").splitlines() if listed.exists() else []
+    known = dict(line.split(":", 1) for line in lines if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in known.items()}
+    flags = fields.get("flags", "").split()
+    return {
+        "cpu": fields.get("model name", platform.processor()),
+        "processors": sum(line.startswith("processor") for line in lines),
+        "vectors": [name for name in ("avx2", "avx512f", "avx512_bf16") if name in flags],
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """What is installed; None where it is not."""
+    return {name: _version(name) for name in _PACKAGES}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """The rows as an aligned Markdown table, each peer's column our speed over its; then notes."""
+    shown = [name for name in CONTESTANTS[1:] if any(_is_in(name, row) for row in report["rows"])]
+    head = ["case", "threads", OURS, "spread", *shown, "rate", "goals"]
+    lines = [head, *([*_cells(row, shown)] for row in report["rows"])]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+
+    def drawn(line: Sequence[str]) -> str:
+        cells = [
+            text.ljust(width) if place in (0, len(head) - 1) else text.rjust(width)
+            for place, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        return f"| {' | '.join(cells)} |"
+
+    rule = [
+        "-" * width if place in (0, len(head) - 1) else "-" * (width - 1) + ":"
+        for place, width in enumerate(widths)
+    ]
+    body = [drawn(line) for line in lines]
+    return "\n".join([*_head(report), body[0], f"| {' | '.join(rule)} |", *body[1:], "", *_summary(report)])
+
+
+def _head(report: Mapping[str, Any]) -> list[str]:
+    found = report["machine"]
+    vectors = " ".join(found["vectors"]) or "no vectors known"
+    lines = [f"{found['cpu']}, {found['processors']} processors, {vectors}; Python {found['python']}"]
+    lines.append(", ".join(f"{name} {version or 'absent'}" for name, version in report["versions"].items()))
+    for threads, peak in report["peak"].items():
+        best, double = peak["sgemm"], peak["dgemm"]
+        lines.append(
+            f"peak with {threads} thread{'s' * (threads != '1')}: sgemm {best['flops'] / 1e9:.0f} GFLOP/s "
+            f"({best['by']}), dgemm {double['flops'] / 1e9:.0f} ({double['by']}), copies of 4 MB "
+            f"{peak['copy_in_cache'] / 1e9:.0f} GB/s, of 256 MB {peak['copy_in_memory'] / 1e9:.0f} GB/s"
+        )
+    if report["quick"]:
+        lines.append("quick: the figures mean nothing, only that everything works")
+    return [*lines, ""]
+
+
+def _is_in(name: str, row: Mapping[str, Any]) -> bool:
+    return name in row["timings"] or name in row["wrong"]
+
+
+def _cells(row: Mapping[str, Any], shown: Sequence[str]) -> list[str]:
+    ours = row["timings"].get(OURS)
+    time = duration(ours["median"]) if ours else _why(row, OURS)
+    spread = f"{(ours['high'] - ours['low']) / 2 / ours['median']:.0%}" if ours else "-"
+    return [
+        row["name"],
+        str(row["threads"]),
+        time,
+        spread,
+        *(f"{row['ratios'][name]:.2f}x" if name in row["ratios"] else _why(row, name) for name in shown),
+        _rate(row),
+        _goals(row),
+    ]
+
+
+def _why(row: Mapping[str, Any], name: str) -> str:
+    if name in row["wrong"]:
+        return "WRONG"
+    if name in row["timings"]:
+        return duration(row["timings"][name]["median"])
+    return "-"
+
+
+def _rate(row: Mapping[str, Any]) -> str:
+    part = row["of_peak"]
+    if part is None:
+        return f"{row['gflops']:.0f} GF/s" if row["gflops"] else "-"
+    fraction = f"{part['fraction']:.0%} {part['of']}"
+    return f"{row['gflops']:.0f} GF/s, {fraction}" if row["gflops"] else fraction
+
+
+def _goals(row: Mapping[str, Any]) -> str:
+    verdicts = [Verdict(**each) for each in row["goals"]]
+    if not verdicts:
+        return "none"
+    missed = [each for each in verdicts if each.met is False]
+    unknown = [each.goal for each in verdicts if each.met is None]
+    if missed:
+        return "; ".join(f"MISSED {each.goal}: {_reached(each)}" for each in missed)
+    return f"met but for {', '.join(unknown)} (not measured)" if unknown else "met"
+
+
+def _reached(found: Verdict) -> str:
+    if found.reached is None:
+        return "not measured"
+    if found.goal.endswith("ms"):
+        return duration(found.reached)
+    return f"{found.reached:.0%}" if found.goal.endswith("peak") else f"{found.reached:.2f}x"
+
+
+def duration(seconds: float) -> str:
+    """A time with three digits and its unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _summary(report: Mapping[str, Any]) -> list[str]:
+    """How many rows meet their goals, what is wrong, and what holds back those that miss one."""
+    judged = [row for row in report["rows"] if row["goals"]]
+    missed = [row for row in judged if any(goal["met"] is False for goal in row["goals"])]
+    lines = [f"{len(judged) - len(missed)} of {len(judged)} rows with goals meet all that were measured."]
+    for row in report["rows"]:
+        lines += [
+            f"WRONG: {name}, {row['name']} ({row['threads']}): {why}" for name, why in row["wrong"].items()
+        ]
+        failed = {name: why for name, why in row["absent"].items() if why.startswith("failed")}
+        lines += [f"{name}, {row['name']} ({row['threads']}) {why}" for name, why in failed.items()]
+    notes: dict[str, list[str]] = {}
+    for row in missed:
+        if row["note"]:
+            notes.setdefault(row["note"], []).append(f"{row['name']} ({row['threads']})")
+    lines += [f"- {', '.join(names)}: {note}" for note, names in notes.items()]
+    return lines

@@ -1,0 +1,139 @@
+"""Measures rows in a process of its own, which is held to so many threads from its start.
+
+``python -m benchmarks.worker JSON`` writes a line of JSON when it begins a row, and one when the row is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, TextIO
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.case import CONTESTANTS, OURS, Case, Compilation, Row
+from benchmarks.measure import FULL, QUICK, Settings, measure
+
+_SEED = 20
+Makers = Mapping[str, Callable[[peers.Problem], peers.Ready]]
+
+
+def judged(found: np.ndarray, expected: np.ndarray, tolerance: float) -> str | None:
+    """What is wrong with a result, if anything is."""
+    if found.shape != expected.shape:
+        return f"the shape is {found.shape}, not {expected.shape}"
+    if not found.size:
+        return None
+    scale = float(np.abs(expected).max()) or 1.0
+    error = float(np.abs(found.astype("float64") - expected).max()) / scale
+    return None if error <= tolerance else f"the error is {error:.1e}, allowed is {tolerance:.0e}"
+
+
+@dataclass(slots=True)
+class _Field:
+    """Who takes part in a row. absent: why somebody does not; wrong: what is wrong with a result."""
+
+    calls: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
+
+    def admit(
+        self, name: str, make: Callable[[], peers.Ready], expected: np.ndarray, tolerance: float
+    ) -> None:
+        """Takes a contestant whose results are right, at the first call and at the second."""
+        try:
+            ready = make()
+            found = [np.array(ready.read(ready.call())) for _ in range(2)]
+        except peers.AbsentError as why:
+            self.absent[name] = str(why)
+        except Exception as error:  # noqa: BLE001 - a contestant that fails must not end the others' run
+            failures = self.wrong if name == OURS else self.absent
+            failures[name] = f"failed: {type(error).__name__}: {str(error)[:300]}"
+        else:
+            problems = [judged(each, expected, tolerance) for each in found]
+            if any(problems):
+                self.wrong[name] = next(filter(None, problems))
+            else:
+                self.calls[name] = ready.call
+
+
+def row_result(
+    row: Row,
+    threads: int,
+    wanted: tuple[str, ...] = CONTESTANTS,
+    settings: Settings = FULL,
+    makers: Makers = peers.MAKERS,
+) -> dict[str, Any]:
+    """A row: each contestant's timing, or why it has none; only who computes right is timed."""
+    if isinstance(row, Case):
+        taking_part = _field_of_case(row, threads, wanted, makers)
+    else:
+        taking_part = _field_of_compilation(row, wanted)
+        settings = replace(settings, batch=0.0, rounds=(3, settings.rounds[1]))  # each call is a batch
+    timings = measure(taking_part.calls, settings) if taking_part.calls else {}
+    return {
+        "name": row.name,
+        "family": row.family,
+        "threads": threads,
+        "timings": {name: asdict(timing) for name, timing in timings.items()},
+        "absent": taking_part.absent,
+        "wrong": taking_part.wrong,
+    }
+
+
+def _field_of_case(case: Case, threads: int, wanted: tuple[str, ...], makers: Makers) -> _Field:
+    generator = np.random.default_rng(_SEED)
+    arguments, constants = case.arguments(generator), case.constants(generator)
+    exact = [array.astype("float64") for array in (*arguments.values(), *constants.values())]
+    expected = np.asarray(case.numpy(*exact))
+    dtype = next(iter(arguments.values())).dtype if expected.dtype.kind == "f" else expected.dtype
+    problem = peers.Problem(case, arguments, constants, np.empty(expected.shape, dtype), threads)
+    taking_part = _Field()
+    for name in wanted:
+        taking_part.admit(name, partial(makers[name], problem), expected, case.tolerance)
+    return taking_part
+
+
+def _field_of_compilation(row: Compilation, wanted: tuple[str, ...]) -> _Field:
+    expected = row.expected()
+    taking_part = _Field()
+    for name in wanted:
+        if name in row.runs:
+            taking_part.admit(name, partial(_ready, row.runs[name]), expected, row.tolerance)
+    return taking_part
+
+
+def _ready(make: Callable[[], Callable[[], Any]]) -> peers.Ready:
+    return peers.Ready(make(), np.asarray)
+
+
+def _run(task: dict[str, Any], lines: TextIO) -> None:
+    from benchmarks.cases import ROWS
+    from benchmarks.peak import peak
+
+    warnings.simplefilter("ignore")  # the peers' own
+    wanted = tuple(task["peers"])
+
+    def say(**what: object) -> None:
+        print(json.dumps(what), file=lines, flush=True)
+
+    rows = {row.name: row for row in ROWS}
+    if task["peak"]:
+        say(begun="peak")
+        say(peak=peak(task["threads"], wanted))
+    for name in task["rows"]:
+        say(begun=name)
+        settings = QUICK if task["quick"] else FULL
+        say(row=row_result(rows[name], task["threads"], wanted, settings))
+
+
+if __name__ == "__main__":
+    with os.fdopen(os.dup(1), "w") as real_output:
+        os.dup2(2, 1)  # whatever a peer prints is no line of ours
+        _run(json.loads(sys.argv[1]), real_output)
