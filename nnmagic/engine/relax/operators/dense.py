@@ -10,6 +10,8 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.kernels.kinds import KIND
+from nnmagic.engine.relax.kernels.products import PRODUCT
 from nnmagic.engine.relax.operators.binary import broadcast_shape, place_in
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of
 
@@ -38,7 +40,7 @@ def product(
         b = right(*_batch_index(right, outer, batch), *((j, k) if transpose_b else (k, j))).astype(wide)
         return te.sum(a * b, axis=k)
 
-    found = te.compute((*batch, rows, columns), element, name="product")
+    found = te.compute((*batch, rows, columns), element, name="product", attrs={KIND: PRODUCT})
     return found if wide == wanted else topi.cast(found, wanted)
 
 

@@ -1,0 +1,287 @@
+"""Schedule of matrix products: register tiles with the epilogue at their ends, panels, threads. Knows TIR.
+
+The right matrix is walked in panels as wide as a tile. Where many tiles need a panel and its rows lie so far
+apart that the cache's sets run out (measured: from half a megabyte on), or where its columns are contiguous,
+a panel is first copied together (0.3 cycles an element, by exchanging blocks of a vector's width). With few
+rows the product is limited by memory and reads the matrix as it lies: along its rows, or along the inner
+dimension as dot products. Threads share places in the batch, panels, or tiles of rows, whatever there is
+enough of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from nnmagic.engine.relax.kernels import code, tiles
+from nnmagic.engine.relax.kernels.code import Place
+from nnmagic.engine.relax.kernels.kinds import SCHEDULES
+from nnmagic.engine.relax.kernels.machine import Machine
+from nnmagic.engine.relax.kernels.products import PRODUCT, Product, read
+from nnmagic.engine.relax.kernels.tiles import Matrix, Tile
+
+#: From how many multiplications on threads are worth being started: about 20 us of one core.
+_PARALLEL_WORK = 1 << 21
+
+#: From how many bytes of a matrix on its rows are copied together for many tiles.
+_FAR = 1 << 19
+
+#: How many tiles of rows make copying a panel worth it.
+_MANY = 4
+
+#: How many rows are computed as dot products where the inner dimension is contiguous in both matrices.
+_FEW = 4
+
+#: How large a packed matrix may be that is walked once for each tile of rows: it stays in the second cache.
+_NEAR = 1 << 19
+
+
+def schedule_product(function: tirx.PrimFunc, machine: Machine) -> Any:
+    """The kernel of a product with loops for the machine; the kernel itself where it has another form."""
+    product = read(function)
+    if product is None or 0 in (product.count, product.rows, product.columns):
+        return function
+    if any("bfloat16" in str(one.ty.dtype) for one in (product.left.buffer, product.right.buffer)):
+        return function
+    views = [code.flat(factor.buffer) for factor in (product.left, product.right)]
+    whole = product.whole
+    count: Place = 1 if whole else product.count
+    rows = code.plain(product.count * product.rows) if whole else product.rows
+    shared = _worth_threads(product, machine)
+    batched = shared and code.known(count) != 1
+
+    def one(place: Any) -> Any:
+        batch = _unravelled(place, product.sizes)
+        at = {} if whole else dict(zip(product.batch, batch, strict=True))
+        nothing = dict.fromkeys(product.batch, code.expr(0))
+
+        def finish(row: Any, column: Any, value: Any) -> Any:
+            if not whole:
+                return product.finished(batch, row, column, value)
+            outer = _unravelled(tirx.floordiv(row, code.expr(product.rows)), product.sizes)
+            return product.finished(outer, tirx.floormod(row, code.expr(product.rows)), column, value)
+
+        left = product.left.matrix(views[0][0], at or nothing)
+        right = product.right.matrix(views[1][0], at or nothing)
+        job = Job(
+            rows,
+            product.columns,
+            product.depth,
+            product.dtype,
+            left,
+            right,
+            finish,
+            unrolled=not product.costly,
+        )
+        return job.loops(machine, shared=shared and not batched)
+
+    loops = code.parallel("place", count, one, wanted=batched)
+    body = [*product.allocated(), *(stage.loops() for stage in product.before)]
+    body += [declared for _, declared in views]
+    body += [loops, *product.unfused()]
+    return tirx.PrimFunc(function.params, code.sequence(body), function.ret_type, function.attrs)
+
+
+SCHEDULES[PRODUCT] = schedule_product
+
+
+def _worth_threads(product: Product, machine: Machine) -> bool:
+    if not machine.parallel:
+        return False
+    work = 1
+    for size in (product.count, product.rows, product.columns, product.depth):
+        number = code.known(size)
+        work *= 64 if number is None else number
+    return work >= _PARALLEL_WORK
+
+
+def _unravelled(place: Any, sizes: Sequence[Place]) -> list[Any]:
+    """The indices of a place in the batch."""
+    found: list[Any] = []
+    for n, size in reversed(list(enumerate(sizes))):
+        found.insert(0, place if n == 0 else tirx.floormod(place, code.expr(size)))
+        place = tirx.floordiv(place, code.expr(size))
+    return found
+
+
+class Job:
+    """One product of two matrices, as loops. ``finish`` makes of a sum the statement that stores it."""
+
+    def __init__(
+        self,
+        rows: Place,
+        columns: Place,
+        depth: Place,
+        dtype: str,
+        left: Matrix,
+        right: Matrix,
+        finish: Callable[[Any, Any, Any], Any],
+        *,
+        unrolled: bool = True,
+    ) -> None:
+        self.rows, self.columns, self.depth = rows, columns, depth
+        self.dtype = dtype
+        self.left, self.right = left, right
+        self.finish = finish
+        self.unrolled = unrolled
+
+    def loops(self, machine: Machine, *, shared: bool) -> Any:
+        """The statement that computes it; ``shared``: by several threads."""
+        rows, columns = code.known(self.rows), code.known(self.columns)
+        lanes = machine.lanes(self.dtype)
+        if self._along_depth(lanes):
+            return self._dots(lanes, shared=shared)
+        tile = tiles.tile_for(rows, columns, lanes, machine)
+        fast = self._panels(tile, shared=shared)
+        if rows is not None and columns is not None:
+            return fast
+        enough = tirx.all(code.expr(self.rows) >= tile.rows, code.expr(self.columns) >= tile.width)
+        if columns is None:
+            rest = self._panels(Tile(1, (0,), 1), shared=False)
+        else:
+            rest = self._panels(Tile(1, tile.starts, tile.lanes, 2), shared=False)
+        return tirx.IfThenElse(Analyzer().simplify(enough), fast, rest)
+
+    def _along_depth(self, lanes: int) -> bool:
+        rows, depth = code.known(self.rows), code.known(self.depth)
+        return (
+            rows is not None
+            and rows <= _FEW
+            and depth is not None
+            and depth >= lanes
+            and code.known(self.right.row) == 1
+            and code.known(self.right.column) != 1
+            and code.known(self.left.column) == 1
+            and code.known(self.columns) is not None
+        )
+
+    def _dots(self, lanes: int, *, shared: bool) -> Any:
+        """Few rows of the left matrix with each column of the right one."""
+        rows, columns = int(self.rows), int(self.columns)
+        width = min(columns, max(1, 16 // rows))
+        width = 1 << (width.bit_length() - 1)
+
+        def some(p: Any) -> Any:
+            start = code.smaller(p * width, columns - width) if columns % width else p * width
+            right = Matrix(self.right.buffer, self.right.at(0, start), self.right.column, self.right.row)
+            return tiles.dot_tile(
+                rows,
+                width,
+                self.depth,
+                lanes,
+                self.dtype,
+                self.left,
+                right,
+                lambda r, j, value: self.finish(code.expr(r), start + j, value),
+            )
+
+        return code.parallel("panel", code.upwards(columns, width), some, wanted=shared)
+
+    def _panels(self, tile: Tile, *, shared: bool) -> Any:
+        """The result in panels of columns and tiles of rows."""
+        panels = code.upwards(self.columns, tile.width)
+        heights = code.upwards(self.rows, tile.rows)
+        pack = self._packing(tile, heights)
+        size = code.plain(self.depth * tile.width)
+        count, high = code.known(panels), code.known(heights)
+        by_rows = count is not None and (high is None or high >= 2 * count)
+        if pack and by_rows:
+            bytes_ = (code.known(size) or 1 << 40) * (count or 1) * tvm.DataType(self.dtype).bits // 8
+            by_rows = bytes_ <= _NEAR or count == 1
+        if by_rows:
+            return self._rows_first(tile, panels, heights, size, pack=pack, shared=shared)
+
+        def panel(p: Any) -> Any:
+            first = self._first(p, tile)
+            if not pack:
+                return code.loop("tile", heights, lambda t: self._tile(tile, t, first, None, 0))
+            room = tirx.decl_buffer((self._room(size),), self.dtype, "panel", data_alignment=64)
+            return code.sequence(
+                [
+                    tirx.AllocBuffer(room),
+                    tiles.packed(room, 0, tile, self.depth, self._based(first), self.dtype),
+                    code.loop("tile", heights, lambda t: self._tile(tile, t, first, room, 0)),
+                ]
+            )
+
+        return code.parallel("panel", panels, panel, wanted=shared)
+
+    def _rows_first(
+        self, tile: Tile, panels: Place, heights: Place, size: Place, *, pack: bool, shared: bool
+    ) -> Any:
+        room = None
+        made = []
+        if pack:
+            room = tirx.decl_buffer(
+                (self._room(code.plain(size * panels)),), self.dtype, "panels", data_alignment=64
+            )
+            made = [
+                tirx.AllocBuffer(room),
+                code.loop(
+                    "panel",
+                    panels,
+                    lambda p: tiles.packed(
+                        room, p * size, tile, self.depth, self._based(self._first(p, tile)), self.dtype
+                    ),
+                ),
+            ]
+        made.append(
+            code.parallel(
+                "tile",
+                heights,
+                lambda t: code.loop(
+                    "panel", panels, lambda p: self._tile(tile, t, self._first(p, tile), room, p * size)
+                ),
+                wanted=shared,
+            )
+        )
+        return code.sequence(made)
+
+    def _packing(self, tile: Tile, heights: Place) -> bool:
+        high = code.known(heights)
+        if code.known(self.right.column) != 1:
+            return tile.lanes > 1
+        if high is not None and high < _MANY:
+            return False
+        size = code.known(code.plain(self.depth * self.columns))
+        return size is None or size * tvm.DataType(self.dtype).bits // 8 >= _FAR
+
+    def _room(self, size: Place) -> Place:
+        """A buffer of no elements would be none."""
+        return max(1, size) if isinstance(size, int) else tirx.max(size, code.expr(1))
+
+    def _first(self, p: Any, tile: Tile) -> Any:
+        """The first column of a panel."""
+        number = code.known(self.columns)
+        regular = number is not None and number % tile.width == 0
+        return p * tile.width if regular else code.smaller(p * tile.width, self.columns - tile.width)
+
+    def _based(self, first: Any) -> Matrix:
+        """The right matrix from a column on."""
+        right = self.right
+        return Matrix(right.buffer, right.at(0, first), right.row, right.column)
+
+    def _tile(self, tile: Tile, t: Any, first: Any, room: Any, place: Place) -> Any:
+        number = code.known(self.rows)
+        regular = tile.rows == 1 or (number is not None and number % tile.rows == 0)
+        top = t * tile.rows if regular else code.smaller(t * tile.rows, self.rows - tile.rows)
+        right = self._based(first)
+
+        def vector(k: Any, start: int) -> Any:
+            if room is not None:
+                return code.load(room, place + k * tile.width + start, tile.lanes, self.dtype)
+            return code.load(right.buffer, right.at(k, start), tile.lanes, self.dtype)
+
+        return tiles.register_tile(
+            tile,
+            self.depth,
+            self.dtype,
+            lambda r, k: self.left.value(top + r, k, self.dtype),
+            vector,
+            lambda r, j, value: self.finish(top + r, first + j, value),
+            unrolled=self.unrolled,
+        )
