@@ -149,10 +149,16 @@ class Product:
 
 
 def rewritten(expr: Any, variables: Mapping[Any, Any], buffers: Mapping[Any, Any]) -> Any:
-    """The expression with others in the place of variables, and of what it reads from buffers."""
+    """The expression with others in the place of variables, and of what it reads from buffers.
+
+    What it binds gets new names: TVM wants one value for each in a function.
+    """
+    bound: list[Any] = []
+    tvm_ffi.structural_walk(expr, [(tirx.Let, lambda let: bound.append(let.var))])
+    names = {**variables, **{var: tirx.Var(var.name, str(var.ty.dtype)) for var in bound}}
     rewrites = [
         (tvm.ir.TensorLoad, lambda load: buffers.get(load.source, load)),
-        (tvm.ir.Var, lambda var: variables.get(var, var)),
+        (tvm.ir.Var, lambda var: names.get(var, var)),
     ]
     return tvm_ffi.structural_map(expr, rewrites, order="post")
 
@@ -166,7 +172,8 @@ def read(function: tirx.PrimFunc) -> Product | None:
     root = getattr(function.body, "block", None)
     if root is None or root.iter_vars or root.match_buffers:
         return None
-    found = [_block(nest) for nest in (root.body if isinstance(root.body, tirx.SeqStmt) else [root.body])]
+    nests = root.body if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    found = [block for nest in nests for block in _blocks(nest, [])]
     if any(block is None for block in found):
         return None
     named = [block for block in found if KIND in block.annotations]
@@ -183,23 +190,21 @@ def read(function: tirx.PrimFunc) -> Product | None:
     return _product(function, main, before, after)
 
 
-def _block(nest: Any) -> Any:
-    """The block inside of loops over exactly its axes."""
-    loops = []
-    while isinstance(nest, tirx.For):
-        if nest.kind != tirx.ForKind.SERIAL:
-            return None
-        loops.append(nest.loop_var)
-        nest = nest.body
+def _blocks(nest: Any, loops: list[Any]) -> list[Any]:
+    """The blocks inside of loops over exactly their axes, None for one of another form."""
+    if isinstance(nest, tirx.For) and nest.kind == tirx.ForKind.SERIAL:
+        return _blocks(nest.body, [*loops, nest.loop_var])
+    if isinstance(nest, tirx.SeqStmt):
+        return [block for part in nest for block in _blocks(part, loops)]
     if not isinstance(nest, s_tir.SBlockRealize) or not isinstance(nest.predicate, tirx.IntImm):
-        return None
+        return [None]
     block = nest.block
     if block.alloc_buffers or block.match_buffers or not isinstance(block.body, tirx.BufferStore):
-        return None
+        return [None]
     same = len(loops) == len(nest.iter_values) and all(
         a.same_as(b) for a, b in zip(loops, nest.iter_values, strict=True)
     )
-    return block if same else None
+    return [block if same else None]
 
 
 def _reduced(block: Any) -> bool:
