@@ -17,6 +17,8 @@ from benchmarks.report import document, table
 
 #: How long a row may take, in seconds, before its process is ended.
 _LIMIT = 240
+#: Where ``python -m benchmarks.worker`` finds it.
+_ROOT = Path(__file__).parent.parent
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,13 +84,28 @@ def _measured(task: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     left = list(names)
     while left or task["peak"]:
-        begun = None
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", json.dumps({**task, "rows": left})],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **thread_settings(task["threads"])},
-        )
+        begun, status = _worker({**task, "rows": left}, found)
+        done = {said["row"]["name"] for said in found if "row" in said}
+        left = [name for name in left if name not in done]
+        task = {**task, "peak": task["peak"] and not any("peak" in said for said in found)}
+        if status and begun not in left:
+            raise SystemExit(f"the worker ended with {status}")
+        if status:
+            left.remove(begun)
+            found.append({"row": _died(begun, task["threads"], status)})
+    return found
+
+
+def _worker(task: dict[str, Any], found: list[dict[str, Any]]) -> tuple[str, int]:
+    """Runs one worker and adds what it says; gives what it began last, and its exit status."""
+    begun = ""
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.worker", json.dumps(task)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=_ROOT,
+        env={**os.environ, **thread_settings(task["threads"])},
+    ) as process:
         watch = _watch(process)
         assert process.stdout is not None
         for line in process.stdout:
@@ -98,21 +115,10 @@ def _measured(task: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
             if "begun" in said:
                 begun = said["begun"]
                 print(f"{task['threads']} threads: {begun}", file=sys.stderr)
-                continue
-            found.append(said)
-            if begun == "peak":
-                task = {**task, "peak": False}
             else:
-                left.remove(begun)
-            begun = None
+                found.append(said)
         watch.cancel()
-        if process.wait() == 0:
-            break
-        if begun is None or begun == "peak":
-            raise SystemExit(f"the worker ended with {process.returncode}")
-        left.remove(begun)
-        found.append({"row": _died(begun, task["threads"], process.returncode)})
-    return found
+        return begun, process.wait()
 
 
 def _watch(process: subprocess.Popen[str]) -> threading.Timer:

@@ -15,13 +15,13 @@ from typing import Any
 class Settings:
     """batch: how long a batch of calls lasts, in seconds, unless one call is longer. rounds: the least and
     the largest number of batches for each. budget: seconds for a row, which ends it after the least number.
-    pause: how long all are let alone before each batch, so that threads that still spin go to sleep.
+    patience: how long, at most, a batch waits for the threads of others to go to sleep; some spin for long.
     """
 
     batch: float = 0.01
     rounds: tuple[int, int] = (7, 25)
     budget: float = 3.0
-    pause: float = 0.002
+    patience: float = 0.1
 
 
 FULL = Settings()
@@ -44,9 +44,12 @@ class Timing:
     busy: float
 
 
+#: Calls that are quicker are called once before each batch, which wakes the threads and fills the caches.
+_SHORT = 0.05
+
+
 def measure(calls: Mapping[str, Callable[[], Any]], settings: Settings) -> dict[str, Timing]:
     """The timing of each call; all have been called before, so that nothing is compiled here."""
-    counts = {name: _calls_of_a_batch(call, settings.batch) for name, call in calls.items()}
     found: dict[str, list[float]] = {name: [] for name in calls}
     busy: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
@@ -55,44 +58,62 @@ def measure(calls: Mapping[str, Callable[[], Any]], settings: Settings) -> dict[
     gc.collect()
     gc.disable()
     try:
+        quickest = {name: _estimate(call, settings.batch) for name, call in calls.items()}
         begin = time.perf_counter()
         for done in range(most):
             if done >= least and time.perf_counter() - begin > settings.budget:
                 break
             for name in order:
-                if settings.pause:
-                    time.sleep(settings.pause)
-                seconds, worked = _batch(calls[name], counts[name])
+                wait_for_sleep(settings.patience)
+                if quickest[name] < _SHORT:
+                    calls[name]()
+                seconds, worked = _batch(calls[name], _count(quickest[name], settings.batch))
+                quickest[name] = min(quickest[name], seconds)  # the estimate may have been disturbed
                 found[name].append(seconds)
                 busy[name].append(worked)
             order = [*order[1:], order[0]]  # nobody always comes after the same
     finally:
         if collecting:
             gc.enable()
+    counts = {name: _count(quickest[name], settings.batch) for name in calls}
     return {name: timing(found[name], counts[name], busy[name]) for name in calls}
 
 
-def _calls_of_a_batch(call: Callable[[], Any], batch: float) -> int:
-    """How many calls last as long as a batch; at least one."""
+def _count(seconds: float, batch: float) -> int:
+    """How many calls of so many seconds make a batch; at least one."""
+    return max(1, round(batch / seconds))
+
+
+def _estimate(call: Callable[[], Any], batch: float) -> float:
+    """About how many seconds a call takes."""
     count = 1
     while True:
         seconds, _ = _batch(call, count)
-        if seconds * count >= batch / 2 or count >= 1 << 20:
-            return max(1, round(batch / seconds))
+        if seconds * count >= batch / 4:
+            return seconds
         count *= 4
 
 
 def _batch(call: Callable[[], Any], count: int) -> tuple[float, float]:
-    """Seconds a call, and processor time over time; before a batch of several one call wakes the threads."""
-    if count > 1:
-        call()
+    """Seconds a call, and processor time over time."""
     processor = time.process_time()
     begin = time.perf_counter()
     for _ in itertools.repeat(None, count):
         call()
     seconds = time.perf_counter() - begin
     processor = time.process_time() - processor
-    return seconds / count, processor / seconds if seconds else 0.0
+    return seconds / count, processor / seconds
+
+
+def wait_for_sleep(patience: float) -> None:
+    """Returns when this process's threads work no more, or when patience is at its end."""
+    end = time.perf_counter() + patience
+    while True:
+        processor, begin = time.process_time(), time.perf_counter()
+        time.sleep(0.001)
+        now = time.perf_counter()
+        if time.process_time() - processor < 0.2 * (now - begin) or now > end:
+            return
 
 
 def timing(seconds: Sequence[float], calls: int, busy: Sequence[float]) -> Timing:

@@ -74,8 +74,8 @@ def row_result(
     if isinstance(row, Case):
         taking_part = _field_of_case(row, threads, wanted, makers)
     else:
+        settings = replace(settings, rounds=(3, settings.rounds[1]))  # some take seconds
         taking_part = _field_of_compilation(row, wanted)
-        settings = replace(settings, batch=0.0, rounds=(3, settings.rounds[1]))  # each call is a batch
     timings = measure(taking_part.calls, settings) if taking_part.calls else {}
     return {
         "name": row.name,
