@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nnmagic import relay
     from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError, TinyNNWarning
     from nnmagic.engine import EngineError
+    from nnmagic.engine.threads import num_threads, set_num_threads
     from nnmagic.functions.compile import compile, function  # noqa: A004 - the public name
     from nnmagic.functions.compiled import CacheInfo, CompiledFunction
     from nnmagic.functions.saving import load
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "nnmagic.diagnostics": "CompileError Diagnostic RelayError Span TinyNNError TinyNNWarning",
     "nnmagic.engine": "EngineError",
+    "nnmagic.engine.threads": "num_threads set_num_threads",
     "nnmagic.functions.compile": "compile function",
     "nnmagic.functions.compiled": "CacheInfo CompiledFunction",
     "nnmagic.functions.saving": "load",
@@ -73,7 +75,9 @@ __all__ = [
     "i64",
     "load",
     "load_ipython_extension",
+    "num_threads",
     "relay",
+    "set_num_threads",
     "u8",
     "u16",
     "u32",

@@ -7,14 +7,15 @@ import keyword
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
-from traitlets import Bool, Int, Unicode
+from traitlets import Bool, Int, Unicode, observe
 
+from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.functions.stages import STAGES
 from nnmagic.jupyter import commands
@@ -71,6 +72,11 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     show = Unicode("relay", help=f"What a cell shows, a comma list of {', '.join(STAGES)}.").tag(config=True)
     quiet = Bool(default_value=False, help="Whether a cell shows nothing.").tag(config=True)
     cache = Bool(default_value=True, help="Whether cells use the cache.").tag(config=True)
+    num_threads = Int(
+        None,
+        allow_none=True,
+        help="How many threads compiled functions use; None for as many as there are cores.",
+    ).tag(config=True)
 
     @magic_arguments("%tinynn")
     @_cell_options
@@ -136,9 +142,17 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         if sections:
             display(CellOutput(tuple(sections)))
 
+    @observe("num_threads")
+    def _use_threads(self, change: dict[str, Any]) -> None:
+        """A setting that makes no sense is told when a cell runs."""
+        if change["new"] is None or change["new"] >= 1:
+            set_num_threads(change["new"])
+
     def _options(self, given: Namespace) -> Options:
         """The options of a line, and the settings where it has none."""
         try:
+            if self.num_threads is not None:
+                set_num_threads(self.num_threads)
             return Options(
                 engine=self.engine if given.engine is None else given.engine,
                 target=_target(self.target if given.target is None else given.target),

@@ -30,7 +30,7 @@ def build(
     operator and lets LLVM do little; from 1 on operators are fused; LLVM works as hard as the level says.
     Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
     """
-    from nnmagic.engine.relax import pipeline
+    from nnmagic.engine.relax import pipeline, pool
     from nnmagic.engine.relax.direct import Direct
     from nnmagic.engine.relax.executable import Executable
     from nnmagic.engine.relax.first_order import first_order
@@ -46,6 +46,7 @@ def build(
     if entry not in plain:
         module = first_order(module, entry)
         plain = plain_functions(module)
+    pool.prepare()
     with pipeline.COMPILING:
         resolved = resolve_target(target, opt_level)
         try:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import tvm
 
-from nnmagic.engine.relax import array_objects
+from nnmagic.engine.relax import array_objects, pipeline
 from nnmagic.engine.relax.executable import reason_of
 from nnmagic.engine.relax.library import library
 from nnmagic.engine.relax.machine_code import Texts
+from nnmagic.engine.relax.pool import pooled
 from nnmagic.engine.relax.signature import flat_names, flatten, rebuild, type_of
 from nnmagic.engine.relax.straight import ENTRY, FAILED, Straight, with_entry
 from nnmagic.relay.expr import Function
@@ -41,6 +42,8 @@ class Direct(Texts):
         self._library = library(with_entry(program), target)
         super().__init__(lowered, fused, lambda: [self._library])
         self._entry: Callable[..., int] = self._library[ENTRY]
+        if pipeline.has_parallel_loops(fused):
+            self._entry = pooled(self._entry)
         self._arrays = [(NUMPY_DTYPES[array.dtype], array.shape) for array in program.parameters]
         self._results = [(array.shape, NUMPY_DTYPES[array.dtype]) for array in program.results]
         self._workspace = program.workspace

@@ -17,6 +17,7 @@ from nnmagic.engine.relax.constants import as_array, as_tensor, plain_array
 from nnmagic.engine.relax.executable import on_deep_stack, reason_of
 from nnmagic.engine.relax.instructions import Apply, Branch, Closure, Code, FunctionCode, Select, Slots, Step
 from nnmagic.engine.relax.machine_code import MachineCode
+from nnmagic.engine.relax.pool import pooled
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.values import AdtValue
 
@@ -44,6 +45,9 @@ class Evaluator:
         self._parameters = parameters
         self._code = code
         self._kernels = kernels
+        self._evaluate = (
+            pooled(evaluate, deep=any(deep for _, deep in kernels)) if code.parallel else evaluate
+        )
         # A virtual machine is not thread-safe: a call takes the kernels of one that is idle.
         self._idle: list[list[Callable[..., Any]]] = []
 
@@ -58,8 +62,12 @@ class Evaluator:
             kernels = self._idle.pop()
         except IndexError:
             machine = self._code.start()
-            kernels = [_kernel(machine[name], self._entry.name, deep) for name, deep in self._kernels]
-        result = evaluate(self._entry, values, kernels)
+            deep_here = self._code.parallel  # as the whole run is, then
+            kernels = [
+                _kernel(machine[name], self._entry.name, deep and not deep_here)
+                for name, deep in self._kernels
+            ]
+        result = self._evaluate(self._entry, values, kernels)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
         return _converted(result, _own_array)
 
@@ -151,7 +159,7 @@ def _kernel(run: Callable[..., Any], function: str, deep: bool) -> Callable[[Seq
 
     def call(tensors: Sequence[Any]) -> Any:
         try:
-            return on_deep_stack(run, tensors) if deep else run(*tensors)
+            return on_deep_stack(run, *tensors) if deep else run(*tensors)
         except (RuntimeError, AssertionError, ValueError) as error:
             raise reason_of(error, function) from error
 

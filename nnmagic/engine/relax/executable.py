@@ -5,9 +5,9 @@ Knows TVM's virtual machine and NumPy.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.constants import as_tensor, bfloat16_array, plain_array
 from nnmagic.engine.relax.lowering import ENTRY, TOO_DEEP
 from nnmagic.engine.relax.machine_code import MachineCode
+from nnmagic.engine.relax.pool import Outcome, pooled, start_deep
 from nnmagic.engine.relax.signature import flat_names, flatten, leaves, rebuild, type_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
@@ -62,6 +63,7 @@ class Executable:
         results = leaves(self._result, function.span)
         self._readers = [bfloat16_array if leaf.dtype == "bfloat16" else plain_array for leaf in results]
         self._deep = "deep_calls" in (lowered.attrs or {})
+        self._parallel = pipeline.has_parallel_loops(fused)
         self._single = isinstance(self._result, TensorType)
         # The virtual machine is not thread-safe: a call takes one that is idle, or starts another.
         self._idle: list[Callable[..., Any]] = []
@@ -80,7 +82,7 @@ class Executable:
         except IndexError:
             run = self._start()
         try:
-            result = on_deep_stack(run, tensors) if self._deep else run(*tensors)
+            result = run(*tensors)
         except (RuntimeError, AssertionError, ValueError) as error:  # a machine that raised is not used again
             raise reason_of(error, self._name) from error
         self._idle.append(run)
@@ -91,39 +93,20 @@ class Executable:
 
     def _start(self) -> Callable[..., Any]:
         run: Callable[..., Any] = self._code.start()[ENTRY]
-        return run
+        if self._parallel:
+            return pooled(run, deep=self._deep)
+        return partial(on_deep_stack, run) if self._deep else run
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
         return self._code.stage(name)
 
 
-#: The stack of a call that may recurse: virtual memory, of which only what is used becomes real.
-_DEEP_STACK = 1 << 30
-
-
-def on_deep_stack(run: Callable[..., Any], args: Sequence[Any]) -> Any:
+def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
     """``run(*args)`` on a thread whose C stack holds ``MAX_CALL_DEPTH`` calls of the virtual machine."""
-    outcome: list[tuple[Any, BaseException | None]] = []
-
-    def target() -> None:
-        try:
-            outcome.append((run(*args), None))
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
-            outcome.append((None, error))
-
-    with pipeline.COMPILING:
-        before = threading.stack_size(_DEEP_STACK)
-        try:
-            thread = threading.Thread(target=target)
-            thread.start()
-        finally:
-            threading.stack_size(before)
-    thread.join()
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
+    outcome = Outcome()
+    start_deep(outcome.take, run, *args)
+    return outcome.wait()
 
 
 def _leaf(name: str, type_: TensorType) -> _Leaf:

@@ -40,6 +40,7 @@ class MachineCode(Texts):
     """A fused Relax module, compiled for the virtual machine; ``lowered`` is what it was before fusion."""
 
     def __init__(self, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target) -> None:
+        self.parallel = pipeline.has_parallel_loops(fused)
         module = pipeline.for_virtual_machine(fused, target)
         self._program = relax.build(module, target=target, relax_pipeline=None)
         super().__init__(lowered, module, self._llvm)

@@ -104,6 +104,16 @@ def kernels_for(machine: Machine | None) -> Any:
     return tvm.transform.module_pass(kernels, opt_level=0, name="Kernels")
 
 
+def has_parallel_loops(module: tvm.IRModule) -> bool:
+    """Whether a kernel of the module uses the pool of threads."""
+    found: list[bool] = []
+    look = [(tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.PARALLEL))]
+    for function in module.functions.values():
+        if isinstance(function, tirx.PrimFunc):
+            tvm_ffi.structural_walk(function.body, look)
+    return any(found)
+
+
 def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Moves the initialisation out of each reduction that may be over no elements: TVM has it in the loop."""
     dims = [

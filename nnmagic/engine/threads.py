@@ -1,0 +1,54 @@
+"""How many threads a call of a compiled function may use. Knows nothing of engines."""
+
+from __future__ import annotations
+
+import os
+
+#: The variable that says how many threads there are where nothing else does.
+VARIABLE = "NNMAGIC_NUM_THREADS"
+
+
+def num_threads() -> int:
+    """How many threads a call of a compiled function may use: one in a forked child, where nobody said more.
+
+    Raises ValueError where ``NNMAGIC_NUM_THREADS`` is no positive whole number.
+    """
+    return _chosen.count or _default()
+
+
+def set_num_threads(count: int | None) -> None:
+    """Lets calls of compiled functions use so many threads from now on; None: as many as there are cores.
+
+    Results do not depend on it. Raises TypeError or ValueError for anything but a positive whole number.
+    """
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+        raise TypeError(f"the number of threads must be a whole number or None, not {count!r}")
+    if count is not None and count < 1:
+        raise ValueError(f"the number of threads must be at least 1, not {count}")
+    _chosen.count = count
+
+
+def cores() -> list[int]:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _default() -> int:
+    given = os.environ.get(VARIABLE, "").strip()
+    if not given:
+        return len(cores())
+    if not given.isascii() or not given.isdigit() or int(given) < 1:
+        raise ValueError(f"the variable {VARIABLE} must be a positive whole number, not {given!r}")
+    return int(given)
+
+
+class _Chosen:
+    count: int | None = None
+
+
+_chosen = _Chosen()
+if hasattr(os, "register_at_fork"):
+    # A forked child is one of several workers, mostly: all cores for each would be too many threads.
+    os.register_at_fork(after_in_child=lambda: set_num_threads(1))
