@@ -52,7 +52,8 @@ def build(
         try:
             if entry not in plain:
                 return _evaluator(module, entry, plain, resolved, opt_level)
-            lowered = lower_module(module, {ENTRY: entry})
+            with resolved:
+                lowered = lower_module(module, {ENTRY: entry})
             fused = pipeline.fused(lowered, resolved, opt_level)
             program = straight(fused, ENTRY)
             if program is not None:
@@ -82,7 +83,8 @@ def _evaluator(
     code = program.compiled(entry)
     kernels = {kernel.name: kernel.function for kernel in program.kernels}
     called = {name: function for name, function in module.functions.items() if name in plain}
-    lowered = lower_module(Module({**called, **kernels}, module.types), {name: name for name in kernels})
+    with target:
+        lowered = lower_module(Module({**called, **kernels}, module.types), {name: name for name in kernels})
     machine_code = MachineCode(lowered, pipeline.fused(lowered, target, opt_level), target)
     return Evaluator(code, parameters, machine_code, [(each.name, each.deep) for each in program.kernels])
 

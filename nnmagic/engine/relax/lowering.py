@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -19,7 +19,8 @@ from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.constants import as_tensor
 from nnmagic.engine.relax.fit import nothing, require_fit
 from nnmagic.engine.relax.inlining import plan_inlining
-from nnmagic.engine.relax.operators import RULES, Site, Value
+from nnmagic.engine.relax.operators import BLOCKED_RULES, RULES, Site, Value
+from nnmagic.engine.relax.operators.blocked import Blocked
 from nnmagic.engine.relax.regions import Region, Regions, regions_of
 from nnmagic.engine.relax.signature import Dimensions, flat_names, flatten, label_of, leaves, rebuild, type_of
 from nnmagic.relay.callgraph import call_graph, reachable
@@ -84,6 +85,7 @@ class _Lowering:
         self.declared: dict[str, Any] = {}
         self.waiting: list[str] = []
         self.computed: set[Any] = set()
+        self.plain_forms: list[dict[Blocked, Any]] = []  # of blocked values, by the block that computes them
 
     def run(self, entries: Mapping[str, str]) -> tvm.IRModule:
         for name, source in entries.items():
@@ -114,7 +116,7 @@ class _Lowering:
             with self._block(blocks):
                 if declared is not None:
                     self.builder.emit(relax.op.assert_op(depth < MAX_CALL_DEPTH, format=TOO_DEEP))
-                results = list(flatten(self._body(function, params, depth)))
+                results = list(flatten(self._plain(self._body(function, params, depth))))
                 if declared is None:
                     results = list(self._owned(results))
             body = self.builder.normalize(relax.SeqExpr(blocks, _packed(results)))
@@ -138,10 +140,24 @@ class _Lowering:
     def _block(self, blocks: list[Any]) -> Iterator[None]:
         """What is emitted inside goes into a new block, which is added to ``blocks``."""
         self.builder._begin_binding_block()
+        self.plain_forms.append({})
         try:
             yield
         finally:
+            self.plain_forms.pop()
             blocks.append(self.builder._end_block())
+
+    def _plain(self, value: Value) -> Value:
+        """The value in the layout that Relay says; each blocked tensor is converted once."""
+        if isinstance(value, tuple):
+            return tuple(self._plain(part) for part in value)
+        if not isinstance(value, Blocked):
+            return value
+        known = next((forms[value] for forms in self.plain_forms if value in forms), None)
+        if known is None:
+            known = self.plain_forms[-1][value] = value.plain(self.builder)
+            self.computed.add(known)
+        return known
 
     def _body(self, function: Function, args: Sequence[Value], depth: Any) -> Value:
         """The value of a function's body, computed in the current block."""
@@ -186,8 +202,8 @@ class _Lowering:
         try:
             site = Site(self.builder, call, args, frame.labels)
             require_fit(site)
-            lowered = RULES[name](site) if (empty := nothing(site)) is None else empty
-            if not isinstance(lowered, tuple | relax.Var):
+            lowered = self._lowered(site) if (empty := nothing(site)) is None else empty
+            if not isinstance(lowered, tuple | relax.Var | Blocked):
                 lowered = self._unpacked(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
         except EngineError:
@@ -196,6 +212,12 @@ class _Lowering:
             reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
             raise engine_error(f"{name}: TVM cannot build this call: {reason}", call.span) from error
         return self._settled(lowered, call)
+
+    def _lowered(self, site: Site) -> Value:
+        """What the operator's rule says: that for blocked values where there is one and it fits."""
+        rule = BLOCKED_RULES.get(site.name)
+        lowered = None if rule is None else rule(site)
+        return RULES[site.name](replace(site, args=self._plain(site.args))) if lowered is None else lowered
 
     def _if(self, frame: _Frame, node: If) -> Value:
         """Both branches as blocks of their own; the result is a tuple in Relax where it is one in Relay."""
@@ -206,11 +228,11 @@ class _Lowering:
         for region in frame.regions.branches[node]:
             blocks: list[Any] = []
             with self._block(blocks):
-                value = self._region(frame, region)
+                value = self._plain(self._region(frame, region))
             branches.append((value, relax.SeqExpr(blocks, _packed(list(flatten(value))))))
         frame.nesting -= 1
         (value, then), (_, other) = branches
-        chosen = self.builder.emit(relax.If(frame.values[node.cond], then, other))
+        chosen = self.builder.emit(relax.If(self._plain(frame.values[node.cond]), then, other))
         return self._settled(_shaped_like(value, flatten(self._unpacked(chosen))), node)
 
     def _call(self, name: str, call: Call, args: Sequence[Value], depth: Any) -> Value:
@@ -218,7 +240,7 @@ class _Lowering:
         function = self.module.functions[name]
         if name in self.plan.inlined:
             return self._body(function, args, depth)
-        flat = [relax.ShapeExpr([depth + 1]), *(leaf for arg in args for leaf in flatten(arg))]
+        flat = [relax.ShapeExpr([depth + 1]), *(leaf for arg in args for leaf in flatten(self._plain(arg)))]
         result = self._unpacked(self.builder.emit(relax.Call(self._declared(name, function), flat)))
         assert call.checked_type is not None
         return self._settled(rebuild(call.checked_type, flatten(result)), call)

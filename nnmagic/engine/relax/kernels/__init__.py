@@ -11,7 +11,11 @@ from typing import Any
 
 from tvm import tirx
 
-from nnmagic.engine.relax.kernels import product  # noqa: F401  # fills the table of schedules
+from nnmagic.engine.relax.kernels import (  # noqa: F401  # they fill the table of schedules
+    convolution,
+    layout,
+    product,
+)
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES, kind_of
 from nnmagic.engine.relax.kernels.machine import Machine, machine_of
 

@@ -6,6 +6,7 @@ To add an operator: one line in the family's ``RULES.update``, and its row in te
 from nnmagic.engine.relax.operators import (
     activation,
     binary,
+    blocked,
     convolution,
     creation,
     dense,
@@ -25,15 +26,17 @@ from nnmagic.engine.relax.operators import (
     unary,
     vision,
 )
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value
+from nnmagic.engine.relax.operators.rule import BLOCKED_RULES, RULES, Rule, Site, Value
 
 __all__ = [
+    "BLOCKED_RULES",
     "RULES",
     "Rule",
     "Site",
     "Value",
     "activation",
     "binary",
+    "blocked",
     "convolution",
     "creation",
     "dense",

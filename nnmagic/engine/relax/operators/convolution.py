@@ -8,7 +8,17 @@ from typing import Any
 from tvm import topi
 
 from nnmagic.engine.relax.operators.dense import accumulator
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integer, integers, te_of
+from nnmagic.engine.relax.operators.direct import direct
+from nnmagic.engine.relax.operators.rule import (
+    BLOCKED_RULES,
+    RULES,
+    Rule,
+    Site,
+    Value,
+    integer,
+    integers,
+    te_of,
+)
 from nnmagic.relay.expr import Attrs
 
 
@@ -128,6 +138,15 @@ def _dilation2d(attrs: Attrs, data: Any, weight: Any) -> Any:
         data, weight, integers(attrs["strides"]), integers(attrs["padding"]), integers(attrs["dilations"])
     )
 
+
+def _direct(spatial: int, *, transposed: bool) -> Rule:
+    return lambda site: direct(site, padding_of(site.attrs, spatial), transposed=transposed)
+
+
+BLOCKED_RULES.update(
+    {f"nn.conv{n}d": _direct(n, transposed=False) for n in (1, 2, 3)}
+    | {f"nn.conv{n}d_transpose": _direct(n, transposed=True) for n in (1, 2, 3)}
+)
 
 RULES.update(
     {

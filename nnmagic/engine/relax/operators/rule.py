@@ -107,6 +107,9 @@ Rule = Callable[[Site], Value]
 #: Every operator that this engine runs, by its Relay name.
 RULES: dict[str, Rule] = {}
 
+#: Lowers a call whose arguments may be blocked (``blocked.Blocked``); None where it needs plain ones.
+BLOCKED_RULES: dict[str, Rule] = {}
+
 
 def op(function: Callable[..., Any], *names: str, **renamed: str) -> Rule:
     """A Relax operator of the same meaning: operands by position, the named attributes by keyword.
