@@ -13,6 +13,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.kernels import (  # noqa: F401  # they fill the table of schedules
     convolution,
+    elementwise,
     layout,
     product,
 )

@@ -2,16 +2,20 @@
 
 A function takes and gives an expression of float32 or float64 (float16 and bfloat16 are computed in float32).
 Arguments are reduced as W. J. Cody and W. Waite (Software Manual for the Elementary Functions, 1980) say. The
-polynomials are minimax fits of our own (Remez exchange with 50 digits); their coefficients are rounded one
-after another, from the lowest power on, the rest fitted again after each. NaN stays NaN, infinities and
+polynomials are minimax fits of our own (Remez exchange with 50 digits); their coefficients are rounded,
+mostly one after another, the rest fitted again after each. NaN stays NaN, infinities and
 denormal results are right. The largest errors, measured over all exponents, in units in the last place:
 
 =======  =======  =======
          float32  float64
 =======  =======  =======
 exp      1.1      1.5
+log      0.9      0.9
+log2     1.7      1.7
+log10    1.9      1.9
 tanh     2.5      3.3
 sigmoid  2.5      2.5
+erf      2.3      3.0
 =======  =======  =======
 
 Knows TIR expressions only.
@@ -31,8 +35,8 @@ from tvm import tirx
 class _Format:
     """What a floating-point format looks like in bits, and the constants that are split for it.
 
-    ``round_to_integer`` is 1.5 times the number from which on floats are whole: what is added to it is rounded
-    to an integer, which the low bits of the sum hold. ``ln2_high`` has so many zeros at its end that its
+    ``round_to_integer`` is 1.5 times the number from which on floats are whole: what is added to it is
+    rounded to an integer, which the low bits of the sum hold. ``ln2_high`` has so many zeros at its end that its
     product with an exponent is exact.
     """
 
@@ -44,8 +48,15 @@ class _Format:
     round_to_integer: float
     ln2_high: float
     ln2_low: float
+    log10_2_high: float
+    log10_2_low: float
+    root_half: int
     exp_range: tuple[float, float]
     exp: tuple[float, ...]
+    log: tuple[float, ...]
+    erf_from: float
+    erf: tuple[float, ...]
+    log_erfc: tuple[float, ...]
 
 
 _FLOAT32 = _Format(
@@ -57,6 +68,9 @@ _FLOAT32 = _Format(
     round_to_integer=1.5 * 2**23,
     ln2_high=0.693359375,
     ln2_low=-2.12194440054690583e-4,
+    log10_2_high=0.30078125,
+    log10_2_low=0.0002487456639811952,
+    root_half=0x3F3504F3,
     exp_range=(-104.0, 89.0),
     exp=(
         0.0013848288217559457,
@@ -64,6 +78,33 @@ _FLOAT32 = _Format(
         0.041668009012937546,
         0.16666509211063385,
         0.4999999403953552,
+    ),
+    log=(
+        -0.07644721120595932,
+        0.12761932611465454,
+        -0.1315600574016571,
+        0.14201366901397705,
+        -0.16623803973197937,
+        0.200012668967247,
+        -0.25000807642936707,
+        0.3333333134651184,
+    ),
+    erf_from=0.92578125,
+    erf=(
+        -0.0005451472825370729,
+        0.004879152402281761,
+        -0.026682602241635323,
+        0.11279303580522537,
+        -0.3761223256587982,
+        1.1283791065216064,
+    ),
+    log_erfc=(
+        -0.00021398744138423353,
+        0.0032149816397577524,
+        -0.022890063002705574,
+        0.10526201874017715,
+        0.6357181668281555,
+        1.1285144090652466,
     ),
 )
 
@@ -76,6 +117,9 @@ _FLOAT64 = _Format(
     round_to_integer=1.5 * 2**52,
     ln2_high=0.693147180369123816490,
     ln2_low=1.90821492927058770002e-10,
+    log10_2_high=0.30102992057800293,
+    log10_2_low=7.508597826552624e-08,
+    root_half=0x3FE6A09E667F3BCD,
     exp_range=(-746.0, 710.0),
     exp=(
         2.5020556176184802e-08,
@@ -89,9 +133,54 @@ _FLOAT64 = _Format(
         0.16666666666666435,
         0.5000000000000011,
     ),
+    log=(
+        0.147956948523523,
+        0.15314079855598164,
+        0.18183562998440847,
+        0.22222198603176532,
+        0.2857142874203724,
+        0.39999999999416636,
+        0.6666666666666734,
+    ),
+    erf_from=1.0,
+    erf=(
+        -7.604893939416911e-10,
+        1.3615500190615924e-08,
+        -1.618378483802683e-07,
+        1.6444131184613003e-06,
+        -1.4924464552177811e-05,
+        0.00012055280459127031,
+        -0.0008548325484215734,
+        0.005223977596726416,
+        -0.02686617064195855,
+        0.11283791670936949,
+        -0.37612638903183343,
+        1.1283791670955126,
+    ),
+    log_erfc=(
+        -1.5186431918803928e-12,
+        6.743967830961625e-11,
+        -1.4022846615011811e-09,
+        1.8129277322258554e-08,
+        -1.6301297379018747e-07,
+        1.078066798591386e-06,
+        -5.384975973967239e-06,
+        2.035045408538701e-05,
+        -5.603610467475479e-05,
+        9.548150282871834e-05,
+        -9.666334368796417e-07,
+        -0.0005746690610908167,
+        0.0016926179829996485,
+        -0.00021204382982163803,
+        -0.01912496067811372,
+        0.10277082558489263,
+        0.6366202530235452,
+        1.12837911082127,
+    ),
 )
 
 _LOG2_E = 1.4426950408889634074
+_LOG10_E = 0.43429448190325182765
 
 
 class _Steps:
@@ -144,8 +233,12 @@ class _Steps:
             total = total * at + self.number(coefficient)
         return total
 
+    def rounded(self, value: Any) -> Any:
+        """Bits that end in the nearest integer. (TVM's simplifier would cancel additions of numbers.)"""
+        return self.bits(value + self.number(self.form.round_to_integer))
+
     def power_of_two(self, rounded: Any) -> Any:
-        """2 to the integer that the low bits of ``rounded`` hold, not a denormal."""
+        """2 to the integer in which the bits end, not a denormal."""
         form = self.form
         shifted = rounded << self.integer(form.mantissa)
         return self.of_bits(shifted + self.integer(form.bias << form.mantissa))
@@ -167,10 +260,10 @@ def _function(steps: Callable[[_Steps, Any], Any]) -> Callable[[Any], Any]:
 
 
 def _reduced(steps: _Steps, x: Any) -> tuple[Any, Any, Any]:
-    """``x = n * ln 2 + r``: n rounded to an integer, as a sum and as a number, and r, at most ln 2 / 2."""
+    """``x = n * ln 2 + r``: the bits that end in the integer n, n as a number, and r, at most ln 2 / 2."""
     form = steps.form
-    rounded = steps.bind("rounded", x * steps.number(_LOG2_E) + steps.number(form.round_to_integer))
-    n = steps.bind("n", rounded - steps.number(form.round_to_integer))
+    rounded = steps.bind("rounded", steps.rounded(x * steps.number(_LOG2_E)))
+    n = steps.bind("n", steps.of_bits(rounded) - steps.number(form.round_to_integer))
     high = steps.bind("high", x - n * steps.number(form.ln2_high))
     return rounded, n, steps.bind("r", high - n * steps.number(form.ln2_low))
 
@@ -186,11 +279,9 @@ def exp(steps: _Steps, x: Any) -> Any:
     low, high = steps.form.exp_range
     x = steps.bind("x", steps.at_least(steps.bind("x", steps.at_most(x, high)), low))
     rounded, n, r = _reduced(steps, x)
-    half = n * steps.number(0.5) + steps.number(steps.form.round_to_integer)
-    bits = steps.bind("half", steps.bits(half))
-    rest = steps.bits(rounded) - bits
+    half = steps.bind("half", steps.rounded(n * steps.number(0.5)))
     value = _near_zero(steps, r) + steps.number(1)
-    return value * steps.power_of_two(bits) * steps.power_of_two(rest)
+    return value * steps.power_of_two(half) * steps.power_of_two(rounded - half)
 
 
 @_function
@@ -198,7 +289,7 @@ def tanh(steps: _Steps, x: Any) -> Any:
     """The hyperbolic tangent: ``t / (t + 2)`` of ``t = exp(2 |x|) - 1``."""
     doubled = steps.bind("doubled", tirx.abs(x) * steps.number(2))
     rounded, _, r = _reduced(steps, steps.bind("doubled", steps.at_most(doubled, 44.0)))
-    scale = steps.bind("scale", steps.power_of_two(steps.bits(rounded)))
+    scale = steps.bind("scale", steps.power_of_two(rounded))
     t = steps.bind("t", _near_zero(steps, r) * scale + (scale - steps.number(1)))
     return _with_sign(steps, t / (t + steps.number(2)), x)
 
@@ -208,6 +299,80 @@ def sigmoid(steps: _Steps, x: Any) -> Any:
     """``1 / (1 + exp(-x))``, exact also where that is a denormal: from ``exp(-|x|)``."""
     e = steps.bind("e", exp(-tirx.abs(x)))
     return tirx.Select(x < steps.number(0), e, steps.number(1)) / (steps.number(1) + e)
+
+
+@_function
+def erf(steps: _Steps, x: Any) -> Any:
+    """The error function: a polynomial near 0, farther off ``1 - exp(-t p(t))`` of ``t = |x|``."""
+    form = steps.form
+    t = steps.bind("t", tirx.abs(x))
+    far = steps.bind("far", steps.at_most(t, 6.0))
+    minus = steps.bind("minus", -(far * steps.polynomial(form.log_erfc, far)))
+    rounded, _, r = _reduced(steps, minus)
+    e = (_near_zero(steps, r) + steps.number(1)) * steps.power_of_two(rounded)
+    outer = steps.bind("outer", _with_sign(steps, steps.number(1) - e, x))
+    inner = steps.bind("inner", x * steps.polynomial(form.erf, x * x))
+    return tirx.Select(t < steps.number(form.erf_from), inner, outer)
+
+
+@_function
+def log(steps: _Steps, x: Any) -> Any:
+    """The natural logarithm."""
+    exponent, logarithm, rest = _logarithm(steps, x)
+    form = steps.form
+    high = exponent * steps.number(form.ln2_high)
+    found = high + (logarithm + (rest + exponent * steps.number(form.ln2_low)))
+    return _of_positive(steps, x, found)
+
+
+@_function
+def log2(steps: _Steps, x: Any) -> Any:
+    """The logarithm to base 2."""
+    exponent, logarithm, rest = _logarithm(steps, x)
+    factor = steps.bind("factor", steps.number(_LOG2_E))
+    return _of_positive(steps, x, exponent + (logarithm + rest) * factor)
+
+
+@_function
+def log10(steps: _Steps, x: Any) -> Any:
+    """The logarithm to base 10."""
+    exponent, logarithm, rest = _logarithm(steps, x)
+    factor = steps.bind("factor", steps.number(_LOG10_E))
+    form = steps.form
+    near = (logarithm + rest) * factor + exponent * steps.number(form.log10_2_low)
+    return _of_positive(steps, x, exponent * steps.number(form.log10_2_high) + near)
+
+
+def _logarithm(steps: _Steps, x: Any) -> tuple[Any, Any, Any]:
+    """``x = 2**k * (1 + f)`` with 1 + f between 0.7 and 1.4: k, and a sum of two that is log(1 + f)."""
+    form = steps.form
+    small = x < steps.number(2.0 ** (2 - form.bias))  # TVM cannot bind truth values
+    normal = steps.bind("normal", tirx.Select(small, x * steps.number(2.0**form.mantissa), x))
+    # Counted from the square root of 1/2, the exponent's bits end where 1 + f begins.
+    root = form.root_half
+    bits = steps.bind("bits", steps.bits(normal) - steps.integer(root))
+    k = steps.bind("k", bits >> steps.integer(form.mantissa))
+    mantissa = bits & steps.integer((1 << form.mantissa) - 1)
+    f = steps.bind("f", steps.of_bits(mantissa + steps.integer(root)) - steps.number(1))
+    lost = tirx.Select(small, steps.number(-form.mantissa), steps.number(0))
+    exponent = steps.bind("exponent", k.astype(form.dtype) + lost)
+    square = steps.bind("square", f * f)
+    if form is _FLOAT32:
+        rest = steps.bind("rest", square * (f * steps.polynomial(form.log, f) - steps.number(0.5)))
+        return exponent, f, rest
+    s = steps.bind("s", f / (f + steps.number(2)))
+    z = steps.bind("z", s * s)
+    half = steps.bind("half", square * steps.number(0.5))
+    rest = steps.bind("rest", s * (half + z * steps.polynomial(form.log, z)) - half)
+    return exponent, f, rest
+
+
+def _of_positive(steps: _Steps, x: Any, logarithm: Any) -> Any:
+    """A logarithm; of 0 minus infinity, of less NaN, of infinity infinity."""
+    infinity, zero = steps.number(float("inf")), steps.number(0)
+    found = steps.bind("found", tirx.Select(x < infinity, logarithm, x))
+    found = steps.bind("found", tirx.Select(x > zero, found, steps.number(float("nan"))))
+    return tirx.Select(x == zero, steps.number(float("-inf")), found)
 
 
 def _with_sign(steps: _Steps, value: Any, of: Any) -> Any:
