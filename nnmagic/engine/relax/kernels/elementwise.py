@@ -83,6 +83,8 @@ def schedule(function: tirx.PrimFunc, machine: Machine) -> Any:
     stages = _stages(function)
     if stages is None or any(_size(stage.extents) == 0 for stage in stages):
         return function
+    if not any(_loads(stage.value) for stage in stages):
+        return function  # made of places only: LLVM does well, and other loops could round otherwise
     kept = _kept(stages, set(function.params))
     while True:
         rows = _Rows(kept.difference(function.params))
@@ -662,41 +664,33 @@ def _renamed(value: Any, known: dict[Any, Any]) -> Any:
 
 
 #: The calls that TVM can make of vectors.
-_OF_VECTORS = frozenset(
-    ("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "cos", "exp", "exp2", "fabs", "floor")
-    + (
-        "if_then_else",
-        "isnan",
-        "likely",
-        "log",
-        "log10",
-        "log2",
-        "nearbyint",
-        "popcount",
-        "pow",
-        "reinterpret",
-    )
-    + ("round", "rsqrt", "shift_left", "shift_right", "sin", "sqrt", "trunc")
-)
+_OF_VECTORS = {
+    *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "popcount"),
+    *("ceil", "floor", "nearbyint", "round", "trunc", "fabs", "sqrt", "rsqrt", "isnan", "reinterpret"),
+    *("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin", "if_then_else", "likely"),
+}
 
 
 def _vectorises(value: Any, inner: Any) -> bool:
     """Whether a vector of neighbours is no worse than one after another: no foreign calls, places linear."""
-    fine = [True]
+    bad: list[Any] = []
+
+    def test(var: Any) -> None:
+        if var.same_as(inner):
+            bad.append(var)
 
     def call(node: Any) -> None:
-        fine[0] &= str(getattr(node.op, "name", "")).rsplit(".", 1)[-1] in _OF_VECTORS
+        if str(getattr(node.op, "name", "")).rsplit(".", 1)[-1] not in _OF_VECTORS:
+            bad.append(node)
         if _is_branch(node):
-            tvm_ffi.structural_walk(
-                node.args[0], [(ir.Var, lambda var: fine.__setitem__(0, fine[0] and var != inner))]
-            )
+            tvm_ffi.structural_walk(node.args[0], [(ir.Var, test)])
 
     def load(node: Any) -> None:
         if not all(detect_linear_equation(index, [inner]) for index in node.indices):
-            fine[0] = False
+            bad.append(node)
 
     tvm_ffi.structural_walk(value, [(ir.Call, call), (ir.expr.TensorLoad, load)])
-    return fine[0]
+    return not bad
 
 
 SCHEDULES["elementwise"] = schedule

@@ -36,8 +36,8 @@ class _Format:
     """What a floating-point format looks like in bits, and the constants that are split for it.
 
     ``round_to_integer`` is 1.5 times the number from which on floats are whole: what is added to it is
-    rounded to an integer, which the low bits of the sum hold. ``ln2_high`` has so many zeros at its end that its
-    product with an exponent is exact.
+    rounded to an integer, which the low bits of the sum hold. ``ln2_high`` has so many zeros at its end that
+    its product with an exponent is exact.
     """
 
     dtype: str

@@ -1,0 +1,171 @@
+"""Element-wise kernels against NumPy: odd sizes, broadcasts, moved elements, narrow dtypes, all machines."""
+
+import numpy as np
+import pytest
+from tvm.target import codegen
+
+from tests.engine.programs import compiled
+
+MACHINES = [
+    None,
+    *([{"kind": "llvm", "mcpu": "haswell"}] if "x86_64" in codegen.llvm_get_system_triple() else []),
+]
+
+
+def drawn(*shape, dtype="float32"):
+    """Numbers with some that are not finite, zeros of both signs and denormals."""
+    generator = np.random.default_rng(sum(shape) + len(shape))
+    numbers = generator.uniform(-9, 9, shape)
+    if dtype == "bool":
+        return np.asarray(numbers > 0)
+    if "int" in dtype:
+        return np.asarray(generator.integers(0 if dtype[0] == "u" else -99, 99, shape)).astype(dtype)
+    special = generator.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-310, 1e-42], shape)
+    return np.asarray(np.where(generator.random(shape) < 0.1, special, numbers)).astype(dtype)
+
+
+def shown(array):
+    """The Relay type of an array."""
+    return f"Tensor[({', '.join(map(str, array.shape))}), {array.dtype}]"
+
+
+def check(body, arrays, expected, target=None, rtol=0.0):
+    """Runs a body of parameters %a, %b, ... and compares."""
+    params = ", ".join(f"%{name}: {shown(array)}" for name, array in zip("abcdef", arrays, strict=False))
+    found = compiled(f"def @main({params}) {{ {body} }}", target=target)(arrays)
+    expected = np.asarray(expected)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=0)
+
+
+SIZES = [(1,), (2,), (3,), (7,), (15,), (16,), (17,), (63,), (130,), (1, 1), (3, 5), (5, 1), (1, 9), (33, 31)]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_chains_of_all_sizes(dtype, shape, target):
+    a, b = drawn(*shape, dtype=dtype), drawn(*shape, dtype=dtype)[..., ::-1].copy()
+    expected = np.where((a + b) * a < b, a - b, np.abs(a))
+    check("where(less(multiply(add(%a, %b), %a), %b), subtract(%a, %b), abs(%a))", [a, b], expected, target)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "bool", "float16"]
+)
+def test_chains_of_all_dtypes(dtype):
+    a, b = drawn(3, 37, dtype=dtype), drawn(3, 37, dtype=dtype)[::-1].copy()
+    with np.errstate(all="ignore"):
+        expected = (a ^ b if dtype == "bool" else a + b), (a & b if dtype == "bool" else a * b)
+    check("add(%a, %b)", [a, b], expected[0])
+    check("multiply(%a, %b)", [a, b], expected[1])
+    check("where(equal(%a, %b), %b, %a)", [a, b], a)
+    check("logical_and(not_equal(%a, %b), greater(%a, %b))", [a, b], a > b)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((5, 37), (37,)),
+        ((5, 37), (5, 1)),
+        ((5, 1), (37,)),
+        ((4, 3, 5, 7), (3, 1, 1)),
+        ((4, 3, 5, 7), (3, 1, 7)),
+        ((4, 1, 5, 1), (1, 3, 1, 7)),
+        ((2, 3, 4), (1,)),
+        ((1,), (1, 1, 70)),
+    ],
+)
+def test_broadcasts(left, right, target):
+    a, b = drawn(*left), drawn(*right)
+    check("add(multiply(%a, 2f), abs(%b))", [a, b], a * np.float32(2) + abs(b), target)
+    exps = np.exp(a.astype("f8")).astype("f4") + np.exp(b.astype("f8")).astype("f4")
+    check("add(exp(%a), exp(%b))", [a, b], exps, target, rtol=5e-7)
+
+
+MOVES = [
+    ("transpose(%a, axes=[1, 0])", (37, 53), lambda a: a.T),
+    ("transpose(%a, axes=[1, 0])", (8, 300), lambda a: a.T),
+    ("transpose(%a, axes=[0, 2, 1])", (3, 19, 33), lambda a: a.transpose(0, 2, 1)),
+    ("transpose(%a, axes=[2, 0, 1])", (3, 19, 33), lambda a: a.transpose(2, 0, 1)),
+    ("transpose(%a, axes=[1, 0, 2])", (3, 19, 33), lambda a: a.transpose(1, 0, 2)),
+    ("add(transpose(%a, axes=[1, 0]), %a)", (25, 25), lambda a: a.T + a),
+    ("reshape(%a, newshape=[6, -1])", (4, 3, 35), lambda a: a.reshape(6, 70)),
+    (
+        "abs(reshape(transpose(%a, axes=[1, 0]), newshape=[4, -1]))",
+        (12, 14),
+        lambda a: abs(a.T.reshape(4, 42)),
+    ),
+    ("concatenate((%a, abs(%a), %a), axis=1)", (3, 19), lambda a: np.concatenate([a, abs(a), a], 1)),
+    ("concatenate((%a, abs(%a)), axis=0)", (3, 19), lambda a: np.concatenate([a, abs(a)], 0)),
+    (
+        "negative(nn.pad(abs(%a), 2f, pad_width=[[1, 0], [2, 17], [0, 3]]))",
+        (2, 5, 31),
+        lambda a: -np.pad(abs(a), [(1, 0), (2, 17), (0, 3)], constant_values=2),
+    ),
+    ("repeat(%a, repeats=3, axis=1)", (5, 9), lambda a: np.repeat(a, 3, 1)),
+    ("tile(%a, reps=[2, 3])", (5, 9), lambda a: np.tile(a, (2, 3))),
+    ("reverse(%a, axis=1)", (5, 39), lambda a: a[:, ::-1]),
+    (
+        "strided_slice(%a, begin=[1, 2], end=[5, 39], strides=[2, 3], axes=None)",
+        (5, 39),
+        lambda a: a[1:5:2, 2:39:3],
+    ),
+    (
+        "nn.depth_to_space(%a, block_size=2)",
+        (1, 8, 3, 5),
+        lambda a: a.reshape(1, 2, 2, 2, 3, 5).transpose(0, 3, 4, 1, 5, 2).reshape(1, 2, 6, 10),
+    ),
+]
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize(("body", "shape", "expected"), MOVES)
+def test_moved_elements(body, shape, expected, target):
+    a = drawn(*shape)
+    check(body, [a], expected(a), target)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 40])
+def test_a_dimension_that_only_the_call_knows(rows):
+    function = compiled("def @main(%a: Tensor[(?, 7), float32]) { abs(multiply(%a, %a)) }")
+    a = drawn(rows, 7)
+    np.testing.assert_array_equal(function([a]), abs(a * a))
+
+
+def test_work_for_the_threads():
+    a, b = drawn(1031, 1033), drawn(1033)
+    check("subtract(nn.relu(multiply(add(%a, %b), %a)), %b)", [a, b], np.maximum((a + b) * a, 0) - b)
+    c = drawn(3, 500_003)
+    check("add(%a, abs(%a))", [c], c + abs(c))
+    d = drawn(1_500_001)
+    check("add(%a, abs(%a))", [d], d + abs(d))
+
+
+def test_arrays_that_begin_anywhere():
+    memory = drawn(600)
+    function = compiled("def @main(%a: Tensor[(123), float32]) { multiply(%a, %a) }")
+    for begin in range(17):
+        part = memory[begin : begin + 123]
+        np.testing.assert_array_equal(function([part]), part * part)
+
+
+def test_a_value_that_is_needed_often_is_computed_once():
+    function = compiled(
+        "def @main(%a: Tensor[(64), float32], %b: Tensor[(50, 64), float32]) { add(exp(%a), %b) }"
+    )
+    a, b = drawn(64), drawn(50, 64)
+    np.testing.assert_allclose(function([a, b]), np.exp(a) + b, rtol=5e-7, atol=1e-6)
+    assert function.stage("tir").count("alloc_buffer((T.int64(64),)") == 1
+
+
+def test_values_used_twice_do_not_grow_the_code():
+    steps = " ".join(f"let %x{i + 1} = multiply(%x{i}, %x{i});" for i in range(24))
+    x = np.ones(33, "f4")
+    np.testing.assert_array_equal(
+        compiled(f"def @main(%x0: Tensor[(33), float32]) {{ {steps} %x24 }}")([x]), x
+    )
