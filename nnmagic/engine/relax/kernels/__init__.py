@@ -16,6 +16,7 @@ from nnmagic.engine.relax.kernels import (  # noqa: F401  # they fill the table 
     elementwise,
     layout,
     product,
+    reductions,
 )
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES, kind_of
 from nnmagic.engine.relax.kernels.machine import Machine, machine_of

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import relax, te, tirx, topi
+from tvm import te, tirx, topi
 
-from nnmagic.engine.relax.operators import scalar
+from nnmagic.engine.relax.kernels import vector_math
+from nnmagic.engine.relax.operators import reduction, scalar
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, number, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, number, te_of
 from nnmagic.engine.relax.operators.unary import elementwise
 from nnmagic.relay.expr import Attrs
 
@@ -33,18 +34,45 @@ def _prelu(attrs: Attrs, data: Any, slope: Any) -> Any:
     return te.compute(data.shape, element)
 
 
-def _softmax(named: Callable[..., Any]) -> Rule:
+def _softmax(attrs: Attrs, data: Any) -> Any:
     """Along one axis, in float32 where the dtype is narrower."""
+    exps, total, at = _exponentials(attrs, data)
+    factor = te.compute(total.shape, lambda *index: tirx.const(1, total.dtype) / total(*index))
+    return te.compute(
+        data.shape, lambda *index: (exps(*index) * factor(*at(index))).astype(data.dtype), name="softmax"
+    )
 
-    def rule(site: Site) -> Value:
-        (data,) = site.args
-        dtype, axis = dtype_of(data), integer(site.attrs["axis"])
-        if dtype not in {"float16", "bfloat16"}:
-            return named(data, axis=axis)
-        wide = site.emit(named(site.emit(relax.op.astype(data, "float32")), axis=axis))
-        return relax.op.astype(wide, dtype)
 
-    return rule
+def _log_softmax(attrs: Attrs, data: Any) -> Any:
+    """The logarithm of softmax along one axis, in float32 where the dtype is narrower."""
+    wide, largest, at = _largest(attrs, data)
+    _, total, _ = _exponentials(attrs, data)
+    logs = te.compute(total.shape, lambda *index: tirx.log(total(*index)))
+
+    def element(*index: Any) -> Any:
+        return (wide(*index) - largest(*at(index)) - logs(*at(index))).astype(data.dtype)
+
+    return te.compute(data.shape, element, name="log_softmax")
+
+
+def _exponentials(attrs: Attrs, data: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """The powers exp(x - largest along an axis), its sums, and where an element's sum stands."""
+    wide, largest, at = _largest(attrs, data)
+    exps = te.compute(data.shape, lambda *index: vector_math.exp(wide(*index) - largest(*at(index))))
+    return exps, reduction.total(exps, [integer(attrs["axis"]) % len(data.shape)], keepdims=True), at
+
+
+def _largest(attrs: Attrs, data: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """The data in the dtype to compute in, the largest along an axis, and where an element's largest stands.
+
+    A NaN that is lost here makes the sum of exponentials NaN all the same.
+    """
+    axis = integer(attrs["axis"]) % len(data.shape)
+    wide = topi.cast(data, "float32") if data.dtype in ("float16", "bfloat16") else data
+    largest = reduction.reduce(
+        lambda where, spans: te.max(wide(*where), axis=spans), wide, [axis], keepdims=True
+    )
+    return wide, largest, lambda index: [0 if one == axis else place for one, place in enumerate(index)]
 
 
 def _fast_softmax(attrs: Attrs, data: Any) -> Any:
@@ -88,8 +116,8 @@ RULES.update(
         "nn.relu": elementwise(lambda value: scalar.maximum(value, scalar.constant(0, value))),
         "nn.leaky_relu": te_of(_leaky_relu),
         "nn.prelu": te_of(_prelu),
-        "nn.softmax": _softmax(relax.op.nn.softmax),
-        "nn.log_softmax": _softmax(relax.op.nn.log_softmax),
+        "nn.softmax": te_of(_softmax),
+        "nn.log_softmax": te_of(_log_softmax),
         "nn.fast_softmax": te_of(_fast_softmax),
         "nn.dropout": _dropout,
         "nn.cross_entropy": te_of(lambda _attrs, x, y: _cross_entropy(x, y, logits=False)),

@@ -7,13 +7,15 @@ product 1, all True, any False, mean and variance NaN, max and min the dtype's l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
+from nnmagic.engine.relax.kernels.places import keeps
+from nnmagic.engine.relax.kernels.stages import PLACE
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcast
 from nnmagic.engine.relax.operators.rule import (
@@ -41,7 +43,14 @@ def axes_of(axis: object, rank: int, *, exclude: bool = False) -> list[int]:
     return [one for one in range(rank) if (one in named) != (exclude and axis is not None)]
 
 
-def reduce(function: Callable[..., Any], data: Any, axes: Sequence[int], *, keepdims: bool = False) -> Any:
+def reduce(
+    function: Callable[..., Any],
+    data: Any,
+    axes: Sequence[int],
+    *,
+    keepdims: bool = False,
+    attrs: Mapping[str, str] | None = None,
+) -> Any:
     """The tensor of ``function(elements, reduction axes)``, where ``elements`` are those of one result."""
     spans = {axis: te.reduce_axis((0, data.shape[axis]), f"k{axis}") for axis in axes}
     kept = [axis for axis in range(len(data.shape)) if axis not in spans]
@@ -53,7 +62,7 @@ def reduce(function: Callable[..., Any], data: Any, axes: Sequence[int], *, keep
         where = [spans[axis].var if axis in spans else outer[axis] for axis in range(len(shape))]
         return function(where, list(spans.values()))
 
-    return te.compute(result, element)
+    return te.compute(result, element, attrs=attrs)
 
 
 def _lowest(dtype: str) -> Any:
@@ -153,30 +162,22 @@ def _variance(attrs: Attrs, data: Any, center: Any) -> Any:
     return _shared(sums, number)
 
 
-def _place(better: Callable[[Any, Any], Any], *, last: bool) -> Any:
+def _reducer(place: str) -> Any:
     """A reducer of (index, value) pairs: where the best value stands first or last; a NaN is the best."""
-
-    def beats(left: Any, right: Any) -> Any:
-        if not is_float(scalar.dtype_of(left)):
-            return better(left, right)
-        return tirx.any(better(left, right), tirx.all(scalar.is_nan(left), tirx.Not(scalar.is_nan(right))))
 
     def combine(left: Any, right: Any) -> Any:
         (i, a), (j, b) = left, right
-        tied = scalar.equal(a, b)
-        if is_float(scalar.dtype_of(a)):
-            tied = tirx.any(tied, tirx.all(scalar.is_nan(a), scalar.is_nan(b)))
-        wins = tirx.any(beats(a, b), tirx.all(tied, i > j if last else i < j))
-        keep = tirx.any(j < 0, tirx.all(i >= 0, wins))  # -1 is no index: nothing was seen yet
+        keep = tirx.any(j < 0, tirx.all(i >= 0, keeps(place, i, a, j, b)))  # -1: nothing was seen yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
     return te.comm_reducer(combine, lambda i, value: (tirx.const(-1, i), tirx.const(0, value)))
 
 
-def _argument(better: Callable[[Any, Any], Any]) -> Rule:
+def _argument(name: str) -> Rule:
     def compute(attrs: Attrs, data: Any) -> Any:
         axes = _axes(attrs, data)
-        reducer = _place(better, last=bool(attrs["select_last_index"]))
+        place = f"{name}_{'last' if attrs['select_last_index'] else 'first'}"
+        reducer = _reducer(place)
         if data.dtype in _NARROW:
             data = topi.cast(data, "float32")
 
@@ -188,7 +189,7 @@ def _argument(better: Callable[[Any, Any], Any]) -> Rule:
 
         if not axes:
             return topi.full(data.shape, "int32", 0)
-        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]))[0]
+        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={PLACE: place})[0]
 
     return te_of(compute)
 
@@ -252,8 +253,8 @@ RULES.update(
         "any": reduction(_ANY),
         "mean": te_of(_mean),
         "variance": te_of(_variance),
-        "argmax": _argument(lambda a, b: scalar.less(b, a)),
-        "argmin": _argument(scalar.less),
+        "argmax": _argument("max"),
+        "argmin": _argument("min"),
         "cumsum": _scan(lambda a, b: tirx.any(a, b) if scalar.dtype_of(a) == "bool" else a + b, 0),
         "cumprod": _scan(lambda a, b: tirx.all(a, b) if scalar.dtype_of(a) == "bool" else a * b, 1),
     }
