@@ -255,7 +255,7 @@ class _Parts:
         new = [tirx.BufferLoad(buffer, [which * columns + lane]) for buffer in partial]
         values = combined(stage, own, new)
         assert values is not None
-        yield replace(stage, reduced=(which,), values=tuple(values)), lane
+        yield replace(stage, reduced=(which,), values=tuple(values), in_order=False), lane
 
 
 def _kept(stage: Stage, extents: Any) -> list[Any]:

@@ -38,6 +38,9 @@ _PARTIAL = 4
 #: How many rows of an array are added at a time, where vectors go across columns.
 _TILE = 8
 
+#: Shorter rows are added one element after the other, as NumPy does.
+_SHORT = 8
+
 #: From how many element operations on a kernel uses the thread pool.
 PARALLEL_WORK = 1 << 18
 
@@ -162,6 +165,8 @@ class Rows:
         self.width = self._width(stages) if self.across else extents[lane]
         bits = max(tvm.DataType(dtype_of(t)).bits for stage in stages for t in stage.targets)
         self.vector = min(max(1, machine.vector_bytes * 8 // max(bits, 8)), _below(self.width))
+        if not all(stage.in_order for stage in stages) or (not self.across and self.width < _SHORT):
+            self.vector = 1
         if any(dtype_of(buffer) == "bool" for stage in stages for buffer in stage.buffers):
             self.vector = 1  # TVM's vectors of truth values are not in memory what it says elsewhere
         self.places: dict[Any, _Local] = {}
@@ -305,7 +310,7 @@ class Rows:
         """Vectors along the row: partial results of reductions, combined at the end."""
         width, vector = (1, 1) if scalar else (self.width, self.vector)
         heavy = sum(size(value)[0] for stage in stages for value in stage.values) > 2 * 40
-        copies = min(2 if heavy else _PARTIAL, _below(width // vector))
+        copies = 1 if width < _SHORT else min(2 if heavy else _PARTIAL, _below(width // vector))
         partial = {stage: self._partial(stage, copies * vector) for stage in stages if stage.reduces}
         result: list[Any] = []
         first = {**env, **_zeros(outer)}
@@ -340,7 +345,8 @@ class Rows:
     ) -> list[Any]:
         """A loop by vectors of ``body(element, partial result, mask)``; only the last may have a mask."""
         if vector == 1 and copies == 1:
-            return loop(width, lambda i: body(i, tirx.const(0, "int64"), None))
+            kind = tirx.ForKind.UNROLLED if width < _SHORT else tirx.ForKind.SERIAL
+            return loop(width, lambda i: body(i, tirx.const(0, "int64"), None), kind)
 
         def vectors(start: Any, count: int) -> list[Any]:
             def one(u: Any) -> list[Any]:
@@ -400,6 +406,8 @@ class Rows:
         held = [tirx.BufferLoad(buffer, [place]) for buffer in buffers]
         if stage.place:
             number, term = (rewritten(value.false_value, env, {}) for value in stage.values)
+            if not stage.in_order:
+                return self._update_out_of_order(stage.place, buffers, place, [*held, number, term])
             keep = places.KEEPS[stage.place][0](held[1], term)
             chosen = [tirx.Select(keep, old, new) for old, new in zip(held, (number, term), strict=True)]
             if mask is not None:
@@ -412,6 +420,17 @@ class Rows:
         value = vectorizable(rewritten(stage.values[0], env, {stage.targets[0]: always(old)}))
         value = value if mask is None else tirx.Select(mask, value, old)
         return [tirx.BufferStore(buffers[0], value, [place])]
+
+    def _update_out_of_order(
+        self, place: str, buffers: Sequence[Any], index: Any, pairs: Sequence[Any]
+    ) -> list[Any]:
+        keep = tirx.Var("keep", "bool")
+        i, a, j, b = pairs
+        stores = [
+            tirx.BufferStore(buffer, tirx.Select(keep, old, new), [index])
+            for buffer, old, new in zip(buffers, (i, a), (j, b), strict=True)
+        ]
+        return [tirx.Bind(keep, places.keeps(place, i, a, j, b)), *stores]
 
     def _finished(self, stage: Stage, buffers: Sequence[Any], count: int, env: Env) -> list[Any]:
         """The partial results combined by halves, and stored."""

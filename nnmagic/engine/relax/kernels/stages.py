@@ -31,8 +31,8 @@ class Stage:
     """``targets[at] = values`` for all ``at``, or for a reduction ``values`` applied for all of ``reduced``.
 
     The values of a reduction read the targets; ``inits`` is what they are before. There are two targets where
-    a place and a value are reduced together, else one. ``at`` has an axis, or an expression, for each
-    dimension.
+    a place and a value are reduced together, else one; ``in_order`` says that such a reduction comes to the
+    places from the first on. ``at`` has an axis, or an expression, for each dimension.
     """
 
     targets: tuple[Any, ...]
@@ -41,6 +41,7 @@ class Stage:
     values: tuple[Any, ...]
     inits: tuple[Any, ...] | None
     place: str | None = None
+    in_order: bool = True
 
     @property
     def reduces(self) -> bool:
