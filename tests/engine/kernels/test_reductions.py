@@ -90,7 +90,9 @@ def test_places_along_every_kind_of_axis(shape, axes, name, target):
     np.testing.assert_array_equal(found, behind.astype("i4"))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64"]
+)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "argmax", "argmin"])
 def test_dtypes(name, axis, dtype):
@@ -102,7 +104,9 @@ def test_dtypes(name, axis, dtype):
     if name in ("argmax", "argmin"):
         np.testing.assert_array_equal(found, NUMPY[name](x, axis).astype("i4"))
     elif np.dtype(x.dtype).kind in "iu":
-        np.testing.assert_array_equal(found, NUMPY[name](x, axis, dtype=x.dtype) if name in ("sum", "prod") else NUMPY[name](x, axis))
+        np.testing.assert_array_equal(
+            found, NUMPY[name](x, axis, dtype=x.dtype) if name in ("sum", "prod") else NUMPY[name](x, axis)
+        )
     else:
         expected = NUMPY[name](x.astype("f8"), axis)
         rtol = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "bfloat16": 2e-2}[dtype]
@@ -120,7 +124,9 @@ def test_truth_values(name, axis, shape):
 
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("shape", "axis"), [((70, 150), 1), ((70, 150), 0), ((300, 3), 0), ((5, 7), 1), ((40000,), 0)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((70, 150), 1), ((70, 150), 0), ((300, 3), 0), ((5, 7), 1), ((40000,), 0)], ids=str
+)
 def test_what_is_not_finite(shape, axis, dtype, target):
     x = normal(shape, dtype)
     flat = x.reshape(-1)

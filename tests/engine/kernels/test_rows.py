@@ -5,7 +5,18 @@ import pytest
 
 from tests.engine.kernels.test_reductions import TARGETS, normal, run
 
-SHAPES = [(1, 1), (1, 7), (9, 1), (5, 16), (33, 100), (17, 1000), (4, 6, 5), (3, 50, 70), (2, 4, 9, 9), (2, 70000)]
+SHAPES = [
+    (1, 1),
+    (1, 7),
+    (9, 1),
+    (5, 16),
+    (33, 100),
+    (17, 1000),
+    (4, 6, 5),
+    (3, 50, 70),
+    (2, 4, 9, 9),
+    (2, 70000),
+]
 
 
 def softmax(x, axis):

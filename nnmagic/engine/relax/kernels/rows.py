@@ -38,8 +38,9 @@ _PARTIAL = 4
 #: How many rows of an array are added at a time, where vectors go across columns.
 _TILE = 8
 
-#: Shorter rows are added one element after the other, as NumPy does.
-_SHORT = 8
+#: Shorter rows are added one element after the other, unless their elements cost more than a sum.
+_SHORT = 16
+_CHEAP = 40
 
 #: From how many element operations on a kernel uses the thread pool.
 PARALLEL_WORK = 1 << 18
@@ -165,7 +166,9 @@ class Rows:
         self.width = self._width(stages) if self.across else extents[lane]
         bits = max(tvm.DataType(dtype_of(t)).bits for stage in stages for t in stage.targets)
         self.vector = min(max(1, machine.vector_bytes * 8 // max(bits, 8)), _below(self.width))
-        if not all(stage.in_order for stage in stages) or (not self.across and self.width < _SHORT):
+        cheap = all(size(value)[0] <= _CHEAP for stage in stages for value in stage.values)
+        self.short = not self.across and self.width < _SHORT and cheap
+        if not all(stage.in_order for stage in stages) or self.short:
             self.vector = 1
         if any(dtype_of(buffer) == "bool" for stage in stages for buffer in stage.buffers):
             self.vector = 1  # TVM's vectors of truth values are not in memory what it says elsewhere
@@ -310,7 +313,7 @@ class Rows:
         """Vectors along the row: partial results of reductions, combined at the end."""
         width, vector = (1, 1) if scalar else (self.width, self.vector)
         heavy = sum(size(value)[0] for stage in stages for value in stage.values) > 2 * 40
-        copies = 1 if width < _SHORT else min(2 if heavy else _PARTIAL, _below(width // vector))
+        copies = 1 if self.short else min(2 if heavy else _PARTIAL, _below(width // vector))
         partial = {stage: self._partial(stage, copies * vector) for stage in stages if stage.reduces}
         result: list[Any] = []
         first = {**env, **_zeros(outer)}
@@ -345,7 +348,7 @@ class Rows:
     ) -> list[Any]:
         """A loop by vectors of ``body(element, partial result, mask)``; only the last may have a mask."""
         if vector == 1 and copies == 1:
-            kind = tirx.ForKind.UNROLLED if width < _SHORT else tirx.ForKind.SERIAL
+            kind = tirx.ForKind.UNROLLED if self.short and width < _SHORT else tirx.ForKind.SERIAL
             return loop(width, lambda i: body(i, tirx.const(0, "int64"), None), kind)
 
         def vectors(start: Any, count: int) -> list[Any]:
