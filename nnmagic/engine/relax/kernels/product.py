@@ -131,11 +131,30 @@ class Job:
 
     def loops(self, machine: Machine, *, shared: bool) -> Any:
         """The statement that computes it; ``shared``: by several threads."""
+        width = self.right.panel
+        rest = self.columns % width if width else 0
+        if rest == 0:
+            return self._all_columns(machine, shared=shared)
+        whole = self.columns - rest
+        last = self._based(code.expr(whole))
+
+        def finish(row: Any, column: Any, value: Any) -> Any:
+            return self.finish(row, column + whole, value)
+
+        parts = []
+        for columns, right, end in ((whole, self.right, self.finish), (rest, last, finish)):
+            job = Job(
+                self.rows, columns, self.depth, self.dtype, self.left, right, end, unrolled=self.unrolled
+            )
+            parts.append(job._all_columns(machine, shared=shared))
+        return code.sequence(parts)
+
+    def _all_columns(self, machine: Machine, *, shared: bool) -> Any:
         rows, columns = code.known(self.rows), code.known(self.columns)
         lanes = machine.lanes(self.dtype)
         if self._along_depth(lanes):
             return self._dots(lanes, shared=shared)
-        tile = tiles.tile_for(rows, columns, lanes, machine)
+        tile = tiles.tile_for(rows, columns, lanes, machine, self.right.panel)
         fast = self._panels(tile, shared=shared)
         if rows is not None and columns is not None:
             return fast
@@ -243,6 +262,8 @@ class Job:
 
     def _packing(self, tile: Tile, heights: Place) -> bool:
         high = code.known(heights)
+        if self.right.panel:
+            return False
         if code.known(self.right.column) != 1:
             return tile.lanes > 1
         if high is not None and high < _MANY:
@@ -263,6 +284,11 @@ class Job:
     def _based(self, first: Any) -> Matrix:
         """The right matrix from a column on."""
         right = self.right
+        if right.panel:
+            place = tirx.floordiv(first, code.expr(right.panel)) * (self.depth * right.panel)
+            return Matrix(
+                right.buffer, place + tirx.floormod(first, code.expr(right.panel)), right.row, right.column
+            )
         return Matrix(right.buffer, right.at(0, first), right.row, right.column)
 
     def _tile(self, tile: Tile, t: Any, first: Any, room: Any, place: Place) -> Any:

@@ -325,10 +325,23 @@ def _factor(value: Any, first: Any, second: Any) -> Factor | None:
             used: list[Any] = []
             tvm_ffi.structural_walk(index, [(tvm.ir.Var, used.append)])
             if first in used or second in used:
-                return None
+                return _in_panels(value, first, second)
             if code.known(index) != 0:
                 base = index * stride + base
         stride = code.plain(stride * code.plain(dim))
     if first not in strides or second not in strides:
-        return None
+        return _in_panels(value, first, second)
     return Factor(buffer, base, strides[first], strides[second])
+
+
+def _in_panels(value: Any, row: Any, column: Any) -> Factor | None:
+    """A matrix whose columns stand in panels: [columns / width][rows][width]."""
+    indices, dims = list(value.indices), list(value.source.ty.shape)
+    if len(indices) != 3 or not indices[1].same_as(row) or code.known(dims[2]) is None:
+        return None
+    width = int(code.known(dims[2]) or 1)
+    panel, place = indices[0], indices[2]
+    if not (isinstance(panel, tirx.FloorDiv) and isinstance(place, tirx.FloorMod)):
+        return None
+    same = all(one.a.same_as(column) and code.known(one.b) == width for one in (panel, place))
+    return Factor(value.source, 0, width, 1, width) if same else None

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import te, tirx, topi
+import numpy as np
+from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.constants import as_array, as_tensor
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.products import PRODUCT
 from nnmagic.engine.relax.operators.binary import broadcast_shape, place_in
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, integer, shape_of
 
 _NARROW = ("float16", "bfloat16")
 
@@ -25,23 +27,60 @@ def accumulator(dtype: str, out_dtype: str) -> str:
 
 
 def product(
-    left: Any, right: Any, out_dtype: str, *, transpose_a: bool = False, transpose_b: bool = False
+    left: Any,
+    right: Any,
+    out_dtype: str,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    columns: Any = None,
 ) -> Any:
-    """Matrices, or batches of them whose batch dimensions are equal or 1, multiplied."""
+    """Matrices, or batches of them whose batch dimensions are equal or 1, multiplied.
+
+    With ``columns``, the right matrix has so many, and is laid out in panels: [columns / width][k][width].
+    """
     wide, wanted = accumulator(left.dtype, out_dtype), out_dtype or left.dtype
     rows, inner = (left.shape[-1], left.shape[-2]) if transpose_a else (left.shape[-2], left.shape[-1])
-    columns = right.shape[-2] if transpose_b else right.shape[-1]
     k = te.reduce_axis((0, inner), "k")
-    batch = broadcast_shape(left.shape[:-2], right.shape[:-2])
+    width = right.shape[-1]
+    packed = columns is not None
+    batch = broadcast_shape(left.shape[:-2], [] if packed else right.shape[:-2])
+    if columns is None:
+        columns = right.shape[-2] if transpose_b else right.shape[-1]
 
     def element(*index: Any) -> Any:
         *outer, i, j = index
         a = left(*_batch_index(left, outer, batch), *((k, i) if transpose_a else (i, k))).astype(wide)
-        b = right(*_batch_index(right, outer, batch), *((j, k) if transpose_b else (k, j))).astype(wide)
-        return te.sum(a * b, axis=k)
+        if packed:
+            b = right(tirx.floordiv(j, width), k, tirx.floormod(j, width))
+        else:
+            b = right(*_batch_index(right, outer, batch), *((j, k) if transpose_b else (k, j)))
+        return te.sum(a * b.astype(wide), axis=k)
 
     found = te.compute((*batch, rows, columns), element, name="product", attrs={KIND: PRODUCT})
     return found if wide == wanted else topi.cast(found, wanted)
+
+
+#: The width of the panels of constant matrices, in bytes: two vectors of the widest registers.
+_PANEL_BYTES = 128
+
+
+def _laid_out(matrix: Value, *, transposed: bool) -> tuple[Value, int | None]:
+    """A constant right matrix as the kernels read it fastest, and its columns where it is in panels."""
+    if isinstance(matrix, relax.Var) or dtype_of(matrix) not in {"float32", "float64"}:
+        return matrix, None
+    array = as_array(matrix.value)
+    if array.ndim != 2 or array.size == 0:
+        return matrix, None
+    array = array.T if transposed else array
+    inner, columns = array.shape
+    width = _PANEL_BYTES // array.itemsize
+    if columns <= width:
+        return relax.const(as_tensor(np.ascontiguousarray(array))), None
+    padded = np.zeros((inner, -(-columns // width) * width), array.dtype)
+    padded[:, :columns] = array
+    panels = np.ascontiguousarray(padded.reshape(inner, -1, width).swapaxes(0, 1))
+    return relax.const(as_tensor(panels)), columns
 
 
 def _batch_index(tensor: Any, outer: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
@@ -68,8 +107,14 @@ def _matmul(site: Site, *, transpose_a: bool, transpose_b: bool) -> Value:
     if units is not None:
         columns = b[-2] if transpose_b else b[-1]
         site.require(_equal(columns, units), f"the weight has not {units} units")
+    laid, panels = _laid_out(right, transposed=transpose_b)
+    transpose_b = transpose_b and laid is right
     return site.te(
-        lambda x, y: product(x, y, out_dtype, transpose_a=transpose_a, transpose_b=transpose_b), left, right
+        lambda x, y: product(
+            x, y, out_dtype, transpose_a=transpose_a, transpose_b=transpose_b, columns=panels
+        ),
+        left,
+        laid,
     )
 
 
