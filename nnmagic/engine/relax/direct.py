@@ -80,13 +80,13 @@ class Direct(Texts):
             addresses = [words.ctypes.data for words in objects]
         else:
             addresses = [array_objects.address(array) for array in objects]
-        if self._refused(self._entry, addresses):
+        if self._refused(addresses):
             raise AssertionError("the machine code refuses arrays that were made for it")
 
-    def _refused(self, entry: Callable[..., int], addresses: Iterable[int]) -> bool:
+    def _refused(self, addresses: Iterable[int]) -> bool:
         """Runs the machine code; whether it did nothing because of an array. Raises what the run raises."""
         try:
-            code = entry(*addresses)
+            code = self._entry(*addresses)
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, self._name) from error
         if code == FAILED:
@@ -94,23 +94,30 @@ class Direct(Texts):
         return code != 0
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
-        """``quick`` for a function of one result; what it needs is at hand in its closure."""
-        entry, empty, refused, size = self._entry, np.empty, self._refused, self._workspace
-        (shape, dtype), table = self._results[0], id(self._table)
+        """``quick`` for a function of one result: all that it needs is in its closure, nothing is called twice."""
+        entry, empty, size, name = self._entry, np.empty, self._workspace, self._name
+        (shape, dtype), nothing, table = self._results[0], id(_NOTHING), id(self._table)
 
-        def quick(args: tuple[Any, ...]) -> Any:
+        def without_workspace(args: tuple[Any, ...]) -> Any:
             result = empty(shape, dtype)
-            workspace = empty(size, np.uint8) if size else _NOTHING
-            return None if refused(entry, (*map(id, args), id(result), id(workspace), table)) else result
+            try:
+                code = entry(*map(id, args), id(result), nothing, table)
+            except (RuntimeError, ValueError) as error:
+                raise reason_of(error, name) from error
+            return None if code else result
 
-        return quick
+        def with_workspace(args: tuple[Any, ...]) -> Any:
+            result, workspace = empty(shape, dtype), empty(size, np.uint8)
+            return None if self._refused((*map(id, args), id(result), id(workspace), table)) else result
+
+        return with_workspace if size else without_workspace
 
     def _several(self, args: tuple[Any, ...]) -> Any:
         """``quick`` for a function of several results."""
         results = [np.empty(*result) for result in self._results]
         workspace = np.empty(self._workspace, np.uint8) if self._workspace else _NOTHING
         addresses = [*map(id, args), *map(id, results), id(workspace), id(self._table)]
-        return None if self._refused(self._entry, addresses) else rebuild(self._result, iter(results))
+        return None if self._refused(addresses) else rebuild(self._result, iter(results))
 
 
 def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], name: str) -> np.ndarray:

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
+
+
+#: What is smaller is on the stack: the accumulators of a tile, which become registers.
+_STACK_BYTES = 4096
+
+
+def _on_the_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
+    """An allocation, left to LLVM where it is small: TVM would ask its runtime for each."""
+    type_ = allocation.buffer.ty
+    if not all(isinstance(dim, tirx.IntImm) for dim in type_.shape):
+        return allocation
+    bits = math.prod(int(dim.value) for dim in type_.shape) * int(tvm.DataType(str(type_.dtype)).bits)
+    if bits > 8 * _STACK_BYTES:
+        return allocation
+    return tirx.AllocBuffer(allocation.buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
 def _in_memory_of_the_cpu(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Says where a private function's memory is; MakePackedAPI says it of the public ones only."""
     if "global_symbol" in function.attrs:
         return function
-    body = function.body
+    body = tvm_ffi.structural_map(function.body, [(tirx.AllocBuffer, _on_the_stack)])
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
