@@ -9,7 +9,6 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-
 #: What is smaller is on the stack: the accumulators of a tile, which become registers.
 _STACK_BYTES = 4096
 
