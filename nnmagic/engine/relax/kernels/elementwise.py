@@ -81,7 +81,10 @@ class _Nest:
 def schedule(function: tirx.PrimFunc, machine: Machine) -> Any:
     """The kernel with fused, vectorised and parallel loops; itself where it is not made of plain stages."""
     stages = _stages(function)
-    if stages is None or any(_size(stage.extents) == 0 for stage in stages):
+    if stages is None:
+        return function
+    shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
+    if any(_size(shape) == 0 for shape in [*shapes, *(stage.extents for stage in stages)]):
         return function
     if not any(_loads(stage.value) for stage in stages):
         return function  # made of places only: LLVM does well, and other loops could round otherwise
