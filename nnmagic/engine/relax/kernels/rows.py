@@ -38,7 +38,7 @@ _PARTIAL = 4
 #: How many rows of an array are added at a time, where vectors go across columns.
 _TILE = 8
 
-#: Shorter rows are added one element after the other, unless their elements cost more than a sum.
+#: Shorter rows are added one element after the other, unless more than sums is computed of them.
 _SHORT = 16
 _CHEAP = 40
 
@@ -166,7 +166,8 @@ class Rows:
         self.width = self._width(stages) if self.across else extents[lane]
         bits = max(tvm.DataType(dtype_of(t)).bits for stage in stages for t in stage.targets)
         self.vector = min(max(1, machine.vector_bytes * 8 // max(bits, 8)), _below(self.width))
-        cheap = all(size(value)[0] <= _CHEAP for stage in stages for value in stage.values)
+        values = [value for stage in stages for value in stage.values]
+        cheap = all(size(value)[0] <= _CHEAP and not isinstance(value, tirx.Select) for value in values)
         self.short = not self.across and self.width < _SHORT and cheap
         if not all(stage.in_order for stage in stages) or self.short:
             self.vector = 1
