@@ -38,6 +38,7 @@ def build(
     from nnmagic.engine.relax.plain import plain_functions
     from nnmagic.engine.relax.straight import straight
     from nnmagic.engine.relax.target import resolve_target
+    from nnmagic.relay.passes.batch_norm import fold_batch_norm
 
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
@@ -46,6 +47,8 @@ def build(
     if entry not in plain:
         module = first_order(module, entry)
         plain = plain_functions(module)
+    if opt_level:
+        module = fold_batch_norm(module)
     pool.prepare()
     with pipeline.COMPILING:
         resolved = resolve_target(target, opt_level)

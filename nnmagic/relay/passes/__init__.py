@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
@@ -30,6 +31,7 @@ __all__ = [
     "dead_code_elimination",
     "eliminate_common_subexpr",
     "evaluate_with_numpy",
+    "fold_batch_norm",
     "fold_constants",
     "inline",
     "inline_closures",

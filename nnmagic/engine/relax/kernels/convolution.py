@@ -10,6 +10,7 @@ Where each channel is a group of its own, the data's lanes are the result's, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,11 +36,14 @@ from nnmagic.engine.relax.kernels.windows import Axis, Phase, Run, read
 #: the result, the data's axis of channels or -1 where they are blocked).
 AXES, CHANNELS = "nnmagic.axes", "nnmagic.channels"
 
+#: The annotation of convolutions: 1 where padding is multiplied, as weights may be infinite or NaN.
+PADDED = "nnmagic.padded"
+
+#: The annotation of pooling: 1 for the largest, 0 for the sum.
+LARGEST = "nnmagic.largest"
+
 #: The multiplications from which on a kernel runs on several threads: about 50 us of one.
 _WORTH_THREADS = 2_000_000
-
-#: The most vector instructions that are written out for all tiles of a row.
-_MOST_CODE = 2000
 
 _Kind = tirx.ForKind
 
@@ -58,6 +62,11 @@ class Channels:
         """The data's channels of a group."""
         return self.data // self.groups
 
+    @property
+    def lanewise(self) -> bool:
+        """Whether each lane of the result sees the same lane of the data only."""
+        return self.groups == self.data == self.result and self.axis < 0 and self.groups > 1
+
     def source(self, o: Any, k: Any) -> Any:
         """The data's channel that the result's channel ``o`` sees as its ``k``-th."""
         if self.groups == 1:
@@ -73,11 +82,34 @@ class _Direct:
 
     fused: Fused
     data: Any
-    weight: Any
+    weight: Any  # None where nothing is multiplied
     axes: tuple[Axis, ...]
     channels: Channels
     lanes: int
     dtype: str
+    largest: bool = False  # instead of the sum
+    padded: bool = False  # whether zeros of the padding are multiplied, too
+
+    def joined(self, total: Any, value: Any) -> Any:
+        """What one more value makes of a total: NaN stays."""
+        if not self.largest:
+            return total + value
+        return tirx.Select(tirx.any(total > value, tirx.isnan(total)), total, value)
+
+
+def _pooling(function: tirx.PrimFunc, machine: Machine) -> Any:
+    """Windows without weights: their largest element or their sum."""
+    fused = taken_apart(function, "pooling")
+    if fused is None:
+        return function
+    main, made = fused.main, fused.made.ty
+    (data,) = fused.read()
+    axes = read(list(main.annotations[AXES]))
+    shape = [int(dim) for dim in made.shape]
+    channels = Channels(shape[1] * shape[-1], shape[1] * shape[-1], shape[1] * shape[-1], -1)
+    largest = bool(int(main.annotations[LARGEST]))
+    direct = _Direct(fused, data, None, axes, channels, shape[-1], str(made.dtype), largest)
+    return _built(function, direct, shape, machine)
 
 
 def _convolution(function: tirx.PrimFunc, machine: Machine) -> Any:
@@ -93,11 +125,16 @@ def _convolution(function: tirx.PrimFunc, machine: Machine) -> Any:
     channels = Channels(*map(int, main.annotations[CHANNELS]))
     shape = [int(dim) for dim in made.shape]
     data, weight = sources
-    direct = _Direct(fused, data, weight, axes, channels, shape[-1], str(made.dtype))
-    work = channels.each
-    for size in (*shape, *(axis.taps for axis in axes)):
-        work *= size
-    parallel = machine.parallel and work > _WORTH_THREADS
+    padded = bool(int(main.annotations[PADDED]))
+    direct = _Direct(fused, data, weight, axes, channels, shape[-1], str(made.dtype), padded=padded)
+    return _built(function, direct, shape, machine)
+
+
+def _built(function: tirx.PrimFunc, direct: _Direct, shape: Sequence[int], machine: Machine) -> tirx.PrimFunc:
+    fused, channels = direct.fused, direct.channels
+    work = channels.each * math.prod(shape) * math.prod(axis.taps for axis in direct.axes)
+    # Where each lane has its own data, memory is the limit.
+    parallel = machine.parallel and work > _WORTH_THREADS * (1 if channels.groups == 1 else 0.25)
     body = _loops(direct, shape, machine, parallel=parallel)
     return rebuilt(function, [*statements_before(fused, parallel=parallel), body])
 
@@ -160,11 +197,13 @@ def _run(direct: _Direct, phase: Phase, run: Run, shared: int, place: Sequence[A
 
     def tile(number: Any) -> Any:
         start = run.start + number * run.width
-        sums = tirx.decl_buffer((shared * run.width * direct.lanes,), direct.dtype, "sums", scope="local")
-        zero = tirx.Broadcast(tirx.const(0, direct.dtype), direct.lanes)
+        held = shared * run.width + int(direct.padded)
+        sums = tirx.decl_buffer((held * direct.lanes,), direct.dtype, "sums", scope="local")
+        first = tirx.const(float("-inf") if direct.largest else 0.0, direct.dtype)
+        zero = tirx.Broadcast(first, direct.lanes)
         clear = [
             tirx.BufferStore(sums, zero, [_ramp(const(at * direct.lanes), direct.lanes)])
-            for at in range(shared * run.width)
+            for at in range(held)
         ]
         return tirx.SeqStmt(
             [
@@ -184,18 +223,19 @@ def _taps(
     """The sums over all taps and channels."""
     outer = direct.axes[:-1]
 
-    def row(at: int, seen: list[Any], taps: list[Any]) -> Any:
+    def row(at: int, seen: list[Any], taps: list[Any], *, blank: bool = False) -> Any:
         if at == len(outer):
-            return _channels(direct, phase, run, shared, [*place[:2], *seen], taps, start, sums)
+            return _channels(direct, phase, run, shared, [*place[:2], *seen], taps, start, sums, blank=blank)
         axis = outer[at]
 
         def tap(k: Any) -> Any:
             source = place[2 + at] * axis.stride - axis.before + k * axis.dilation
             if not axis.transposed:
-                body = row(at + 1, [*seen, source], [*taps, k])
-                if axis.always_inside():
+                body = row(at + 1, [*seen, source], [*taps, k], blank=blank)
+                if axis.always_inside() or blank:
                     return body
-                return tirx.IfThenElse(tirx.all(source >= 0, source < axis.size), body, None)
+                beside = row(at + 1, [*seen, source], [*taps, k], blank=True) if direct.padded else None
+                return tirx.IfThenElse(tirx.all(source >= 0, source < axis.size), body, beside)
             source = place[2 + at] + axis.before - k * axis.dilation
             inside = [source >= 0, source % axis.stride == 0, source // axis.stride < axis.size]
             return tirx.IfThenElse(
@@ -216,39 +256,48 @@ def _channels(
     taps: Sequence[Any],
     start: Any,
     sums: Any,
+    *,
+    blank: bool,
 ) -> Any:
-    """The sums over the channels and the taps of a row."""
+    """The sums over the channels and the taps of a row; ``blank``: of a row of padding."""
     image, block, *seen = place
     lanes, channels = direct.lanes, direct.channels
     made = channels.result // channels.groups
-    mixed = channels.groups > 1 and made % lanes != 0  # the lanes of a block see different channels
+    # The lanes of a block see different channels, but not each its own.
+    mixed = channels.groups > 1 and made % lanes != 0 and not channels.lanewise
 
-    def data(k: Any, p: int, offset: int) -> Any:
+    def data(k: Any, p: int, offset: int, lane: Any) -> Any:
         w = (start + p) * phase.stride + offset
-        if mixed:
-            lane = tirx.Var("lane", "int64")
-            return lane, _element(direct, image, channels.source(block * lanes + lane, k), [*seen, w])
-        value = _element(direct, image, channels.source(block * lanes, k), [*seen, w])
-        return None, tirx.Broadcast(value, lanes)
+        if lane is None and not channels.lanewise:
+            value = _element(direct, image, channels.source(block * lanes, k), [*seen, w])
+            return tirx.Broadcast(value, lanes)
+        if channels.lanewise:
+            return tirx.BufferLoad(direct.data, [image, block, *seen, w, _ramp(const(0), lanes)])
+        return _element(direct, image, channels.source(block * lanes + lane, k), [*seen, w])
+
+    def added(at: int, index: Sequence[Any], value: Any, lane: Any) -> Any:
+        place = _ramp(const(at), lanes) if lane is None else at + lane
+        if direct.weight is not None:
+            where = _ramp(const(0), lanes) if lane is None else lane
+            value = value * tirx.BufferLoad(direct.weight, [*index, where])
+        store = tirx.BufferStore(sums, direct.joined(tirx.BufferLoad(sums, [place]), value), [place])
+        return store if lane is None else tirx.For(lane, const(0), const(lanes), _Kind.VECTORIZED, store)
+
+    # A zero from memory: TVM takes 0 * w for 0, whatever w is.
+    nought = shared * run.width * lanes
+    none = tirx.BufferLoad(sums, [const(nought)])
+    zero = tirx.BufferLoad(sums, [_ramp(const(nought), lanes)])
 
     def channel(k: Any) -> Any:
         body = []
         for (tap, offset), (low, high) in zip(phase.taps, run.seen, strict=True):
-            for p in range(low, high):
-                lane, value = data(k, p, offset)
+            for p in range(run.width) if direct.padded else range(low, high):
+                inside = low <= p < high and not blank
+                lane = tirx.Var("lane", "int64") if mixed else None
+                value = data(k, p, offset, lane) if inside else zero if lane is None else none
                 for b in range(shared):
-                    at = (b * run.width + p) * lanes
                     index = [block + b, *taps, k, const(tap)]
-                    if lane is None:
-                        ramp = _ramp(const(at), lanes)
-                        weight = tirx.BufferLoad(direct.weight, [*index, _ramp(const(0), lanes)])
-                        total = tirx.BufferLoad(sums, [ramp]) + value * weight
-                        body.append(tirx.BufferStore(sums, total, [ramp]))
-                    else:
-                        weight = tirx.BufferLoad(direct.weight, [*index, lane])
-                        total = tirx.BufferLoad(sums, [at + lane]) + value * weight
-                        store = tirx.BufferStore(sums, total, [at + lane])
-                        body.append(tirx.For(lane, const(0), const(lanes), _Kind.VECTORIZED, store))
+                    body.append(added((b * run.width + p) * lanes, index, value, lane))
         return sequence(body) if body else tirx.Evaluate(0)
 
     return loop("channel", channels.each, channel)
@@ -287,3 +336,4 @@ def _ramp(start: Any, lanes: int) -> Any:
 
 
 SCHEDULES["convolution"] = _convolution
+SCHEDULES["pooling"] = _pooling

@@ -23,7 +23,7 @@ _WORTH_THREADS = 200_000
 _Kind = tirx.ForKind
 
 
-def _to_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
+def _filled(function: tirx.PrimFunc, machine: Machine) -> Any:
     """The last axis of the result, a vector, is filled by loads from wherever its elements stand."""
     stages = stages_of(function)
     if stages is None or len(stages) != 1:
@@ -41,6 +41,44 @@ def _to_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
             kind = _Kind.VECTORIZED
         body = tirx.For(stage.axes[at], const(0), stage.extents[at], kind, body)
     return rebuilt(function, [body])
+
+
+def _to_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
+    """Squares of one vector of channels by one of places are transposed in registers."""
+    stages = stages_of(function)
+    if stages is None or len(stages) != 1:
+        return function
+    (stage,) = stages
+    (load,) = loads_of(stage)
+    source = load.source
+    batch, blocks, *image, lanes = (int(extent) for extent in stage.extents)
+    _, channels, *places = (int(dim) for dim in source.ty.shape)
+    size = math.prod(image)
+    if places != image or channels % lanes or size < lanes:
+        return _filled(function, machine)
+    zeros = [const(0)] * (len(image) - 1)
+    parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
+
+    def block(number: Any) -> Any:
+        n, at = number // blocks, number % blocks
+
+        def square(start: Any) -> Any:
+            across = tirx.Ramp(start, const(1), lanes)
+            rows = [tirx.BufferLoad(source, [n, at * lanes + c, *zeros, across]) for c in range(lanes)]
+            return transposed(
+                rows,
+                str(source.ty.dtype),
+                lambda p, value: tirx.BufferStore(
+                    stage.buffer, value, [n, at, *zeros, start + p, _ramp(lanes)]
+                ),
+            )
+
+        # The last square begins early enough to end with the image.
+        last = const(size - lanes)
+        return loop("square", -(-size // lanes), lambda one: square(tirx.min(one * lanes, last)))
+
+    kind = _Kind.PARALLEL if parallel else _Kind.SERIAL
+    return rebuilt(function, [loop("block", batch * blocks, block, kind)])
 
 
 def _from_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
@@ -138,5 +176,6 @@ def loads_of(stage: Stage) -> list[Any]:
     return found
 
 
+SCHEDULES["filled"] = _filled
 SCHEDULES["to_blocks"] = _to_blocks
 SCHEDULES["from_blocks"] = _from_blocks

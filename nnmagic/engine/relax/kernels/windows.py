@@ -27,6 +27,16 @@ class Axis:
         last = (self.result - 1) * self.stride - self.before + (self.taps - 1) * self.dilation
         return not self.transposed and self.before <= 0 and last < self.size
 
+    def empty_window(self) -> bool:
+        """Whether some element of the result sees no data by any tap."""
+        return any(
+            all(
+                not 0 <= o * self.stride - self.before + k * self.dilation < self.size
+                for k in range(self.taps)
+            )
+            for o in range(self.result)
+        )
+
     def phases(self) -> Iterator[Phase]:
         """The elements of the result by the taps that they have: one phase, or one a stride."""
         if not self.transposed:

@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.constants import as_tensor
-from nnmagic.engine.relax.kernels.convolution import AXES, CHANNELS, Channels
+from nnmagic.engine.relax.kernels.convolution import AXES, CHANNELS, PADDED, Channels
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.windows import Axis, written
 from nnmagic.engine.relax.operators.blocked import Blocked, blocked, constant_of, lanes_of, moved
@@ -46,6 +46,9 @@ def direct(site: Site, pads: Sequence[int], *, transposed: bool) -> Value | None
     found = _understood(site, pads, transposed=transposed)
     if found is None:
         return None
+    groups, own = found.channels.groups, found.channels.result // found.channels.groups
+    if groups > 1 and own % found.lanes == 0 and found.channels.each % found.lanes:
+        return None
     data, weight = site.args
     if isinstance(data, Blocked):
         if data.axis != found.axis or data.lanes != found.lanes:
@@ -55,9 +58,16 @@ def direct(site: Site, pads: Sequence[int], *, transposed: bool) -> Value | None
         data = blocked(site, data, found.axis).data
     else:
         found = replace(found, channels=replace(found.channels, axis=found.axis))
+    known = constant_of(weight)
+    padded = known is None or not np.isfinite(known).all()
     packed = _packed(site, found, weight, transposed=transposed)
     made = site.emit(
-        site.te(lambda x, w: _sums(found, x, w), data, packed, primfunc_attrs={"op_pattern": _FUSABLE})
+        site.te(
+            lambda x, w: _sums(found, x, w, padded=padded),
+            data,
+            packed,
+            primfunc_attrs={"op_pattern": _FUSABLE},
+        )
     )
     return Blocked(made, found.shape, found.axis)
 
@@ -167,7 +177,7 @@ def _pack(found: _Convolution, weight: Any, *, transposed: bool) -> Any:
     )
 
 
-def _sums(found: _Convolution, data: Any, weight: Any) -> Any:
+def _sums(found: _Convolution, data: Any, weight: Any, *, padded: bool) -> Any:
     """The convolution as a tensor expression."""
     channels, lanes = found.channels, found.lanes
     k = te.reduce_axis((0, channels.each), "k")
@@ -193,16 +203,19 @@ def _sums(found: _Convolution, data: Any, weight: Any) -> Any:
         else:
             index = [n, *seen]
             index.insert(channels.axis, c)
-        value = data(*index) * weight(block, *taps[:-1], k, taps[-1], lane)
-        return te.sum(
-            tirx.if_then_else(tirx.all(*inside), value, zero) if inside else value,
-            axis=[*taps[:-1], k, taps[-1]],
-        )
+        factor = weight(block, *taps[:-1], k, taps[-1], lane)
+        value = data(*index)
+        over = [*taps[:-1], k, taps[-1]]
+        if found.axes[0].transposed:
+            return te.sum(tirx.if_then_else(tirx.all(*inside), value * factor, zero), axis=over)
+        value = tirx.if_then_else(tirx.all(*inside), value, zero) if inside else value
+        return te.sum(value * factor, axis=over)
 
     image = [axis.result for axis in found.axes]
     attrs = {
         KIND: "convolution",
         AXES: written(found.axes),
+        PADDED: int(padded and not found.axes[0].transposed),
         CHANNELS: [channels.groups, channels.data, channels.result, channels.axis],
     }
     return te.compute((found.shape[0], found.blocks, *image, lanes), element, name="convolution", attrs=attrs)
