@@ -82,7 +82,8 @@ def test_a_chain_is_converted_once_at_its_end():
 
 def normalised(scale):
     text = """def @main(%x: Tensor[(1, 4, 6, 6), float32], %w: Tensor[(8, 4, 3, 3), float32],
-      %g: Tensor[(8), float32], %b: Tensor[(8), float32], %m: Tensor[(8), float32], %v: Tensor[(8), float32]) {
+      %g: Tensor[(8), float32], %b: Tensor[(8), float32],
+      %m: Tensor[(8), float32], %v: Tensor[(8), float32]) {
       %0 = nn.conv2d(%x, %w, padding=[1, 1, 1, 1], channels=8, kernel_size=[3, 3]);
       %1 = nn.batch_norm(%0, %g, %b, %m, %v, scale=SCALE);
       nn.relu(%1.0)
