@@ -69,7 +69,7 @@ def _is_known(stage: Stage) -> bool:
 
 
 def _is_integer_row(kernel: Kernel) -> bool:
-    """Whether several reductions of integers depend on one another, as in qnn.softmax: these came out wrong."""
+    """Whether it has several reductions of integers (qnn.softmax), which these loops get wrong."""
     reducing = [stage for stage in kernel.stages if stage.reduces]
     return len(reducing) > 1 and any(
         "int" in dtype_of(stage.targets[0]) and not stage.place for stage in reducing
