@@ -19,7 +19,7 @@ def _on_the_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
     if not all(isinstance(dim, tirx.IntImm) for dim in type_.shape):
         return allocation
     bits = math.prod(int(dim.value) for dim in type_.shape) * int(tvm.DataType(str(type_.dtype)).bits)
-    if bits > 8 * _STACK_BYTES:
+    if not 0 < bits <= 8 * _STACK_BYTES:
         return allocation
     return tirx.AllocBuffer(allocation.buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
