@@ -363,7 +363,7 @@ def _cuts(builder: _Builder, extents: Sequence[Any]) -> list[list[Any]]:
     cuts, loops = [], iter(builder.loops)
     for extent in extents:
         inner: list[int] = []
-        if _number(extent) != 1:
+        if not _is_one(extent):
             size = _number(extent)
             inner = sorted(
                 point for point in points[next(loops)[0]] if isinstance(size, int) and 0 < point < size
@@ -406,9 +406,9 @@ def _divided(
         at, factor = found
         position = 0
         for number, (begin, *extents) in enumerate(ranges):
-            size = sum(_number(extent) != 1 for extent in extents)
+            size = sum(not _is_one(extent) for extent in extents)
             if position <= at < position + size:
-                loop = [n for n, extent in enumerate(extents) if _number(extent) != 1][at - position]
+                loop = [n for n, extent in enumerate(extents) if not _is_one(extent)][at - position]
                 total = _number(extents[loop])
                 parts = [tirx.const(total // factor, "int64"), tirx.const(factor, "int64")]
                 ranges = [*ranges]
@@ -417,6 +417,12 @@ def _divided(
             position += size
         builder = _Builder(stage, inlined, rows, ranges)
     return builder
+
+
+def _is_one(extent: Any) -> bool:
+    """Whether an extent is 1, as that of no loop is; one that is not known is not."""
+    number = _number(extent)
+    return isinstance(number, int) and number == 1
 
 
 def _division(builder: _Builder) -> tuple[int, int] | None:

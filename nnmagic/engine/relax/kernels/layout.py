@@ -54,7 +54,7 @@ def _to_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
     batch, blocks, *image, lanes = (int(extent) for extent in stage.extents)
     _, channels, *places = (int(dim) for dim in source.ty.shape)
     size = math.prod(image)
-    if places != image or channels % lanes or size < lanes:
+    if places != image or channels % lanes or size < lanes or not _same(load.indices[2:], stage.axes[2:-1]):
         return _filled(function, machine)
     zeros = [const(0)] * (len(image) - 1)
     parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
@@ -91,8 +91,8 @@ def _from_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
     source = load.source
     batch, channels, *image = (int(extent) for extent in stage.extents)
     blocks, lanes = int(source.ty.shape[1]), int(source.ty.shape[-1])
-    if [int(dim) for dim in source.ty.shape[2:-1]] != image:  # the channels do not stand first
-        return function
+    if [int(dim) for dim in source.ty.shape[2:-1]] != image or not _same(load.indices[2:-1], stage.axes[2:]):
+        return function  # the channels do not stand first, or the images are turned
     size = math.prod(image)
     zeros = [const(0)] * (len(image) - 1)
     dtype = str(source.ty.dtype)
@@ -167,6 +167,11 @@ def transposed(rows: Sequence[Any], dtype: str, stored: Callable[[int, Any], Any
 
 def _ramp(lanes: int, start: int = 0) -> Any:
     return tirx.Ramp(const(start), const(1), lanes)
+
+
+def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
+    """Whether a load goes over axes in their order."""
+    return len(indices) == len(axes) and all(map(tvm_ffi.structural_equal, indices, axes))
 
 
 def loads_of(stage: Stage) -> list[Any]:
