@@ -94,7 +94,7 @@ class Direct(Texts):
         return code != 0
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
-        """``quick`` for a function of one result: all that it needs is in its closure, nothing is called twice."""
+        """``quick`` for a function of one result: what it needs is in its closure."""
         entry, empty, size, name = self._entry, np.empty, self._workspace, self._name
         (shape, dtype), nothing, table = self._results[0], id(_NOTHING), id(self._table)
 

@@ -9,6 +9,9 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from nnmagic.engine.relax.flattening import flat
+from nnmagic.engine.relax.kernels.kinds import blocks
+
 #: What is smaller is on the stack: the accumulators of a tile, which become registers.
 _STACK_BYTES = 4096
 
@@ -38,8 +41,8 @@ _IN_MEMORY_OF_THE_CPU: Any = tirx.transform.prim_func_pass(
     _in_memory_of_the_cpu, opt_level=0, name="InMemoryOfTheCPU"
 )
 
-#: What TVM's own pipeline does for a CPU, in its order.
-_LOWERING = (
+#: What TVM's own pipeline does for a CPU, in its order: first to functions that are made of blocks.
+_OF_BLOCKS = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
     s_tir.transform.PlanAndUpdateBufferAllocationLocation,
@@ -61,6 +64,21 @@ _LOWERING = (
     tirx.transform.RemoveNoOp,
     s_tir.transform.RewriteUnsafeSelect,
     tirx.transform.CommonSubexprElim,
+)
+
+#: Less to those whose tiles are written out, in memory's order: the rest would prove things of each place.
+_OF_TILES = (
+    tirx.transform.BF16ComputeLegalize,
+    lambda: tirx.transform.NarrowDataType(32),
+    tirx.transform.VectorizeLoop,
+    tirx.transform.StorageRewrite,
+    tirx.transform.UnrollLoop,
+    tirx.transform.StmtSimplify,
+    s_tir.transform.RewriteUnsafeSelect,
+)
+
+#: At last to all together.
+_TOGETHER = (
     tirx.transform.AnnotateEntryFunc,
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
@@ -74,8 +92,19 @@ _LOWERING = (
 
 def library(module: tvm.IRModule, target: tvm.target.Target) -> Any:
     """The machine code of a module: its public functions by name, linked when they are first looked up."""
-    on_host = target.with_host(target)
-    passes = [tirx.transform.BindTarget(on_host), *(make() for make in _LOWERING)]
+    of_blocks, of_tiles = {}, {}
+    for var, function in module.functions_items():
+        tiles = None if blocks(function) else flat(function)
+        if tiles is None:
+            of_blocks[var] = function
+        else:
+            of_tiles[var] = tiles
     with target:
-        lowered = tvm.transform.Sequential(passes)(module)
-    return tvm.get_global_func("target.build.llvm")(lowered, target)
+        bind = tirx.transform.BindTarget(target.with_host(target))
+        lowered = [
+            tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions
+            for passes, functions in ((_OF_BLOCKS, of_blocks), (_OF_TILES, of_tiles))
+        ]
+        together = tvm.transform.Sequential([make() for make in _TOGETHER])
+        whole = together(tvm.IRModule({**lowered[0], **lowered[1]}))
+    return tvm.get_global_func("target.build.llvm")(whole, target)

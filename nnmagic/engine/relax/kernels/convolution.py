@@ -157,14 +157,30 @@ def _loops(direct: _Direct, shape: Sequence[int], machine: Machine, *, parallel:
             rest = rest if row == 1 else rest // row
         block = tirx.min(rest % tiles * shared, const(blocks - shared)) if tiles > 1 else const(0)
         image = rest // tiles if batch > 1 else const(0)
-        made = [
-            _run(direct, phase, run, shared, [image, block, *places])
+        names = ["image", "block", *(f"place{at}" for at in range(len(places)))]
+        bound, made = _bound(names, [image, block, *places])
+        made += [
+            _run(direct, phase, run, shared, bound)
             for phase in direct.axes[-1].phases()
             for run in phase.runs(wide)
         ]
         return sequence(made)
 
     return loop("task", count, task, _Kind.PARALLEL if parallel else _Kind.SERIAL)
+
+
+def _bound(names: Sequence[str], values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Variables of the values, and what binds them: TVM simplifies each place of each load anew otherwise."""
+    found, made = [], []
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, tirx.IntImm):
+            found.append(value)
+            continue
+        found.append(tirx.Var(name, "int64"))
+        # TVM would put in an arithmetic value wherever the variable is; this one it does not see through.
+        hidden = tirx.reinterpret("int64", tirx.reinterpret("float64", value))
+        made.append(tirx.Bind(found[-1], hidden))
+    return found, made
 
 
 def _tile(direct: _Direct, blocks: int, machine: Machine) -> tuple[int, int]:

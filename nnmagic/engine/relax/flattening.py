@@ -1,0 +1,76 @@
+"""Places in buffers of several dimensions as places in memory: as TVM's FlattenBuffer, without its analysis.
+
+TVM proves things of every place anew; a kernel whose tiles are written out has hundreds. Knows TVM only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+
+def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
+    """A function of pointers whose buffers have one dimension; None where that is not all there is to do."""
+    rows: dict[Any, Any] = {}
+    others: list[Any] = []
+
+    def declared(statement: tirx.DeclBuffer) -> Any:
+        buffer, pointer = statement.buffer, statement.data
+        shape, dtype = [_number(dim) for dim in buffer.ty.shape], str(buffer.ty.dtype)
+        if None in shape or dtype == "bool" or not isinstance(pointer, tirx.Var):
+            others.append(buffer)
+            return statement
+        align = max(1, int(tvm.DataType(dtype).bits) // 8)
+        size = math.prod(each for each in shape if each is not None)
+        rows[buffer] = tirx.decl_buffer((size,), dtype, buffer.name, data_alignment=align)
+        return tirx.DeclBuffer(rows[buffer], data=pointer)
+
+    def allocated(statement: tirx.AllocBuffer) -> Any:
+        if len(statement.buffer.ty.shape) != 1 or str(statement.buffer.ty.dtype) == "bool":
+            others.append(statement.buffer)
+        return statement
+
+    def loaded(load: Any) -> Any:
+        row = rows.get(load.source)
+        place = None if row is None else _place(load.source.ty.shape, load.indices)
+        return load if place is None else tirx.BufferLoad(row, [place])
+
+    def stored(store: tirx.BufferStore) -> Any:
+        row = rows.get(store.buffer)
+        place = None if row is None else _place(store.buffer.ty.shape, store.indices)
+        return store if place is None else tirx.BufferStore(row, store.value, [place])
+
+    # Pointers are declared before all else, so that their rows are known when what uses them is met.
+    declarations = [(tirx.DeclBuffer, declared), (tirx.AllocBuffer, allocated)]
+    body = tvm_ffi.structural_map(function.body, declarations, order="post")
+    if others:
+        return None
+    body = tvm_ffi.structural_map(
+        body, [(tvm.ir.TensorLoad, loaded), (tirx.BufferStore, stored)], order="post"
+    )
+    tvm_ffi.structural_walk(body, [(tvm.ir.Var, lambda var: others.append(var) if var in rows else None)])
+    return None if others else function.with_body(body)
+
+
+def _number(dim: Any) -> int | None:
+    return int(dim.value) if isinstance(dim, tirx.IntImm) else None
+
+
+def _place(shape: Any, indices: Any) -> Any:
+    """The one index; None where several of the indices are vectors, or one is that is no row of places."""
+    stride, place, across = 1, tirx.const(0, "int64"), None
+    for dim, index in zip(reversed(list(shape)), reversed(list(indices)), strict=True):
+        if isinstance(index, tirx.Ramp):
+            if across is not None:
+                return None
+            across = (index.stride * stride, index.lanes)
+            index = index.base  # noqa: PLW2901 - the rest is as of a single element
+        elif int(index.ty.dtype.lanes) != 1:
+            return None
+        place = place + index * stride
+        stride *= int(dim.value)
+    return place if across is None else tirx.Ramp(place, *across)
