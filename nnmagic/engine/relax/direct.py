@@ -47,6 +47,9 @@ class Direct(Texts):
         self._arrays = [(NUMPY_DTYPES[array.dtype], array.shape) for array in program.parameters]
         self._results = [(array.shape, NUMPY_DTYPES[array.dtype]) for array in program.results]
         self._workspace = program.workspace
+        self._idle: list[
+            np.ndarray
+        ] = []  # the workspaces of calls that have ended: one for each thread at most
         types = [(var, type_of(var)) for var in function.params]
         self._names = [name for var, type_ in types for name in flat_names(var.name_hint, type_)]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
@@ -73,7 +76,7 @@ class Direct(Texts):
         return rebuild(self._result, iter(results))
 
     def _run(self, arrays: Sequence[np.ndarray]) -> None:
-        workspace = np.empty(self._workspace, np.uint8) if self._workspace else _NOTHING
+        workspace = self._borrowed()
         objects = [*arrays, workspace, self._table]
         if array_objects.address is None:
             objects = [array_objects.description(array) for array in objects]
@@ -82,6 +85,14 @@ class Direct(Texts):
             addresses = [array_objects.address(array) for array in objects]
         if self._refused(addresses):
             raise AssertionError("the machine code refuses arrays that were made for it")
+        self._idle.append(workspace)
+
+    def _borrowed(self) -> np.ndarray:
+        """A workspace for one call; who borrowed it gives it back to ``_idle``."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return np.empty(self._workspace, np.uint8)
 
     def _refused(self, addresses: Iterable[int]) -> bool:
         """Runs the machine code; whether it did nothing because of an array. Raises what the run raises."""
@@ -95,7 +106,7 @@ class Direct(Texts):
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
         """``quick`` for a function of one result: what it needs is in its closure."""
-        entry, empty, size, name = self._entry, np.empty, self._workspace, self._name
+        entry, empty, name = self._entry, np.empty, self._name
         (shape, dtype), nothing, table = self._results[0], id(_NOTHING), id(self._table)
 
         def without_workspace(args: tuple[Any, ...]) -> Any:
@@ -107,17 +118,20 @@ class Direct(Texts):
             return None if code else result
 
         def with_workspace(args: tuple[Any, ...]) -> Any:
-            result, workspace = empty(shape, dtype), empty(size, np.uint8)
-            return None if self._refused((*map(id, args), id(result), id(workspace), table)) else result
+            result, workspace = empty(shape, dtype), self._borrowed()
+            refused = self._refused((*map(id, args), id(result), id(workspace), table))
+            self._idle.append(workspace)
+            return None if refused else result
 
-        return with_workspace if size else without_workspace
+        return with_workspace if self._workspace else without_workspace
 
     def _several(self, args: tuple[Any, ...]) -> Any:
         """``quick`` for a function of several results."""
         results = [np.empty(*result) for result in self._results]
-        workspace = np.empty(self._workspace, np.uint8) if self._workspace else _NOTHING
-        addresses = [*map(id, args), *map(id, results), id(workspace), id(self._table)]
-        return None if self._refused(addresses) else rebuild(self._result, iter(results))
+        workspace = self._borrowed()
+        refused = self._refused((*map(id, args), *map(id, results), id(workspace), id(self._table)))
+        self._idle.append(workspace)
+        return None if refused else rebuild(self._result, iter(results))
 
 
 def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], name: str) -> np.ndarray:
