@@ -18,6 +18,7 @@ from nnmagic.engine.relax.kernels import (  # noqa: F401  # they fill the table 
     product,
     reductions,
 )
+from nnmagic.engine.relax.kernels.guards import guarded
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES, kind_of
 from nnmagic.engine.relax.kernels.machine import Machine, machine_of
 
@@ -25,7 +26,7 @@ from nnmagic.engine.relax.kernels.machine import Machine, machine_of
 def scheduled(function: tirx.PrimFunc, machine: Machine) -> Any:
     """The kernel with loops for the machine; the kernel itself where no schedule knows its kind."""
     schedule = SCHEDULES.get(kind_of(function))
-    return function if schedule is None else schedule(function, machine)
+    return function if schedule is None else schedule(guarded(function), machine)
 
 
 __all__ = ["SCHEDULES", "Machine", "kind_of", "machine_of", "scheduled"]

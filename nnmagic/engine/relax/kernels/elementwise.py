@@ -163,6 +163,8 @@ def _kept(stages: Sequence[_Stage], results: set[Any]) -> set[Any]:
     kept = {stage.buffer for stage in stages if stage.buffer in results}
     weights: dict[Any, int] = {}
     for stage in stages:
+        # Places that are divided by a length that only the call knows would be written out within each other.
+        kept |= {load.source for load in _loads(stage.value) if any(map(_divides_by_lengths, load.indices))}
         reads = {load.source for load in _loads(stage.value)}
         weights[stage.buffer] = _weight(stage.value) + sum(weights.get(source, 0) for source in reads)
     computed: dict[Any, float] = {}
@@ -176,6 +178,13 @@ def _kept(stages: Sequence[_Stage], results: set[Any]) -> set[Any]:
         for source, _ in places:
             computed[source] = computed.get(source, 0.0) + times
     return kept
+
+
+def _divides_by_lengths(index: Any) -> bool:
+    found: list[Any] = []
+    divisions = (tirx.FloorDiv, tirx.FloorMod)
+    tvm_ffi.structural_walk(index, [(divisions, lambda node: found.append(node.b))])
+    return not all(isinstance(_number(divisor), int) for divisor in found)
 
 
 def _size(extents: Sequence[Any]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from tvm import te, tirx, topi
 from nnmagic.engine.relax.kernels import vector_math
 from nnmagic.engine.relax.operators import reduction, scalar
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, number, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, number, shape_of, te_of
 from nnmagic.engine.relax.operators.unary import elementwise
 from nnmagic.relay.expr import Attrs
 
@@ -93,7 +94,16 @@ def _cross_entropy(predictions: Any, targets: Any, *, logits: bool) -> Any:
     return te.compute((), lambda: -total() / number())
 
 
-def _nll_loss(attrs: Attrs, predictions: Any, targets: Any, weights: Any) -> Any:
+def _nll_loss(site: Site) -> Value:
+    predictions, targets, _ = site.args
+    classes, count = shape_of(predictions)[1], math.prod(shape_of(targets))
+    known = isinstance(classes, int) and (classes > 0 or isinstance(count, int))
+    wanted = classes > 0 or count == 0 if known else tirx.any(tirx.const(0, "int64") < classes, count < 1)
+    site.require(wanted, "there are no classes")
+    return site.te(lambda *tensors: _losses(site.attrs, *tensors), *site.args)
+
+
+def _losses(attrs: Attrs, predictions: Any, targets: Any, weights: Any) -> Any:
     ignored = integer(attrs["ignore_index"])
 
     def fitted(*at: Any) -> Any:
@@ -122,6 +132,6 @@ RULES.update(
         "nn.dropout": _dropout,
         "nn.cross_entropy": te_of(lambda _attrs, x, y: _cross_entropy(x, y, logits=False)),
         "nn.cross_entropy_with_logits": te_of(lambda _attrs, x, y: _cross_entropy(x, y, logits=True)),
-        "nn.nll_loss": te_of(_nll_loss),
+        "nn.nll_loss": _nll_loss,
     }
 )
