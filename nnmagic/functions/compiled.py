@@ -212,9 +212,10 @@ class CompiledFunction:
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Runs the function; see the class."""
         __tracebackhide__ = True  # IPython leaves this frame out
-        if self._quick is not None and len(args) == self._places and out is None and not kwargs:
+        quick = self._quick
+        if quick is not None and out is None and not kwargs and len(args) == self._places:
             try:
-                result = self._quick(args)
+                result = quick(args)
             except _OF_RUNS as error:
                 raise without_frames(error) from error.__cause__
             if result is not None:

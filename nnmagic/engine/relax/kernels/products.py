@@ -268,6 +268,7 @@ def _product(
         len(results) == 1
         and results[0].same_as((after[-1] if after else store).buffer)
         and all(_elementwise(stage, result, after, shape) for stage in after)
+        and _bindings(after) <= _MOST_BINDINGS
     )
     *sizes, rows, columns, depth = extents
     return Product(
@@ -284,6 +285,18 @@ def _product(
         tuple(after),
         fused,
     )
+
+
+#: The bindings that an epilogue may have: as many as one function of vector mathematics. TVM's analysis puts
+#: values in for names, so that its time is exponential in how deep they are bound within each other.
+_MOST_BINDINGS = 12
+
+
+def _bindings(stages: Sequence[Stage]) -> int:
+    found: list[Any] = []
+    for stage in stages:
+        tvm_ffi.structural_walk(stage.value, [(tirx.Let, found.append)])
+    return len(found)
 
 
 def _elementwise(stage: Stage, result: Any, after: Sequence[Stage], shape: Sequence[tuple[Any, Any]]) -> bool:
