@@ -12,6 +12,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from nnmagic.engine.relax.kernels.code import item_bytes
+
 
 def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     """A function of pointers whose buffers have one dimension; None where that is not all there is to do."""
@@ -24,9 +26,8 @@ def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
         if None in shape or dtype == "bool" or not isinstance(pointer, tirx.Var):
             others.append(buffer)
             return statement
-        align = max(1, int(tvm.DataType(dtype).bits) // 8)
         size = math.prod(each for each in shape if each is not None)
-        rows[buffer] = tirx.decl_buffer((size,), dtype, buffer.name, data_alignment=align)
+        rows[buffer] = tirx.decl_buffer((size,), dtype, buffer.name, data_alignment=item_bytes(dtype))
         return tirx.DeclBuffer(rows[buffer], data=pointer)
 
     def allocated(statement: tirx.AllocBuffer) -> Any:

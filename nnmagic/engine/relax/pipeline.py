@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from nnmagic.engine.relax.kernels import Machine, machine_of, scheduled
+from nnmagic.engine.relax.kernels.code import item_bytes
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = threading.RLock()
@@ -170,7 +171,7 @@ def _element_aligned(buffer: Any) -> Any:
         buffer.name,
         strides=type_.strides,
         elem_offset=0 if isinstance(type_.elem_offset, tirx.Var) else type_.elem_offset,
-        data_alignment=max(1, tvm.DataType(dtype).bits // 8),
+        data_alignment=item_bytes(dtype),
         offset_factor=type_.offset_factor,
         layout=type_.layout,
     )

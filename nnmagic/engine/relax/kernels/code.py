@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 #: A place or an extent: an int where it is known, else an expression of int64.
@@ -47,6 +48,24 @@ def smaller(left: Place, right: Place) -> Place:
     """The smaller of two places."""
     a, b = known(left), known(right)
     return min(a, b) if a is not None and b is not None else tirx.min(expr(left), expr(right))
+
+
+def item_bytes(dtype: str) -> int:
+    """The size of an element, to which every array is aligned."""
+    return max(1, int(tvm.DataType(dtype).bits) // 8)
+
+
+def loads_of(*expressions: Any) -> list[Any]:
+    """What expressions read, in order."""
+    found: list[Any] = []
+    for expression in expressions:
+        tvm_ffi.structural_walk(expression, [(tvm.ir.TensorLoad, found.append)])
+    return found
+
+
+def same_places(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
+    """Whether the indices are the axes, in order."""
+    return len(indices) == len(axes) and all(a.same_as(b) for a, b in zip(indices, axes, strict=True))
 
 
 def sequence(statements: Sequence[Any]) -> Any:
@@ -106,7 +125,5 @@ def flat(buffer: Any) -> tuple[Any, Any]:
     for dim in buffer.ty.shape:
         size = size * plain(dim)
     dtype = str(buffer.ty.dtype)
-    view = tirx.decl_buffer(
-        (size,), dtype, f"{buffer.name}_flat", data_alignment=max(1, tvm.DataType(dtype).bits // 8)
-    )
+    view = tirx.decl_buffer((size,), dtype, f"{buffer.name}_flat", data_alignment=item_bytes(dtype))
     return view, tirx.DeclBuffer(view, data=buffer.data)

@@ -17,13 +17,11 @@ from typing import Any
 
 from tvm import tirx
 
+from nnmagic.engine.relax.kernels.code import expr, loop, ramp, sequence
 from nnmagic.engine.relax.kernels.fused import (
     Fused,
-    const,
-    loop,
     parts_of,
     rebuilt,
-    sequence,
     statements_after,
     statements_before,
     taken_apart,
@@ -72,7 +70,7 @@ class Channels:
         if self.groups == 1:
             return k
         made = self.result // self.groups
-        group = tirx.min(o if made == 1 else o // made, const(self.groups - 1))
+        group = tirx.min(o if made == 1 else o // made, expr(self.groups - 1))
         return group if self.each == 1 else group * self.each + k
 
 
@@ -153,34 +151,18 @@ def _loops(direct: _Direct, shape: Sequence[int], machine: Machine, *, parallel:
         places: list[Any] = []
         rest = number
         for row in reversed(rows):
-            places.insert(0, const(0) if row == 1 else rest % row)
+            places.insert(0, expr(0) if row == 1 else rest % row)
             rest = rest if row == 1 else rest // row
-        block = tirx.min(rest % tiles * shared, const(blocks - shared)) if tiles > 1 else const(0)
-        image = rest // tiles if batch > 1 else const(0)
-        names = ["image", "block", *(f"place{at}" for at in range(len(places)))]
-        bound, made = _bound(names, [image, block, *places])
-        made += [
-            _run(direct, phase, run, shared, bound)
+        block = tirx.min(rest % tiles * shared, expr(blocks - shared)) if tiles > 1 else expr(0)
+        image = rest // tiles if batch > 1 else expr(0)
+        made = [
+            _run(direct, phase, run, shared, [image, block, *places])
             for phase in direct.axes[-1].phases()
             for run in phase.runs(wide)
         ]
         return sequence(made)
 
     return loop("task", count, task, _Kind.PARALLEL if parallel else _Kind.SERIAL)
-
-
-def _bound(names: Sequence[str], values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Variables of the values, and what binds them: TVM simplifies each place of each load anew otherwise."""
-    found, made = [], []
-    for name, value in zip(names, values, strict=True):
-        if isinstance(value, tirx.IntImm):
-            found.append(value)
-            continue
-        found.append(tirx.Var(name, "int64"))
-        # TVM would put in an arithmetic value wherever the variable is; this one it does not see through.
-        hidden = tirx.reinterpret("int64", tirx.reinterpret("float64", value))
-        made.append(tirx.Bind(found[-1], hidden))
-    return found, made
 
 
 def _tile(direct: _Direct, blocks: int, machine: Machine) -> tuple[int, int]:
@@ -218,8 +200,7 @@ def _run(direct: _Direct, phase: Phase, run: Run, shared: int, place: Sequence[A
         first = tirx.const(float("-inf") if direct.largest else 0.0, direct.dtype)
         zero = tirx.Broadcast(first, direct.lanes)
         clear = [
-            tirx.BufferStore(sums, zero, [_ramp(const(at * direct.lanes), direct.lanes)])
-            for at in range(held)
+            tirx.BufferStore(sums, zero, [ramp(expr(at * direct.lanes), direct.lanes)]) for at in range(held)
         ]
         return tirx.SeqStmt(
             [
@@ -288,21 +269,21 @@ def _channels(
             value = _element(direct, image, channels.source(block * lanes, k), [*seen, w])
             return tirx.Broadcast(value, lanes)
         if channels.lanewise:
-            return tirx.BufferLoad(direct.data, [image, block, *seen, w, _ramp(const(0), lanes)])
+            return tirx.BufferLoad(direct.data, [image, block, *seen, w, ramp(expr(0), lanes)])
         return _element(direct, image, channels.source(block * lanes + lane, k), [*seen, w])
 
     def added(at: int, index: Sequence[Any], value: Any, lane: Any) -> Any:
-        place = _ramp(const(at), lanes) if lane is None else at + lane
+        place = ramp(expr(at), lanes) if lane is None else at + lane
         if direct.weight is not None:
-            where = _ramp(const(0), lanes) if lane is None else lane
+            where = ramp(expr(0), lanes) if lane is None else lane
             value = value * tirx.BufferLoad(direct.weight, [*index, where])
         store = tirx.BufferStore(sums, direct.joined(tirx.BufferLoad(sums, [place]), value), [place])
-        return store if lane is None else tirx.For(lane, const(0), const(lanes), _Kind.VECTORIZED, store)
+        return store if lane is None else tirx.For(lane, expr(0), expr(lanes), _Kind.VECTORIZED, store)
 
     # A zero from memory: TVM takes 0 * w for 0, whatever w is.
     nought = shared * run.width * lanes
-    none = tirx.BufferLoad(sums, [const(nought)])
-    zero = tirx.BufferLoad(sums, [_ramp(const(nought), lanes)])
+    none = tirx.BufferLoad(sums, [expr(nought)])
+    zero = tirx.BufferLoad(sums, [ramp(expr(nought), lanes)])
 
     def channel(k: Any) -> Any:
         body = []
@@ -312,7 +293,7 @@ def _channels(
                 lane = tirx.Var("lane", "int64") if mixed else None
                 value = data(k, p, offset, lane) if inside else zero if lane is None else none
                 for b in range(shared):
-                    index = [block + b, *taps, k, const(tap)]
+                    index = [block + b, *taps, k, expr(tap)]
                     body.append(added((b * run.width + p) * lanes, index, value, lane))
         return sequence(body) if body else tirx.Evaluate(0)
 
@@ -343,12 +324,8 @@ def _finish(
             w = (start + p) * phase.step + phase.first
             body = statements_after(direct.fused, [image, block + b, *rows, w, lane], value)
             made += [tirx.AllocBuffer(part) for part in parts_of(body)]
-            made.append(tirx.For(lane, const(0), const(direct.lanes), _Kind.VECTORIZED, sequence(body)))
+            made.append(tirx.For(lane, expr(0), expr(direct.lanes), _Kind.VECTORIZED, sequence(body)))
     return sequence(made)
-
-
-def _ramp(start: Any, lanes: int) -> Any:
-    return tirx.Ramp(start, const(1), lanes)
 
 
 SCHEDULES["convolution"] = _convolution

@@ -27,6 +27,8 @@ import tvm_ffi
 from tvm import DataType, ir, s_tir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
+from nnmagic.engine.relax.kernels.code import loads_of
+from nnmagic.engine.relax.kernels.fused import Stage
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES
 from nnmagic.engine.relax.kernels.machine import Machine
 
@@ -38,16 +40,6 @@ _PARALLEL_WORK = 1 << 24
 
 #: Operations on an element up to which it is cheaper computed again than kept.
 _CHEAP = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """One tensor's computation: ``buffer[axes] = value`` for all axes below the extents."""
-
-    buffer: Any
-    axes: tuple[Any, ...]
-    extents: tuple[Any, ...]
-    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ class _Nest:
     def offsets(self) -> list[Any]:
         """The places in rows that are touched; the last is the one that is written."""
         locals_ = {step.local for step in self.steps}
-        loads = [load for step in self.steps for load in _loads(step.value) if load.source not in locals_]
+        loads = [load for step in self.steps for load in loads_of(step.value) if load.source not in locals_]
         return [*(load.indices[0] for load in loads), self.offset]
 
 
@@ -86,7 +78,7 @@ def schedule(function: tirx.PrimFunc, machine: Machine) -> Any:
     shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
     if any(_size(shape) == 0 for shape in [*shapes, *(stage.extents for stage in stages)]):
         return function
-    if not any(_loads(stage.value) for stage in stages):
+    if not any(loads_of(stage.value) for stage in stages):
         return function  # made of places only: LLVM does well, and other loops could round otherwise
     kept = _kept(stages, set(function.params))
     while True:
@@ -104,7 +96,7 @@ def schedule(function: tirx.PrimFunc, machine: Machine) -> Any:
     return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
 
 
-def _stages(function: tirx.PrimFunc) -> list[_Stage] | None:
+def _stages(function: tirx.PrimFunc) -> list[Stage] | None:
     """The stages of a kernel, in order; None where it is made of anything else."""
     root = function.body
     if not isinstance(root, s_tir.SBlockRealize) or root.block.name_hint != "root":
@@ -117,14 +109,14 @@ def _stages(function: tirx.PrimFunc) -> list[_Stage] | None:
     written: set[Any] = set()
     computed = {stage.buffer for stage in stages}
     for stage in stages:
-        early = {load.source for load in _loads(stage.value)} & (computed - written)
+        early = {load.source for load in loads_of(stage.value)} & (computed - written)
         if early or stage.buffer in written or stage.buffer.ty.strides:
             return None
         written.add(stage.buffer)
     return stages
 
 
-def _stage(statement: Any) -> _Stage | None:
+def _stage(statement: Any) -> Stage | None:
     """A perfect nest of loops from 0 around one block that stores one element at its axes."""
     extents: dict[Any, Any] = {}
     while isinstance(statement, tirx.For):
@@ -141,7 +133,7 @@ def _stage(statement: Any) -> _Stage | None:
     axes = tuple(each.var for each in block.iter_vars)
     if list(store.indices) != list(axes) or list(statement.iter_values) != list(extents):
         return None
-    return _Stage(store.buffer, axes, tuple(extents.values()), store.value)
+    return Stage(store.buffer, axes, tuple(extents.values()), store.value)
 
 
 def _is_zero(value: Any) -> bool:
@@ -152,20 +144,14 @@ def _is_true(value: Any) -> bool:
     return isinstance(value, tirx.IntImm) and value.value == 1
 
 
-def _loads(value: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, [(ir.expr.TensorLoad, found.append)])
-    return found
-
-
-def _kept(stages: Sequence[_Stage], results: set[Any]) -> set[Any]:
+def _kept(stages: Sequence[Stage], results: set[Any]) -> set[Any]:
     """The buffers that are written to memory: the results, and what would be computed too often otherwise."""
     kept = {stage.buffer for stage in stages if stage.buffer in results}
     weights: dict[Any, int] = {}
     for stage in stages:
         # Places that are divided by a length that only the call knows would be written out within each other.
-        kept |= {load.source for load in _loads(stage.value) if any(map(_divides_by_lengths, load.indices))}
-        reads = {load.source for load in _loads(stage.value)}
+        kept |= {load.source for load in loads_of(stage.value) if any(map(_divides_by_lengths, load.indices))}
+        reads = {load.source for load in loads_of(stage.value)}
         weights[stage.buffer] = _weight(stage.value) + sum(weights.get(source, 0) for source in reads)
     computed: dict[Any, float] = {}
     for stage in reversed(stages):
@@ -174,7 +160,7 @@ def _kept(stages: Sequence[_Stage], results: set[Any]) -> set[Any]:
         if stage.buffer not in kept and often > size and weights[stage.buffer] > _CHEAP:
             kept.add(stage.buffer)
         times = size if stage.buffer in kept else often
-        places = {(load.source, tvm_ffi.StructuralKey(load.indices)) for load in _loads(stage.value)}
+        places = {(load.source, tvm_ffi.StructuralKey(load.indices)) for load in loads_of(stage.value)}
         for source, _ in places:
             computed[source] = computed.get(source, 0.0) + times
     return kept
@@ -254,7 +240,7 @@ class _Builder:
     """Brings the computation of all inlined stages into the loops of one stage, within ``ranges``."""
 
     def __init__(
-        self, stage: _Stage, inlined: dict[Any, _Stage], rows: _Rows, ranges: Sequence[Sequence[Any]]
+        self, stage: Stage, inlined: dict[Any, Stage], rows: _Rows, ranges: Sequence[Sequence[Any]]
     ) -> None:
         self._inlined = inlined
         self._rows = rows
@@ -286,7 +272,7 @@ class _Builder:
             place = place * extent + var
         return place + begin
 
-    def _evaluated(self, stage: _Stage, indices: Sequence[Any]) -> Any:
+    def _evaluated(self, stage: Stage, indices: Sequence[Any]) -> Any:
         """The value of a stage's element."""
         fresh: dict[Any, Any] = dict(zip(stage.axes, indices, strict=True))
 
@@ -348,7 +334,7 @@ def _is_branch(call: Any) -> bool:
     return getattr(call.op, "name", None) == "prim.if_then_else"
 
 
-def _pieces(stage: _Stage, inlined: dict[Any, _Stage], rows: _Rows) -> list[_Builder]:
+def _pieces(stage: Stage, inlined: dict[Any, Stage], rows: _Rows) -> list[_Builder]:
     """The loops of a stage: cut where conditions on places change, and divided where places are."""
     whole = [[_int(0), extent] for extent in stage.extents]
     first = _Builder(stage, inlined, rows, whole)
@@ -405,7 +391,7 @@ def _add_points(test: Any, points: dict[Any, set[int]]) -> None:
 
 
 def _divided(
-    builder: _Builder, stage: _Stage, inlined: dict[Any, _Stage], rows: _Rows, ranges: list[list[Any]]
+    builder: _Builder, stage: Stage, inlined: dict[Any, Stage], rows: _Rows, ranges: list[list[Any]]
 ) -> _Builder:
     """The same with loops divided so that a place ``i // 4`` or ``i % 4`` becomes that of a loop."""
     for _ in range(3):
@@ -617,7 +603,7 @@ class _Loops:
         nest = self._nest
         sizes = [_number(extent) for _, extent in nest.loops]
         elements = math.prod(size for size in sizes if isinstance(size, int))
-        memory = sum(_bytes(load.source) for step in nest.steps for load in _loads(step.value))
+        memory = sum(_bytes(load.source) for step in nest.steps for load in loads_of(step.value))
         each = sum(_weight(step.value) for step in nest.steps) / 2 + 2 * (memory + _bytes(nest.row))
         return self._machine.parallel and elements * each >= _PARALLEL_WORK
 
@@ -625,7 +611,7 @@ class _Loops:
         """How many elements of the innermost loop are computed at once."""
         nest = self._nest
         dtypes = [str(nest.row.ty.dtype)]
-        dtypes += [str(load.source.ty.dtype) for step in nest.steps for load in _loads(step.value)]
+        dtypes += [str(load.source.ty.dtype) for step in nest.steps for load in loads_of(step.value)]
         lanes = min(self._machine.lanes(dtype) for dtype in dtypes)
         if not all(_vectorises(step.value, inner) for step in nest.steps):
             return 1

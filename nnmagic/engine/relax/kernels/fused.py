@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from nnmagic.engine.relax.kernels.code import expr, known, loads_of, sequence
 from nnmagic.engine.relax.kernels.kinds import KIND, blocks
 
 _Kind = tirx.ForKind
@@ -51,7 +52,7 @@ class Fused:
 
     def read(self) -> list[Any]:
         """The buffers that the main block reads, in the order of its expression."""
-        loads = _loads(self.main.body.value)
+        loads = loads_of(self.main.body.value)
         return list(dict.fromkeys(load.source for load in loads if not load.source.same_as(self.made)))
 
 
@@ -76,11 +77,11 @@ def taken_apart(function: tirx.PrimFunc, kind: str) -> Fused | None:
         stage = _stage(block)
         if stage is None:
             return None
-        read = _loads(stage.value)
+        read = loads_of(stage.value)
         if not any(load.source.same_as(made) or load.source in later for load in read):
             before.append(stage)
             continue
-        if [_int(dim) for dim in stage.extents] != [_int(dim) for dim in made.ty.shape]:
+        if [known(dim) for dim in stage.extents] != [known(dim) for dim in made.ty.shape]:
             return None
         own = [load for load in read if load.source.same_as(made) or load.source in later]
         if not all(_is_at(load.indices, stage.axes, stage.extents) for load in own):
@@ -119,18 +120,8 @@ def _is_at(indices: Sequence[Any], axes: Sequence[Any], extents: Sequence[Any]) 
         return False
     places = zip(indices, axes, extents, strict=True)
     return all(
-        index.same_as(axis) or (_int(index) == 0 and _int(extent) == 1) for index, axis, extent in places
+        index.same_as(axis) or (known(index) == 0 and known(extent) == 1) for index, axis, extent in places
     )
-
-
-def _int(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | tirx.IntImm) else None
-
-
-def _loads(value: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, [(tvm.ir.TensorLoad, found.append)])
-    return found
 
 
 def statements_before(fused: Fused, *, parallel: bool) -> list[Any]:
@@ -147,7 +138,7 @@ def statements_before(fused: Fused, *, parallel: bool) -> list[Any]:
             kind = _Kind.VECTORIZED if wide and at == inner else _Kind.SERIAL
             if parallel and at == outer and at != inner:
                 kind = _Kind.PARALLEL
-            body = tirx.For(stage.axes[at], const(0), stage.extents[at], kind, body)
+            body = tirx.For(stage.axes[at], expr(0), stage.extents[at], kind, body)
         made.append(body)
     return made
 
@@ -160,10 +151,10 @@ def statements_after(fused: Fused, indices: Sequence[Any], value: Any) -> list[A
     if not fused.after:
         return [tirx.BufferStore(fused.result, value, list(indices))]
     lane = indices[-1]
-    known: dict[Any, Any] = {fused.made: value}
+    values: dict[Any, Any] = {fused.made: value}
     made: list[Any] = []
     for stage in fused.after:
-        rewrites = _rewrites(dict(zip(stage.axes, indices, strict=True)), known)
+        rewrites = _rewrites(dict(zip(stage.axes, indices, strict=True)), values)
         expression = tvm_ffi.structural_map(stage.value, rewrites, order="post")
         if stage is fused.after[-1]:
             made.append(tirx.BufferStore(stage.buffer, expression, list(indices)))
@@ -172,7 +163,7 @@ def statements_after(fused: Fused, indices: Sequence[Any], value: Any) -> list[A
                 (int(stage.extents[-1]),), str(stage.buffer.ty.dtype), "part", scope="local"
             )
             made.append(tirx.BufferStore(small, expression, [lane]))
-            known[stage.buffer] = tirx.BufferLoad(small, [lane])
+            values[stage.buffer] = tirx.BufferLoad(small, [lane])
     return made
 
 
@@ -186,24 +177,6 @@ def _rewrites(places: Mapping[Any, Any], known: Mapping[Any, Any]) -> list[Any]:
 def parts_of(statements: Sequence[Any]) -> list[Any]:
     """The small buffers that ``statements_after`` writes, which must be allocated around the loop."""
     return [each.buffer for each in statements[:-1]]
-
-
-def const(value: int) -> Any:
-    """A place or an extent."""
-    return tirx.IntImm("int64", value)
-
-
-def loop(name: str, extent: Any, body: Any, kind: Any = _Kind.SERIAL) -> Any:
-    """A loop from 0; ``body`` takes its variable. Of one turn it is no loop."""
-    if _int(extent) == 1:
-        return body(const(0))
-    var = tirx.Var(name, "int64")
-    return tirx.For(var, const(0), extent if not isinstance(extent, int) else const(extent), kind, body(var))
-
-
-def sequence(statements: Sequence[Any]) -> Any:
-    """The statements, one after the other."""
-    return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
 
 
 def rebuilt(function: tirx.PrimFunc, statements: Sequence[Any]) -> tirx.PrimFunc:

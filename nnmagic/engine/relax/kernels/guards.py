@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
+
+from nnmagic.engine.relax.kernels.code import loads_of
 
 
 def guarded(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -34,9 +35,4 @@ def _guards(choice: tirx.Select) -> bool:
 
 def _reads_where_it_reads(value: Any) -> bool:
     """Whether an index of a load holds a load."""
-    indices: list[Any] = []
-    tvm_ffi.structural_walk(value, [(tvm.ir.TensorLoad, lambda load: indices.extend(load.indices))])
-    inner: list[Any] = []
-    for index in indices:
-        tvm_ffi.structural_walk(index, [(tvm.ir.TensorLoad, inner.append)])
-    return bool(inner)
+    return any(loads_of(*load.indices) for load in loads_of(value))

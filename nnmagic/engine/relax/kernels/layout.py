@@ -13,7 +13,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from nnmagic.engine.relax.kernels.fused import Stage, const, loop, rebuilt, sequence, stages_of
+from nnmagic.engine.relax.kernels.code import expr, loads_of, loop, ramp, same_places, sequence
+from nnmagic.engine.relax.kernels.fused import rebuilt, stages_of
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES
 from nnmagic.engine.relax.kernels.machine import Machine
 
@@ -39,7 +40,7 @@ def _filled(function: tirx.PrimFunc, machine: Machine) -> Any:
         kind = _Kind.PARALLEL if parallel and at == outer else _Kind.SERIAL
         if at == len(sizes) - 1 and not guarded:
             kind = _Kind.VECTORIZED
-        body = tirx.For(stage.axes[at], const(0), stage.extents[at], kind, body)
+        body = tirx.For(stage.axes[at], expr(0), stage.extents[at], kind, body)
     return rebuilt(function, [body])
 
 
@@ -49,32 +50,37 @@ def _to_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
     if stages is None or len(stages) != 1:
         return function
     (stage,) = stages
-    (load,) = loads_of(stage)
+    (load,) = loads_of(stage.value)
     source = load.source
     batch, blocks, *image, lanes = (int(extent) for extent in stage.extents)
     _, channels, *places = (int(dim) for dim in source.ty.shape)
     size = math.prod(image)
-    if places != image or channels % lanes or size < lanes or not _same(load.indices[2:], stage.axes[2:-1]):
+    if (
+        places != image
+        or channels % lanes
+        or size < lanes
+        or not same_places(load.indices[2:], stage.axes[2:-1])
+    ):
         return _filled(function, machine)
-    zeros = [const(0)] * (len(image) - 1)
+    zeros = [expr(0)] * (len(image) - 1)
     parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
 
     def block(number: Any) -> Any:
         n, at = number // blocks, number % blocks
 
         def square(start: Any) -> Any:
-            across = tirx.Ramp(start, const(1), lanes)
+            across = tirx.Ramp(start, expr(1), lanes)
             rows = [tirx.BufferLoad(source, [n, at * lanes + c, *zeros, across]) for c in range(lanes)]
             return transposed(
                 rows,
                 str(source.ty.dtype),
                 lambda p, value: tirx.BufferStore(
-                    stage.buffer, value, [n, at, *zeros, start + p, _ramp(lanes)]
+                    stage.buffer, value, [n, at, *zeros, start + p, ramp(0, lanes)]
                 ),
             )
 
         # The last square begins early enough to end with the image.
-        last = const(size - lanes)
+        last = expr(size - lanes)
         return loop("square", -(-size // lanes), lambda one: square(tirx.min(one * lanes, last)))
 
     kind = _Kind.PARALLEL if parallel else _Kind.SERIAL
@@ -87,21 +93,23 @@ def _from_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
     if stages is None or len(stages) != 1:
         return function
     (stage,) = stages
-    (load,) = loads_of(stage)
+    (load,) = loads_of(stage.value)
     source = load.source
     batch, channels, *image = (int(extent) for extent in stage.extents)
     blocks, lanes = int(source.ty.shape[1]), int(source.ty.shape[-1])
-    if [int(dim) for dim in source.ty.shape[2:-1]] != image or not _same(load.indices[2:-1], stage.axes[2:]):
+    if [int(dim) for dim in source.ty.shape[2:-1]] != image or not same_places(
+        load.indices[2:-1], stage.axes[2:]
+    ):
         return function  # the channels do not stand first, or the images are turned
     size = math.prod(image)
-    zeros = [const(0)] * (len(image) - 1)
+    zeros = [expr(0)] * (len(image) - 1)
     dtype = str(source.ty.dtype)
     parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
 
     # The places of an image stand in a row, so the last index may run over all of them.
     def block(number: Any) -> Any:
         n, at = number // blocks, number % blocks
-        held = const(lanes) if channels % lanes == 0 else tirx.min(const(lanes), channels - at * lanes)
+        held = expr(lanes) if channels % lanes == 0 else tirx.min(expr(lanes), channels - at * lanes)
 
         def one(place: Any, lane: Any) -> Any:
             value = tirx.BufferLoad(source, [n, at, *zeros, place, lane])
@@ -109,13 +117,13 @@ def _from_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
 
         def square(start: Any) -> Any:
             rows = [
-                tirx.BufferLoad(source, [n, at, *zeros, start * lanes + p, _ramp(lanes)])
+                tirx.BufferLoad(source, [n, at, *zeros, start * lanes + p, ramp(0, lanes)])
                 for p in range(lanes)
             ]
             return transposed(rows, dtype, lambda lane, value: _stored(lane, value, start))
 
         def _stored(lane: int, value: Any, start: Any) -> Any:
-            index = [n, at * lanes + lane, *zeros, tirx.Ramp(start * lanes, const(1), lanes)]
+            index = [n, at * lanes + lane, *zeros, tirx.Ramp(start * lanes, expr(1), lanes)]
             store = tirx.BufferStore(stage.buffer, value, index)
             return store if channels % lanes == 0 else tirx.IfThenElse(lane < held, store, None)
 
@@ -143,10 +151,10 @@ def transposed(rows: Sequence[Any], dtype: str, stored: Callable[[int, Any], Any
     held = [tirx.decl_buffer((lanes * lanes,), dtype, "square", scope="local") for _ in range(count + 1)]
 
     def at(buffer: Any, row: int) -> Any:
-        return tirx.BufferLoad(buffer, [_ramp(lanes, row * lanes)])
+        return tirx.BufferLoad(buffer, [ramp(row * lanes, lanes)])
 
     made = [tirx.AllocBuffer(buffer) for buffer in held]
-    made += [tirx.BufferStore(held[0], row, [_ramp(lanes, p * lanes)]) for p, row in enumerate(rows)]
+    made += [tirx.BufferStore(held[0], row, [ramp(p * lanes, lanes)]) for p, row in enumerate(rows)]
     for step in range(count):
         far = 1 << step
         for row in range(lanes):
@@ -160,25 +168,9 @@ def transposed(rows: Sequence[Any], dtype: str, stored: Callable[[int, Any], Any
                     [tirx.IntImm("int32", lane) for lane in (upper if which else lower)],
                 )
                 place = (row + far * which) * lanes
-                made.append(tirx.BufferStore(held[step + 1], mixed, [_ramp(lanes, place)]))
+                made.append(tirx.BufferStore(held[step + 1], mixed, [ramp(place, lanes)]))
     made += [stored(lane, at(held[count], lane)) for lane in range(lanes)]
     return sequence(made)
-
-
-def _ramp(lanes: int, start: int = 0) -> Any:
-    return tirx.Ramp(const(start), const(1), lanes)
-
-
-def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
-    """Whether a load goes over axes in their order."""
-    return len(indices) == len(axes) and all(map(tvm_ffi.structural_equal, indices, axes))
-
-
-def loads_of(stage: Stage) -> list[Any]:
-    """What a stage reads."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(stage.value, [(tvm.ir.TensorLoad, found.append)])
-    return found
 
 
 SCHEDULES["filled"] = _filled

@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
 from nnmagic.engine.relax.kernels import code
-from nnmagic.engine.relax.kernels.code import Place
+from nnmagic.engine.relax.kernels.code import Place, loads_of, same_places
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.tiles import Matrix
 
@@ -228,18 +228,12 @@ def _sorted(stages: Sequence[Stage], result: Any) -> tuple[list[Stage], list[Sta
     """The stages that do not need the product, and those that do."""
     before, after, made = [], [], {result}
     for stage in stages:
-        if any(load.source in made for load in _loads(stage.value)):
+        if any(load.source in made for load in loads_of(stage.value)):
             made.add(stage.buffer)
             after.append(stage)
         else:
             before.append(stage)
     return before, after
-
-
-def _loads(value: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, [(tvm.ir.TensorLoad, found.append)])
-    return found
 
 
 def _product(
@@ -251,7 +245,7 @@ def _product(
     if len(axes) < 3 or main.iter_vars[-1].iter_type != tirx.IterVar.CommReduce:
         return None
     *batch, row, column, inner = axes
-    if not all(a.same_as(b) for a, b in zip(store.indices, axes[:-1], strict=True)):
+    if not same_places(store.indices, axes[:-1]):
         return None
     total = store.value
     if not isinstance(total, tirx.Add) or not isinstance(total.b, tirx.Mul):
@@ -301,7 +295,7 @@ def _bindings(stages: Sequence[Stage]) -> int:
 
 def _elementwise(stage: Stage, result: Any, after: Sequence[Stage], shape: Sequence[tuple[Any, Any]]) -> bool:
     """Whether a stage of the product's shape reads the product and its epilogue at the very element."""
-    if len(stage.axes) != len(shape) or not _same(stage.at, stage.axes):
+    if len(stage.axes) != len(shape) or not same_places(stage.at, stage.axes):
         return False
     analyzer = Analyzer()
     if not all(
@@ -309,11 +303,7 @@ def _elementwise(stage: Stage, result: Any, after: Sequence[Stage], shape: Seque
     ):
         return False
     made = {result, *(one.buffer for one in after)}
-    return all(_same(load.indices, stage.axes) for load in _loads(stage.value) if load.source in made)
-
-
-def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
-    return len(indices) == len(axes) and all(a.same_as(b) for a, b in zip(indices, axes, strict=True))
+    return all(same_places(load.indices, stage.axes) for load in loads_of(stage.value) if load.source in made)
 
 
 def _factor(value: Any, first: Any, second: Any) -> Factor | None:

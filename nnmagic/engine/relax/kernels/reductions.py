@@ -14,9 +14,10 @@ from typing import Any
 
 from tvm import s_tir, tirx
 
+from nnmagic.engine.relax.kernels.code import loads_of, sequence
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES
 from nnmagic.engine.relax.kernels.machine import Machine
-from nnmagic.engine.relax.kernels.rows import Rows, combined, sequence, term_of
+from nnmagic.engine.relax.kernels.rows import Rows, combined, term_of
 from nnmagic.engine.relax.kernels.stages import (
     Kernel,
     Stage,
@@ -24,7 +25,6 @@ from nnmagic.engine.relax.kernels.stages import (
     always,
     dtype_of,
     kernel_of,
-    loads_of,
     merged,
     resolved,
     rewritten,
@@ -111,7 +111,7 @@ def _lane(stages: Sequence[Stage], extents: Any) -> Any | None:
     """The axis along which most of what is read is contiguous."""
     votes: dict[Any, int] = {}
     for stage in stages:
-        for indices in [stage.at, *(list(load.indices) for load in loads_of(stage.values))]:
+        for indices in [stage.at, *(list(load.indices) for load in loads_of(*stage.values))]:
             last = next((index for index in reversed(indices) if not isinstance(index, tirx.IntImm)), None)
             if last is not None and last in extents:
                 axes = [index for index in indices if index in extents]
@@ -148,7 +148,7 @@ class _Parts:
         def load(source: Any) -> Any:
             return lambda indices: tirx.BufferLoad(*resolved(source, indices, self.views))
 
-        sources = {load.source for load in loads_of(stage.values)}
+        sources = {load.source for load in loads_of(*stage.values)}
         value = rewritten(stage.values[0], {}, {source: load(source) for source in sources})
         self.statements.append(tirx.BufferStore(stage.targets[0], value, list(stage.at)))
         return True
@@ -274,7 +274,7 @@ def _kept(stage: Stage, extents: Any) -> list[Any]:
 
 def _order(stage: Stage, extents: Any) -> list[Any]:
     """The stage's axes in the order of the widest of what it reads."""
-    reads = [[index for index in load.indices if index in extents] for load in loads_of(stage.values)]
+    reads = [[index for index in load.indices if index in extents] for load in loads_of(*stage.values)]
     return max(reads, key=len, default=[])
 
 

@@ -18,13 +18,13 @@ import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels import places
+from nnmagic.engine.relax.kernels.code import loads_of, sequence
 from nnmagic.engine.relax.kernels.machine import Machine
 from nnmagic.engine.relax.kernels.stages import (
     Stage,
     View,
     always,
     dtype_of,
-    loads_of,
     resolved,
     rewritten,
     size,
@@ -60,11 +60,6 @@ def loop(
     var = tirx.Var(name, "int64")
     extent = tirx.const(extent, "int64") if isinstance(extent, int) else extent
     return [tirx.For(var, tirx.const(0, "int64"), extent, kind, sequence(body(var)))]
-
-
-def sequence(statements: Sequence[Any]) -> Any:
-    """One statement of several."""
-    return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
 
 
 def _below(number: int) -> int:
@@ -105,7 +100,7 @@ def term_of(stage: Stage) -> Any | None:
     if own != [True, False]:
         return None
     term = sides[1]
-    if any(load.source.same_as(target) for load in loads_of([term])):
+    if any(load.source.same_as(target) for load in loads_of(term)):
         return None
     if isinstance(value, tirx.Select):
         a, b = (tirx.Var(name, str(term.ty.dtype)) for name in "ab")
@@ -210,7 +205,7 @@ class Rows:
 
     def _prepared(self, stage: Stage) -> Stage:
         """The stage with what it reads where that is: in the row's own memory, or in the buffer of a view."""
-        sources = {load.source for load in loads_of(stage.values)} - set(stage.targets)
+        sources = {load.source for load in loads_of(*stage.values)} - set(stage.targets)
 
         def moved(source: Any) -> Callable[[list[Any]], Any]:
             if source in self.places:
@@ -274,7 +269,7 @@ class Rows:
         group: list[Stage] = []
         done: set[Any] = set()
         for stage in self.stages:
-            reads = {load.source for load in loads_of(stage.values)}
+            reads = {load.source for load in loads_of(*stage.values)}
             waits = (
                 reads & done or set(self.inner_of[stage]) != set(self.inner_of[group[0]]) if group else False
             )
@@ -301,7 +296,7 @@ class Rows:
         reads = [
             [var for index in load.indices for var in variables(index)]
             for stage in stages
-            for load in loads_of(stage.values)
+            for load in loads_of(*stage.values)
         ]
         reads += [[var for index in stage.at for var in variables(index)] for stage in stages]
         widest = max(reads, key=lambda axes: len(set(axes) & set(inner)))
