@@ -88,8 +88,8 @@ class Polynomial:
 
 
 def constant(number: int) -> Polynomial:
-    """A number alone."""
-    return _made([((), int(number))])
+    """A number alone, however large."""
+    return Polynomial((((), int(number)),) if number else ())
 
 
 def _key(atom: Atom) -> tuple[bool, str]:

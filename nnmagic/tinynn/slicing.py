@@ -27,8 +27,8 @@ from nnmagic.tinynn.values import (
     number_constant,
 )
 
-#: Beyond the ends of every axis.
-_FAR = 2**63 - 1
+#: Beyond the ends of every axis that memory holds; what TVM multiplies it by still fits 64 bits.
+_FAR = 2**48
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ def cut_along(slice_: SliceOf, tensor: Computed, axis: int, item: Operand) -> Cu
     step = known_bound(slice_.step, item.span)
     if step == 0:
         raise Refusal("the step of a slice cannot be zero", item.span)
+    step = None if step is None else _in_reach(step)
     if start in (Known(None), Known(0)) and stop == Known(None) and step in (None, 1):
         return None
     dim = tensor_type(Operand(tensor, item.span)).shape[axis]
@@ -92,8 +93,10 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
     """A bound: None or an int known while compiling, a dimension, an integer of rank 0."""
     try:
         found = known_value(value)
-        if found is None or (isinstance(found, int) and not isinstance(found, bool)):
-            return Known(found)
+        if found is None:
+            return Known(None)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return Known(_in_reach(found))
     except NotKnown:
         pass
     if isinstance(value, Dimension):
@@ -105,6 +108,11 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
         raise Refusal(f"a slice's bound must be an int, not {described(value)}", span, hint=hint)
     known_bound(value, span)
     raise Refusal(f"a slice's bound must be an int, not {described(value)}", span)
+
+
+def _in_reach(number: int) -> int:
+    """A bound or a step that means the same and that 64 bits hold: no axis is longer."""
+    return max(-_FAR, min(number, _FAR))
 
 
 def _of_known(slice_: slice, axis: int, dim: int) -> Cut | None:

@@ -87,6 +87,10 @@ FOUND = [
     "def f(x: f32):\n    return x * logspace(472, 3)\n",
     "def f(x: Tensor[('n',), f32]):\n    return x.reshape(x.shape[0], '')\n",
     "def f(x: Tensor[('n',), f32]):\n    return x[: len(x) // 2][len(x) // 2]\n",
+    "def f(t: Tensor[(3,), f32]):\n    return t[9223372036854775808:]\n",
+    "def f(x: Tensor[(), f32]):\n    return reshape(x, 10000000000000000000)\n",
+    "def f(x: Tensor[('n',), f32]):\n    return reshape(x, 10000000000000000000)\n",
+    "def f(x: Tensor[('n',), f32]):\n    return x[10000000000000000000 - len(x):]\n",
 ]
 
 
