@@ -19,8 +19,9 @@ MAY_IMPORT = {
     "relay": {"diagnostics"},
     "engine": {"diagnostics", "relay"},
     "tinynn": {"diagnostics", "relay"},
-    "functions": {"_version", "cache", "diagnostics", "engine", "relay", "tinynn"},
-    "jupyter": {"_version", "cache", "diagnostics", "engine", "functions", "relay", "tinynn"},
+    "pictures": {"diagnostics", "relay"},
+    "functions": {"_version", "cache", "diagnostics", "engine", "pictures", "relay", "tinynn"},
+    "jupyter": {"_version", "cache", "diagnostics", "engine", "functions", "pictures", "relay", "tinynn"},
     "__init__": {"_version", "cache", "diagnostics", "engine", "functions", "jupyter", "relay", "tinynn"},
 }
 #: outside package -> the only parts that may import it.
@@ -30,6 +31,7 @@ ONLY_IN = {
     "synr": {"tinynn"},
     "IPython": {"jupyter"},
     "traitlets": {"jupyter"},
+    "pygments": {"pictures"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 PARTS = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES}

@@ -1,6 +1,7 @@
 """Runs notebooks through a real kernel and prints each cell and what it shows: `run_notebook.py FILE...`.
 
-The notebooks are not written back. Exits with 1 where a cell fails that is not tagged raises-exception.
+With `--write` what they show is written into them, and nothing else of the run. Exits with 1 where a cell
+fails that is not tagged raises-exception; that notebook stays as it was.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from nbclient.exceptions import CellExecutionError
 RAISES = {"raises-exception", "nbval-raises-exception"}
 
 
-def run(path: Path) -> bool:
-    """Runs one notebook, prints it, and says whether every cell did what it should."""
+def run(path: Path, *, write: bool) -> bool:
+    """Runs one notebook, prints or writes it, and says whether every cell did what it should."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:  # nbval and nbclient have two words for an expected error
         tags = set(cell.metadata.get("tags", ()))
@@ -29,9 +30,24 @@ def run(path: Path) -> bool:
     except CellExecutionError as error:
         print(error, file=sys.stderr)
         return False
+    if write:
+        nbformat.write(clean(notebook), path)
+        return True
     for cell in notebook.cells:
         show(cell)
     return True
+
+
+def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook without what differs from machine to machine and from run to run."""
+    language = {"name": "python"}
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": language})
+    for index, cell in enumerate(notebook.cells):
+        tags = [tag for tag in cell.metadata.get("tags", ()) if tag != "raises-exception"]
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        cell.id = f"cell-{index}"
+    return notebook
 
 
 def show(cell: nbformat.NotebookNode) -> None:
@@ -54,7 +70,8 @@ def text_of(output: nbformat.NotebookNode) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    names = [name for name in sys.argv[1:] if name != "--write"]
+    if not names:
         sys.exit(__doc__)
-    succeeded = [run(Path(name)) for name in sys.argv[1:]]
+    succeeded = [run(Path(name), write="--write" in sys.argv) for name in names]
     sys.exit(0 if all(succeeded) else 1)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import os
 
     from nnmagic.functions.data_types import DataType
+    from nnmagic.pictures.output import Section
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
 _OF_RUNS = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError)
@@ -341,6 +342,24 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<nnmagic function {self.name}{self._shown_signature()}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        from nnmagic.pictures.output import Output
+
+        return Output((self._section(),)).bundle()
+
+    def _section(self) -> Section:
+        """Its Relay beside its source, under its signature."""
+        from nnmagic.pictures.sections import relay_section
+
+        of_cell = self._definition.language == "tinynn"
+        return relay_section(self.relay, self.relay_text, [self._head()], beside_source=of_cell)
+
+    def _head(self) -> str:
+        """The HTML of its signature."""
+        from nnmagic.pictures.sections import signature_head
+
+        return signature_head(self.name, self._shown_signature(), self.__doc__)
 
     def _shown_signature(self) -> str:
         """The signature without ``out``, which all have."""

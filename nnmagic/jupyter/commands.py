@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnmagic.functions.stages import STAGES
-from nnmagic.jupyter.display import CellOutput, Section, table
 from nnmagic.jupyter.errors import MagicError
+from nnmagic.jupyter.shown import SHOWN, shown_function
+from nnmagic.pictures.output import Output, Section, plain, table
 
 if TYPE_CHECKING:
     from nnmagic.functions.compiled import CacheInfo, CompiledFunction
@@ -26,10 +26,10 @@ class Command:
     usage: str
     summary: str
     words: range
-    run: Callable[[Sequence[str], Mapping[str, object]], str]
+    run: Callable[[Sequence[str], Mapping[str, object]], Output | Section]
 
 
-def run(line: str, namespace: Mapping[str, object]) -> CellOutput:
+def run(line: str, namespace: Mapping[str, object]) -> Output:
     """Runs a line of %tinynn. Raises MagicError for a line that is none."""
     try:
         name, *words = shlex.split(line) or ["help"]
@@ -40,15 +40,13 @@ def run(line: str, namespace: Mapping[str, object]) -> CellOutput:
     command = COMMANDS[name]
     if len(words) not in command.words:
         raise MagicError(f"usage: %tinynn {command.usage}")
-    return CellOutput((Section(name, command.run(words, namespace)),))
+    shown = command.run(words, namespace)
+    return shown if isinstance(shown, Output) else Output((shown,))
 
 
-def _show(words: Sequence[str], namespace: Mapping[str, object]) -> str:
+def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
     name, stage = (*words, "relay")[:2]
-    function = compiled_function(name, namespace)
-    if stage not in function.stages:
-        raise MagicError(f"{name} has no stage {stage!r}; its stages are {', '.join(function.stages)}")
-    return function.stages[stage]
+    return shown_function(compiled_function(name, namespace), stage)
 
 
 def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFunction:
@@ -65,7 +63,7 @@ def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFun
     raise MagicError(f"{name!r} is {what}; {there}")
 
 
-def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.relay.ops import OPERATORS
 
     pattern = words[0] if words else "*"
@@ -76,7 +74,7 @@ def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
         hint = f"; did you mean {', '.join(close)}?" if close else ""
         raise MagicError(f"no operator's name matches {pattern!r}{hint}")
     rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in found]
-    return table(rows, ("operator", "what it does"))
+    return table("operators", rows, ("operator", "what it does"))
 
 
 #: How wide the columns of the table of operators are: together they fit an output of a notebook.
@@ -107,14 +105,14 @@ def _default_shown(default: object) -> str:
     return f"={int(default)}" if isinstance(default, Int64) else f"={default!r}"
 
 
-def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.functions.compile import MEMORY
 
     if words:
         if words[0] != "--clear":
             raise MagicError("usage: %tinynn cache [--clear]")
         MEMORY.clear()
-        return "the cache is empty now"
+        return plain("cache", "the cache is empty now")
     statistics = MEMORY.statistics
     head = (
         f"cells in memory: {statistics.entries}, {statistics.nbytes / 1e6:.1f} MB of constants; "
@@ -124,7 +122,7 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> str:
         (" ".join(entry.names), ", ".join(entry.captured) or "-", entry.key[:12])
         for entry in MEMORY.entries()
     ]
-    return f"{head}\n\n{table(rows, ('functions', 'looked up', 'key'))}" if rows else head
+    return table("cache", rows, ("functions", "looked up", "key"), head) if rows else plain("cache", head)
 
 
 def cache_text(info: CacheInfo) -> str:
@@ -133,20 +131,20 @@ def cache_text(info: CacheInfo) -> str:
     return f"{what}; {info.seconds * 1000:.2f} ms; key {info.key}"
 
 
-def _profile(_words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+def _profile(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     raise MagicError("%tinynn profile is not there yet; use %timeit")
 
 
-def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> str:
+def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     rows = [(f"%tinynn {command.usage}", command.summary) for command in COMMANDS.values()]
     rows += [("%%tinynn [options]", "compile the tensor functions of the cell; %%tinynn? lists the options")]
     rows += [("%%relay [options]", "compile the Relay text of the cell")]
     rows += [("%config TinyNNMagics", "settings for all cells")]
-    return table(rows, ("command", "what it does"))
+    return table("help", rows, ("command", "what it does"))
 
 
 COMMANDS = {
-    "show": Command("show NAME [STAGE]", f"a stage of a function: {', '.join(STAGES)}", range(1, 3), _show),
+    "show": Command("show NAME [STAGE]", f"a stage of a function: {', '.join(SHOWN)}", range(1, 3), _show),
     "ops": Command("ops [PATTERN]", "the operators whose names match", range(2), _ops),
     "cache": Command("cache [--clear]", "what is kept in memory; or forget it", range(2), _cache),
     "profile": Command(

@@ -17,14 +17,12 @@ from traitlets import Bool, Int, Unicode, observe
 
 from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
-from nnmagic.functions.stages import STAGES
 from nnmagic.jupyter import commands
-from nnmagic.jupyter.display import CellOutput, Section
 from nnmagic.jupyter.errors import MagicError
+from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
 
 if TYPE_CHECKING:
     from nnmagic.diagnostics import Source
-    from nnmagic.functions.compile import Cell
 
 _CELL_OPTIONS = (
     argument(
@@ -43,7 +41,7 @@ _CELL_OPTIONS = (
     argument(
         "--show",
         metavar="STAGE,...",
-        help=f"what to show, in place of the Relay text; stages: {', '.join(STAGES)}",
+        help=f"what to show, in place of the Relay text; stages: {', '.join(SHOWN)}",
     ),
     argument("-q", "--quiet", action="store_true", help="show nothing"),
     argument("-f", "--force", action="store_true", help="compile even where the cache has it"),
@@ -69,7 +67,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         None, allow_none=True, help="TVM's target, as a JSON object; None for this machine's CPU."
     ).tag(config=True)
     opt_level = Int(3, help="How hard to optimise, 0 to 3.").tag(config=True)
-    show = Unicode("relay", help=f"What a cell shows, a comma list of {', '.join(STAGES)}.").tag(config=True)
+    show = Unicode("relay", help=f"What a cell shows, a comma list of {', '.join(SHOWN)}.").tag(config=True)
     quiet = Bool(default_value=False, help="Whether a cell shows nothing.").tag(config=True)
     cache = Bool(default_value=True, help="Whether cells use the cache.").tag(config=True)
     num_threads = Int(
@@ -119,7 +117,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         from nnmagic.functions.compile import compile_cell
 
         output_name = _checked_name(given.output)
-        shown = stage_list(self.show if given.show is None else given.show)
+        shown = shown_list(self.show if given.show is None else given.show)
         cell = compile_cell(
             source,
             self.shell.user_ns,
@@ -128,9 +126,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             cache=self.cache and not given.no_cache,
             force=given.force,
         )
-        sections = [] if given.quiet or (self.quiet and given.show is None) else cell_sections(cell, shown)
-        if given.verbose:
-            sections.append(Section("cache", commands.cache_text(cell.cache_info)))
+        if given.quiet or (self.quiet and given.show is None):
+            shown = []
+        note = commands.cache_text(cell.cache_info) if given.verbose else None
+        output = shown_cell(cell, shown, note)
         bound = cell.bound
         if output_name is not None:
             if not cell.functions:
@@ -139,8 +138,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         self.shell.push(bound)
         for warning in cell.warnings:
             sys.stderr.write(f"{warning.render(color=True)}\n")
-        if sections:
-            display(CellOutput(tuple(sections)))
+        if output.sections:
+            display(output)
 
     @observe("num_threads")
     def _use_threads(self, change: dict[str, Any]) -> None:
@@ -160,33 +159,6 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             )
         except (TypeError, ValueError) as error:
             raise MagicError(str(error)) from None
-
-
-def stage_list(text: str) -> list[str]:
-    """The stages of a comma list. Raises MagicError for a name that is none."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in STAGES:
-            raise MagicError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
-    if not names:
-        raise MagicError(f"--show needs a stage; the stages are {', '.join(STAGES)}")
-    return list(dict.fromkeys(names))
-
-
-def cell_sections(cell: Cell, stages: list[str]) -> list[Section]:
-    """The texts of a cell's stages: Relay for the cell as a whole, the others for each function."""
-    sections = []
-    for stage in stages:
-        if stage == "relay":
-            sections.append(Section(stage, cell.relay_text))
-        elif stage == "relay-typed":
-            sections.append(Section(stage, str(cell.own)))
-        else:
-            for function in cell.functions:
-                if stage not in function.stages:
-                    raise MagicError(f"a function from Relay text has no stage {stage!r}")
-                sections.append(Section(f"{function.name}: {stage}", function.stages[stage]))
-    return sections
 
 
 def relay_source(cell: str) -> Source:

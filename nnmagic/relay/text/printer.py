@@ -8,7 +8,7 @@ number is given when the expression's first user is written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from nnmagic.relay.expr import (
     Call,
@@ -72,9 +72,20 @@ def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = Fa
     return VERSION_LINE + body + section
 
 
-def module_body(module: Module) -> str:
-    """The data types and the functions, each sorted by name."""
-    return _Printer(attrs_in_metadata=False).module(module)
+#: Marks the text that stands for an expression; it may add what takes up no line.
+Mark = Callable[[Expr, str], str]
+
+
+def _unmarked(_expr: Expr, text: str) -> str:
+    return text
+
+
+def module_body(module: Module, mark: Mark = _unmarked) -> str:
+    """The data types and the functions, each sorted by name.
+
+    ``mark`` is given every expression with its text, where it is written and where its number is.
+    """
+    return _Printer(attrs_in_metadata=False, mark=mark).module(module)
 
 
 def expr_text(expr: Expr) -> str:
@@ -85,9 +96,10 @@ def expr_text(expr: Expr) -> str:
 class _Printer:
     """The state of one printing: numbers and names are unique over the whole module."""
 
-    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False) -> None:
+    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False, mark: Mark = _unmarked) -> None:
         self.metadata = MetadataWriter()
         self.exact = exact
+        self.mark = mark
         self.attrs_in_metadata = attrs_in_metadata
         self.texts: dict[Expr, str] = {}  # an expression's own text until it is bound, then its `%0`
         self.bound: set[Expr] = set()
@@ -113,7 +125,7 @@ class _Printer:
 
     def definition(self, name: str, function: Function) -> str:
         self.uses = _count_uses(function)
-        return run(self.function(f"def @{name}", function)) + "\n"
+        return self.mark(function, run(self.function(f"def @{name}", function))) + "\n"
 
     def expression(self, expr: Expr) -> str:
         self.uses = _count_uses(expr)
@@ -139,18 +151,18 @@ class _Printer:
     def use(self, expr: Expr, *, may_inline: bool = False) -> str:
         """What ``reference`` gives for an expression whose text is there."""
         if expr in self.bound:
-            return self.texts[expr]
+            return self.mark(expr, self.texts[expr])
         if expr in self.undeclared:
             self.scopes[-1].append(self.undeclared.pop(expr))
-        text = self.texts[expr] + self.type_comment(expr)
+        text = self.mark(expr, self.texts[expr]) + self.type_comment(expr)
         if isinstance(expr, _NEVER_NUMBERED) or (may_inline and self.uses[expr] <= 1):
             return text
         if isinstance(expr, Let):
             text = f"(\n  {_indented(text)}\n)"
         number = self.texts[expr] = f"%{len(self.bound)}"
         self.bound.add(expr)
-        self.scopes[-1].append(f"{number} = {text};")
-        return number
+        self.scopes[-1].append(f"{self.mark(expr, number)} = {text};")
+        return self.mark(expr, number)
 
     def visit(self, root: Expr) -> Steps[str]:
         """Makes the text of ``root`` and of all it computes from, depth first through the dataflow."""
@@ -300,7 +312,8 @@ class _Printer:
         self.names[name] = 0
         self.texts[var] = name
         type_ = self.shown_types.get(var, var.type_annotation)
-        return name + ("" if type_ is None else f": {self.type(type_)}") + self.comment(var)
+        annotation = "" if type_ is None else f": {self.type(type_)}"
+        return self.mark(var, name) + annotation + self.comment(var)
 
     def type(self, type_: Type) -> str:
         return type_text(type_, self.dim, self.metadata.reference)

@@ -1,0 +1,63 @@
+"""What a cell or a function shows, from the words of ``--show``: the stages, and the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nnmagic.functions.stages import STAGES
+from nnmagic.jupyter.errors import MagicError
+
+if TYPE_CHECKING:
+    from nnmagic.functions.compile import Cell
+    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.pictures.output import Output, Section
+
+#: Everything that can be shown, by name.
+SHOWN = STAGES
+
+
+def shown_list(text: str) -> list[str]:
+    """The words of a comma list. Raises MagicError for one that names nothing."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in SHOWN:
+            raise MagicError(f"there is no stage {name!r}; the stages are {', '.join(SHOWN)}")
+    if not names:
+        raise MagicError(f"--show needs a stage; the stages are {', '.join(SHOWN)}")
+    return list(dict.fromkeys(names))
+
+
+def shown_cell(cell: Cell, names: list[str], note: str | None) -> Output:
+    """A cell's sections: Relay for the cell as a whole, the others for each function; ``note`` comes last."""
+    from nnmagic.pictures.output import Output, plain
+    from nnmagic.pictures.sections import relay_section, stage_section
+
+    sections: list[Section] = []
+    for name in names:
+        if name == "relay":
+            heads = [function._head() for function in cell.functions]
+            from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
+            sections.append(relay_section(cell.own, cell.relay_text, heads, beside_source=not from_relay))
+        elif name == "relay-typed":
+            sections.append(stage_section(name, name, str(cell.own)))
+        else:
+            for function in cell.functions:
+                if name not in function.stages:
+                    raise MagicError(f"a function from Relay text has no stage {name!r}")
+                sections.append(stage_section(f"{function.name}: {name}", name, function.stages[name]))
+    if note is not None:
+        sections.append(plain("cache", note))
+    return Output(tuple(sections))
+
+
+def shown_function(function: CompiledFunction, name: str) -> Output:
+    """A stage of a function. Raises MagicError."""
+    from nnmagic.pictures.output import Output
+    from nnmagic.pictures.sections import stage_section
+
+    if name == "relay":
+        return Output((function._section(),))
+    if name not in function.stages:
+        known = ", ".join(each for each in SHOWN if each in function.stages)
+        raise MagicError(f"{function.name} has no stage {name!r}; its stages are {known}")
+    return Output((stage_section(name, name, function.stages[name]),))
