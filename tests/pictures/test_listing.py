@@ -59,7 +59,7 @@ def test_the_lexer_knows_every_text_that_relay_printed() -> None:
 
 
 def test_the_lexer_tells_the_kinds_apart() -> None:
-    text = "def @f(%x: Tensor[(2, ?), float32]) { let %if = nn.dense(%x, meta[relay.Constant][0], units=-3); %0 }"
+    text = "def @f(%x: Tensor[(2, ?), float32]) { let %if = nn.dense(%x, meta[T][0], units=-3); %0 }"
     kinds = {token: kind for _, kind, token in RelayLexer().get_tokens_unprocessed(text)}
     assert kinds["def"] is kinds["let"] is Keyword
     assert kinds["@f"] is Name.Function
