@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import os
 
     from nnmagic.functions.data_types import DataType
+    from nnmagic.pictures.graph import Graph
     from nnmagic.pictures.output import Section
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
@@ -273,6 +274,13 @@ class CompiledFunction:
         return self.stages["relay"]
 
     @property
+    def graph(self) -> Graph:
+        """Its dataflow graph: a notebook shows it as a picture, ``str`` as lines of text."""
+        from nnmagic.pictures.graph import graph_of
+
+        return graph_of(self.relay, self.name)
+
+    @property
     def types(self) -> Mapping[str, DataType]:
         """The data types of its module by name; ``f.types["List"].Cons(...)`` makes a value for it."""
         return self._definition.types
@@ -346,7 +354,7 @@ class CompiledFunction:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         from nnmagic.pictures.output import Output
 
-        return Output((self._section(),)).bundle()
+        return Output((self._section(),), self.graph.svg).bundle()
 
     def _section(self) -> Section:
         """Its Relay beside its source, under its signature."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nnmagic.pictures.output import Output, Section
 
 #: Everything that can be shown, by name.
-SHOWN = STAGES
+SHOWN = (*STAGES, "graph")
 
 
 def shown_list(text: str) -> list[str]:
@@ -29,15 +29,21 @@ def shown_list(text: str) -> list[str]:
 
 def shown_cell(cell: Cell, names: list[str], note: str | None) -> Output:
     """A cell's sections: Relay for the cell as a whole, the others for each function; ``note`` comes last."""
+    from nnmagic.pictures.graph import graph_of
     from nnmagic.pictures.output import Output, plain
-    from nnmagic.pictures.sections import relay_section, stage_section
+    from nnmagic.pictures.sections import graph_section, relay_section, stage_section
 
     sections: list[Section] = []
+    svg: str | None = None
     for name in names:
         if name == "relay":
             heads = [function._head() for function in cell.functions]
             from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
             sections.append(relay_section(cell.own, cell.relay_text, heads, beside_source=not from_relay))
+        elif name == "graph":
+            graph = graph_of(cell.own)
+            svg = graph.svg
+            sections.append(graph_section(name, graph))
         elif name == "relay-typed":
             sections.append(stage_section(name, name, str(cell.own)))
         else:
@@ -47,17 +53,19 @@ def shown_cell(cell: Cell, names: list[str], note: str | None) -> Output:
                 sections.append(stage_section(f"{function.name}: {name}", name, function.stages[name]))
     if note is not None:
         sections.append(plain("cache", note))
-    return Output(tuple(sections))
+    return Output(tuple(sections), svg)
 
 
 def shown_function(function: CompiledFunction, name: str) -> Output:
     """A stage of a function. Raises MagicError."""
     from nnmagic.pictures.output import Output
-    from nnmagic.pictures.sections import stage_section
+    from nnmagic.pictures.sections import graph_section, stage_section
 
     if name == "relay":
         return Output((function._section(),))
+    if name == "graph":
+        return Output((graph_section(name, function.graph),), function.graph.svg)
     if name not in function.stages:
-        known = ", ".join(each for each in SHOWN if each in function.stages)
+        known = ", ".join(each for each in SHOWN if each == "graph" or each in function.stages)
         raise MagicError(f"{function.name} has no stage {name!r}; its stages are {known}")
     return Output((stage_section(name, name, function.stages[name]),))

@@ -13,6 +13,7 @@ from nnmagic.pictures.output import Section
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
+    from nnmagic.pictures.graph import Graph
     from nnmagic.relay.module import Module
 
 #: The name of a Pygments lexer of each stage's language.
@@ -35,6 +36,11 @@ def relay_section(module: Module, text: str, heads: Sequence[str], *, beside_sou
 def stage_section(title: str, stage: str, text: str) -> Section:
     """The text of any other stage; closed in HTML."""
     return Section(title, text, code_html(text, _lexer(stage, text)), folded=True)
+
+
+def graph_section(title: str, graph: Graph) -> Section:
+    """A graph, as lines of text and as SVG."""
+    return Section(title, str(graph), f'<div class="graph">{graph.svg}</div>')
 
 
 def signature_head(name: str, signature: str, doc: str | None) -> str:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from nnmagic.relay.expr import (
+    Attrs,
     Call,
     Clause,
     Constant,
@@ -217,17 +218,10 @@ class _Printer:
         return f"{callee}({', '.join(arguments)})"
 
     def call_attrs(self, call: Call) -> list[str]:
-        if not call.attrs:
-            return []
         name = call.op.name if isinstance(call.op, OpRef) else ""
-        if self.attrs_in_metadata and name in METADATA_ATTRS:
+        if call.attrs and self.attrs_in_metadata and name in METADATA_ATTRS:
             return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
-        declared = {attr.name: attr for attr in OPERATORS[name].attrs} if name in OPERATORS else {}
-        return [
-            self.attr(key, value)
-            for key, value in call.attrs.items()
-            if key not in declared or not _is_default(value, declared[key])
-        ]
+        return [self.attr(key, value) for key, value in printed_attrs(call).items()]
 
     def scoped(self, expr: Expr) -> Steps[str]:
         """The text of an expression that has scopes of its own, or that no dataflow goes through."""
@@ -326,6 +320,17 @@ class _Printer:
 
     def attr(self, name: str, value: object) -> str:
         return f"{name}={attr_text(value, self.metadata.reference, exact=self.exact)}"
+
+
+def printed_attrs(call: Call) -> Attrs:
+    """The attributes of a call that its text shows: those that are not what the operator declares."""
+    name = call.op.name if isinstance(call.op, OpRef) else ""
+    declared = {attr.name: attr for attr in OPERATORS[name].attrs} if name in OPERATORS else {}
+    return {
+        key: value
+        for key, value in call.attrs.items()
+        if key not in declared or not _is_default(value, declared[key])
+    }
 
 
 def _dataflow(expr: Expr) -> Sequence[Expr]:
