@@ -81,7 +81,7 @@ def _crossing(rails: list[int | None], place: int, joined: set[int], ended: set[
         up = rail < len(rails) and rails[rail] is not None
         if inside and (rail in joined or rail == place):
             down = rail == place or rail not in ended
-            line += _JOINTS[(up and rail in joined, down, *sides)]
+            line += _JOINTS[up and rail in joined, down, rail > first, rail < last]
         elif up:
             line += "│"
         else:
