@@ -9,6 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from nnmagic.engine.relax.bindings import named_in_memory
 from nnmagic.engine.relax.flattening import flat
 from nnmagic.engine.relax.kernels.kinds import blocks
 
@@ -41,6 +42,10 @@ _IN_MEMORY_OF_THE_CPU: Any = tirx.transform.prim_func_pass(
     _in_memory_of_the_cpu, opt_level=0, name="InMemoryOfTheCPU"
 )
 
+_NAMED_IN_MEMORY: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: named_in_memory(function), opt_level=0, name="NamedInMemory"
+)
+
 #: What TVM's own pipeline does for a CPU, in its order: first to functions that are made of blocks.
 _OF_BLOCKS = (
     s_tir.transform.CanonicalizeLoop,
@@ -51,6 +56,7 @@ _OF_BLOCKS = (
     s_tir.transform.LowerMatchBuffer,
     s_tir.transform.StmtSimplify,
     s_tir.transform.LowerOpaqueBlock,
+    lambda: _NAMED_IN_MEMORY,
     tirx.transform.FlattenBuffer,
     tirx.transform.BF16ComputeLegalize,
     lambda: tirx.transform.NarrowDataType(32),
@@ -94,7 +100,7 @@ def library(module: tvm.IRModule, target: tvm.target.Target) -> Any:
     """The machine code of a module: its public functions by name, linked when they are first looked up."""
     of_blocks, of_tiles = {}, {}
     for var, function in module.functions_items():
-        tiles = None if blocks(function) else flat(function)
+        tiles = None if blocks(function) else flat(named_in_memory(function))
         if tiles is None:
             of_blocks[var] = function
         else:
