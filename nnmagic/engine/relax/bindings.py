@@ -1,7 +1,8 @@
-"""Names inside of expressions as small arrays beside them: ``x[i] = let a = v in f(a)`` as ``a[0] = v; x[i] = f(a[0])``.
+"""Names inside of expressions as small arrays: ``x[i] = let a = v in f(a)`` as ``a[0] = v; x[i] = f(a[0])``.
 
 Passes of TVM put what a name stands for in its place, each time that they simplify: of functions of functions
-the cost is exponential. They leave alone what an array holds, and LLVM keeps the arrays in registers. Knows TVM only.
+the cost is exponential. They leave alone what an array holds, and LLVM keeps the arrays in registers. Knows
+TVM only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _BOOL = tvm.DataType("bool").type_code
 
 
 def named_in_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """A function of loops without names where elements are stored; only what one case of a choice needs has some."""
+    """A function of loops without names where elements are stored, but for those of one case of a choice."""
 
     def wide(loop: tirx.For) -> Any:
         if loop.kind != tirx.ForKind.VECTORIZED:
@@ -40,7 +41,7 @@ def named_in_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 class _Names:
-    """The names in the values that one loop stores: an array each, with an element for each ``lane`` of the loop."""
+    """The names in the values that one loop stores: an array each, with an element for each ``lane``."""
 
     def __init__(self, lane: Any, lanes: int) -> None:
         self._lane = lane

@@ -12,38 +12,47 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from nnmagic.engine.relax.kernels.code import item_bytes
-
 
 def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     """A function of pointers whose buffers have one dimension; None where that is not all there is to do."""
     rows: dict[Any, Any] = {}
+    pointers: dict[Any, Any] = {}
     others: list[Any] = []
+
+    def row(buffer: Any) -> Any:
+        shape, dtype = [_number(dim) for dim in buffer.ty.shape], str(buffer.ty.dtype)
+        if None in shape or dtype == "bool" or list(buffer.ty.strides or ()):
+            others.append(buffer)
+            return None
+        size = math.prod(each for each in shape if each is not None)
+        scope, alignment = buffer.ty.storage_scope, buffer.ty.data_alignment
+        rows[buffer] = tirx.decl_buffer((size,), dtype, buffer.name, scope=scope, data_alignment=alignment)
+        return rows[buffer]
 
     def declared(statement: tirx.DeclBuffer) -> Any:
         buffer, pointer = statement.buffer, statement.data
-        shape, dtype = [_number(dim) for dim in buffer.ty.shape], str(buffer.ty.dtype)
-        if None in shape or dtype == "bool" or not isinstance(pointer, tirx.Var):
+        if _is_data(pointer):
+            pointer = pointers.get(pointer.args[0])
+        if not isinstance(pointer, tirx.Var):
             others.append(buffer)
             return statement
-        size = math.prod(each for each in shape if each is not None)
-        rows[buffer] = tirx.decl_buffer((size,), dtype, buffer.name, data_alignment=item_bytes(dtype))
-        return tirx.DeclBuffer(rows[buffer], data=pointer)
+        pointers[buffer] = pointer
+        found = row(buffer)
+        return statement if found is None else tirx.DeclBuffer(found, data=pointer)
 
     def allocated(statement: tirx.AllocBuffer) -> Any:
-        if len(statement.buffer.ty.shape) != 1 or str(statement.buffer.ty.dtype) == "bool":
-            others.append(statement.buffer)
-        return statement
+        found = row(statement.buffer)
+        return statement if found is None else tirx.AllocBuffer(found, statement.annotations)
 
     def loaded(load: Any) -> Any:
-        row = rows.get(load.source)
-        place = None if row is None else _place(load.source.ty.shape, load.indices)
-        return load if place is None else tirx.BufferLoad(row, [place])
+        known = rows.get(load.source)
+        place = None if known is None else _place(load.source.ty.shape, load.indices)
+        return load if place is None else tirx.BufferLoad(known, [place])
 
     def stored(store: tirx.BufferStore) -> Any:
-        row = rows.get(store.buffer)
-        place = None if row is None else _place(store.buffer.ty.shape, store.indices)
-        return store if place is None else tirx.BufferStore(row, store.value, [place])
+        known = rows.get(store.buffer)
+        place = None if known is None else _place(store.buffer.ty.shape, store.indices)
+        return store if place is None else tirx.BufferStore(known, store.value, [place])
 
     # Pointers are declared before all else, so that their rows are known when what uses them is met.
     declarations = [(tirx.DeclBuffer, declared), (tirx.AllocBuffer, allocated)]
@@ -55,6 +64,11 @@ def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     )
     tvm_ffi.structural_walk(body, [(tvm.ir.Var, lambda var: others.append(var) if var in rows else None)])
     return None if others else function.with_body(body)
+
+
+def _is_data(pointer: Any) -> bool:
+    """Whether it is where another buffer begins."""
+    return isinstance(pointer, tvm.ir.Call) and getattr(pointer.op, "name", "") == "tirx.buffer_data"
 
 
 def _number(dim: Any) -> int | None:

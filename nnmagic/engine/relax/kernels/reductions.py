@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from nnmagic.engine.relax.kernels.code import loads_of, sequence
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES
@@ -78,8 +78,7 @@ def _is_integer_row(kernel: Kernel) -> bool:
 
 def _function(function: tirx.PrimFunc, buffers: Sequence[Any], statements: Sequence[Any]) -> tirx.PrimFunc:
     body = sequence([*(tirx.AllocBuffer(buffer) for buffer in buffers), *statements])
-    root = s_tir.SBlockRealize([], tirx.const(1, "bool"), s_tir.SBlock([], [], [], "root", body))
-    return tirx.PrimFunc(function.params, root, function.ret_type, function.attrs)
+    return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
 
 
 def _common(kernel: Kernel) -> list[Any]:
