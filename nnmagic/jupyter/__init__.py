@@ -10,17 +10,21 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(ip: InteractiveShell) -> None:
     """``%load_ext nnmagic``: adds %%tinynn, %%relay and %tinynn to a shell; twice is as good as once."""
+    from nnmagic.jupyter.help import add_help
     from nnmagic.jupyter.magics import TinyNNMagics
 
     unload_ipython_extension(ip)
     ip.register_magics(TinyNNMagics)
     ip.input_transformers_cleanup.append(_with_body)
+    add_help(ip)
 
 
 def unload_ipython_extension(ip: InteractiveShell) -> None:
     """``%unload_ext nnmagic``: takes the magics and their settings away; what cells have bound stays."""
+    from nnmagic.jupyter.help import remove_help
     from nnmagic.jupyter.magics import TinyNNMagics
 
+    remove_help(ip)
     while _with_body in ip.input_transformers_cleanup:
         ip.input_transformers_cleanup.remove(_with_body)
     manager = ip.magics_manager

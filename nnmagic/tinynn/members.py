@@ -51,6 +51,19 @@ def _all_bytes(value: Computed, span: Span) -> Value:
     return product_of([*shape_of(value, span).items, Known(_bytes_of(value))], span)
 
 
+#: What the attributes of tensors are.
+ATTRIBUTES = {
+    "shape": "The sizes of the dimensions, a tuple.",
+    "ndim": "How many dimensions there are.",
+    "size": "How many elements there are.",
+    "dtype": "The element type.",
+    "itemsize": "The bytes of an element.",
+    "nbytes": "The bytes of all elements.",
+    "T": "The tensor with its dimensions in the reverse order.",
+    "mT": "The tensor with its last two dimensions exchanged.",
+    "real": "The tensor itself.",
+}
+
 _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
     "shape": shape_of,
     "ndim": lambda value, _span: Known(len(_type(value).shape)),

@@ -91,7 +91,7 @@ class Scope:
         if word in PYTHON_ONLY and word not in ITERATION:
             message, hint = PYTHON_ONLY[word]
             raise Refusal(message, span, hint=hint)
-        built_in = _language_name(path)
+        built_in = language_name(path)
         if built_in is not None:
             return built_in
         constructor = self._constructor_of_notebook(path[0], span)
@@ -125,12 +125,12 @@ class Scope:
     def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
         if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
             prefix = found.__name__.rpartition(".")[2]  # whatever the notebook calls it
-            own = _language_name((prefix, *path[1:]))
+            own = language_name((prefix, *path[1:]))
             if own is not None:
                 return own
         taken = 1
         while isinstance(found, ModuleType) and taken < len(path):
-            if (operator := _language_name(path)) is not None and _is_operator(operator[0]):
+            if (operator := language_name(path)) is not None and _is_operator(operator[0]):
                 return operator  # decided by the written path: `nn` may be any module
             function = MODULES.get(found.__name__, {}).get(path[taken])
             if function is not None:
@@ -215,7 +215,7 @@ def _is_operator(value: Value) -> bool:
     return isinstance(value, OperatorName)
 
 
-def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
+def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
     """A dtype, a type constructor, a function of the language, or an operator by its whole written path."""
     rest = path
     while len(rest) > 1 and rest[0] in _PREFIXES:
@@ -238,7 +238,7 @@ def _language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
 
 def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, span: Span) -> Refusal:
     """A value of the notebook that a cell cannot use; the operator that it hides is named."""
-    own = _language_name(path)
+    own = language_name(path)
     if own is not None and isinstance(own[0], Known | TupleConstructor):
         hint = f"for the language's own write nnmagic.{path[0]}, or rename the notebook's"
         return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
@@ -255,7 +255,7 @@ def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, span: Sp
 
 def _operator_name(path: tuple[str, ...]) -> str | None:
     """The operator or function of the language that a written name means."""
-    match _language_name(path):
+    match language_name(path):
         case (OperatorName(operator=operator), _):
             return operator.name
         case (BuiltinName(builtin=builtin), _):

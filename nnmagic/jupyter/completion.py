@@ -1,0 +1,245 @@
+"""Completion inside the cells, through IPython's matchers: what JupyterLab and terminals show on Tab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+
+from nnmagic.jupyter.typing import Cursor, Names, cursor_in, names_in
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from nnmagic.tinynn.vocabulary import Word
+
+#: What JupyterLab calls the kinds of words.
+_KINDS = {
+    "operator": "function",
+    "function": "function",
+    "method": "function",
+    "attribute": "property",
+    "dtype": "type",
+    "type": "type",
+    "constant": "instance",
+    "keyword": "keyword",
+}
+
+
+class CellMatcher:
+    """The matcher of one shell; called with a context, it gives what may stand at the cursor."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+
+        @context_matcher(identifier="nnmagic", priority=100)
+        def matcher(context: CompletionContext) -> SimpleMatcherResult:
+            return self._matches(context)
+
+        self._matcher = matcher
+
+    def add(self) -> None:
+        """Has the shell ask it."""
+        self._shell.Completer.custom_matchers.append(self._matcher)
+
+    def remove(self) -> None:
+        """Has the shell ask it no more."""
+        matchers = self._shell.Completer.custom_matchers
+        matchers[:] = [each for each in matchers if each is not self._matcher]
+
+    def _matches(self, context: CompletionContext) -> SimpleMatcherResult:
+        lines = context.full_text.split("\n")
+        before = lines[context.cursor_line][: context.cursor_position]
+        magic = re.match(r"%%(tinynn|relay)\b", lines[0])
+        if magic and context.cursor_line == 0:
+            from nnmagic.jupyter.option_words import cell_options
+
+            return _options(before, cell_options(magic[1], before))
+        if magic:
+            body = "\n".join(lines[1:])
+            above = "\n".join([*lines[1 : context.cursor_line], before])
+            return _in_relay(body, above) if magic[1] == "relay" else self._in_cell(body, above)
+        if line := re.match(r"\s*%tinynn\s+(.*)$", before):
+            from nnmagic.jupyter.option_words import command_words
+
+            return _options(before, command_words(line[1], self._shell.user_ns))
+        return {"completions": []}
+
+    def _in_cell(self, body: str, above: str) -> SimpleMatcherResult:
+        cursor = cursor_in(above)
+        if cursor.quoted:
+            return _result("", {})
+        namespace: Mapping[str, object] = self._shell.user_ns
+        return _result(cursor.prefix, suggestions(cursor, names_in(body, above), namespace))
+
+
+def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
+    """What may be typed at the cursor of a %%tinynn cell, each with its kind, the likeliest first."""
+    if len(cursor.path) > 1:
+        return _members(cursor.path[:-1], names, namespace)
+    if cursor.expects_type():
+        return _types(names, namespace)
+    if cursor.bracket is not None and cursor.bracket.defines and cursor.bracket.kind == "(":
+        return {}  # a new name
+    found: dict[str, str] = {}
+    if cursor.expects_keyword() and cursor.bracket is not None:
+        taken = {*cursor.bracket.keywords, *_by_position(cursor, names, namespace)}
+        found = {
+            f"{name}=": "param"
+            for name in _parameters_of(cursor.bracket.callee, names, namespace)
+            if name not in taken
+        }
+    if cursor.bracket is not None and re.match(r"\s*\w*dtype\s*=", cursor.bracket.part):
+        found |= _dtypes()
+    return found | _free_names(names, namespace)
+
+
+def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
+    from nnmagic.tinynn.vocabulary import KEYWORDS, namespaces, words
+
+    found = dict.fromkeys(names.local, "instance")
+    found |= dict.fromkeys(names.functions, "function")
+    for name, constructors in names.classes.items():
+        found |= {name: "class", **dict.fromkeys(constructors, "class")}
+    found |= {
+        name: kind
+        for name, value in namespace.items()
+        if not name.startswith("_") and (kind := _captured_kind(value))
+    }
+    own = {name: _KINDS[word.kind] for name, word in words().items()}
+    spaces = {name.partition(".")[0]: "module" for name in namespaces()}
+    keywords = dict.fromkeys(KEYWORDS, "keyword")
+    return {**found, **{name: kind for name, kind in (spaces | own | keywords).items() if name not in found}}
+
+
+def _captured_kind(value: object) -> str:
+    """What a value of the notebook is to a cell; "" where a cell cannot use it."""
+    import numpy as np
+
+    from nnmagic.tinynn.annotations import DType
+    from nnmagic.tinynn.capture import compiled_function, compiled_type
+    from nnmagic.tinynn.vocabulary import module_words
+
+    if isinstance(value, ModuleType):
+        return "module" if module_words(value.__name__) or value.__name__.startswith("nnmagic") else ""
+    if isinstance(value, bool | int | float | str | tuple | np.ndarray | np.generic | DType):
+        return "instance"
+    if compiled_type(value) is not None:
+        return "class"
+    return "function" if compiled_function(value) is not None else ""
+
+
+def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
+    """What may stand after ``owner.``."""
+    from nnmagic.tinynn.capture import compiled_type
+    from nnmagic.tinynn.vocabulary import members, module_words, namespaces
+
+    head = owner[0]
+    if head in names.local:
+        return _kinds(members())
+    if head in names.classes:
+        return dict.fromkeys(names.classes[head], "class")
+    if head in names.functions:
+        return {}
+    found = namespace.get(head)
+    if isinstance(found, ModuleType) and not found.__name__.startswith("nnmagic"):
+        for part in owner[1:]:
+            found = vars(found).get(part) if isinstance(found, ModuleType) else None
+        own = _kinds(module_words(found.__name__)) if isinstance(found, ModuleType) else {}
+        return own or _of_space(owner, namespaces())
+    if (data := compiled_type(found)) is not None:
+        return dict.fromkeys(data.fields, "class")
+    if spaces := _of_space(owner, namespaces()):
+        return spaces
+    return _kinds(members()) if head not in ("relay", "nnmagic") else {}
+
+
+def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Word]]) -> dict[str, str]:
+    """The operators and the further name spaces after a name space."""
+    path = owner[1:] if owner[0] in ("relay", "nnmagic") and len(owner) > 1 else owner
+    name = ".".join(path)
+    inner = [each for each in spaces if each.startswith("" if name == "relay" else f"{name}.")]
+    found = {each.removeprefix(f"{name}.").partition(".")[0]: "module" for each in inner if each != "relay"}
+    return _kinds(spaces.get(name, {})) | found
+
+
+def _parameters_of(callee: str, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
+    from nnmagic.tinynn.capture import compiled_function
+    from nnmagic.tinynn.vocabulary import meaning
+
+    if callee in names.functions:
+        return names.functions[callee]
+    if (function := compiled_function(namespace.get(callee))) is not None:
+        return tuple(parameter.name for parameter in function.parameters)
+    path = tuple(callee.split("."))
+    outside = {name: value for name, value in namespace.items() if name not in names.local}
+    word = meaning(path, outside)
+    return word.keywords if word is not None else ()
+
+
+def _by_position(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
+    """The parameters that the arguments before the cursor have taken."""
+    assert cursor.bracket is not None
+    given = cursor.bracket.commas - len(cursor.bracket.keywords)
+    return _parameters_of(cursor.bracket.callee, names, namespace)[:given]
+
+
+def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
+    from nnmagic.tinynn.capture import compiled_type
+    from nnmagic.tinynn.vocabulary import TYPE_WORDS
+
+    found = _dtypes() | dict.fromkeys(TYPE_WORDS, "type") | dict.fromkeys(names.classes, "class")
+    for name, value in namespace.items():
+        if not name.startswith("_") and (
+            compiled_type(value) is not None or isinstance(value, bool | int | tuple)
+        ):
+            found.setdefault(name, "instance")
+    return found
+
+
+def _dtypes() -> dict[str, str]:
+    from nnmagic.tinynn.annotations import DTYPES
+
+    return {dtype.short: "type" for dtype in DTYPES.values()}
+
+
+def _in_relay(body: str, above: str) -> SimpleMatcherResult:
+    """What may be typed in a cell of Relay text: its names, operators, attributes, dtypes."""
+    from nnmagic.relay.ops import OPERATORS
+    from nnmagic.relay.types import NUMPY_DTYPES
+
+    found = re.search(r"[%@]?[\w.]*$", above)
+    prefix = found[0] if found else ""
+    cursor = cursor_in(above)
+    if cursor.quoted:
+        return _result("", {})
+    words = dict.fromkeys(re.findall(r"[%@][^\W\d]\w*", body), "instance")
+    words.pop(prefix, None)
+    callee = cursor.bracket.callee if cursor.bracket is not None else ""
+    if callee in OPERATORS:
+        words |= {f"{attr.name}=": "param" for attr in OPERATORS[callee].attrs}
+    words |= dict.fromkeys(OPERATORS, "function")
+    words |= dict.fromkeys(NUMPY_DTYPES, "type") | {"Tensor": "type"}
+    words |= dict.fromkeys(("def", "fn", "let", "if", "else", "match", "type"), "keyword")
+    return _result(prefix, words)
+
+
+def _kinds(words: Mapping[str, Word]) -> dict[str, str]:
+    return {name: _KINDS[word.kind] for name, word in words.items()}
+
+
+def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:
+    """Words of a magic's line; None leaves the place to the others."""
+    if found is None:
+        return {"completions": []}  # a new one each time: IPython writes into it
+    prefix = re.split(r"[\s,]", before)[-1]
+    return _result(prefix, dict.fromkeys(found, "magic"))
+
+
+def _result(prefix: str, found: Mapping[str, str]) -> SimpleMatcherResult:
+    """The words that begin as typed, in the order given; other matchers are silent."""
+    own = [SimpleCompletion(text=name, type=kind) for name, kind in found.items() if name.startswith(prefix)]
+    return {"completions": own, "matched_fragment": prefix, "suppress": True, "ordered": True}

@@ -1,0 +1,203 @@
+"""The words of a cell and what each of them means: for completion, inspection and the reference.
+
+Made from the declarations: of Relay's operators, of the language's functions, of its dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
+from nnmagic.relay.types import Int64
+from nnmagic.tinynn.annotations import DTYPES, DType
+from nnmagic.tinynn.binding import Builtin
+from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, IN_PLACE, METHODS, MODULES
+from nnmagic.tinynn.iteration import ITERATION
+from nnmagic.tinynn.members import ATTRIBUTES
+from nnmagic.tinynn.scope import language_name
+from nnmagic.tinynn.values import BuiltinName, Known, OperatorName
+
+#: Python's words that a cell may have.
+KEYWORDS = (
+    *("and", "assert", "break", "case", "class", "continue", "def", "elif", "else", "False", "for", "if"),
+    *("in", "is", "lambda", "match", "None", "not", "or", "pass", "return", "True", "while"),
+)
+#: What stands in an annotation, beside dtypes.
+TYPE_WORDS = {
+    "Tensor": "Tensor[(2, 3), f32]: a tensor's shape and dtype.",
+    "tuple": "tuple[A, B]: several values.",
+    "Callable": "Callable[[A], B]: a function.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What one name means.
+
+    kind: ``"operator"``, ``"function"``, ``"method"``, ``"attribute"``, ``"dtype"``, ``"type"`` or
+    ``"constant"``. parameters: what it takes, as Python would write it, with ``*`` before those that are
+    given by keyword only and ``...`` for a default that depends on the rest; None of what is not called.
+    relay, numpy: its twins there. details: what its parameters may be.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    parameters: tuple[str, ...] | None = None
+    relay: str | None = None
+    numpy: str | None = None
+    details: tuple[str, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """How it is called."""
+        return self.name if self.parameters is None else f"{self.name}({', '.join(self.parameters)})"
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        names = (part.partition("=")[0].lstrip("*") for part in self.parameters or ())
+        return tuple(name for name in names if name)
+
+
+def operator_signature(operator: Operator) -> list[str]:
+    """The parameters of a call of an operator, with the defaults of what may be left out."""
+    shown = {
+        name: f"{name}={operator.arg_defaults[name]!r}" if name in operator.arg_defaults else name
+        for name in operator.args
+    }
+    for attr in operator.attrs:
+        default = attr.default_in_call
+        if isinstance(default, Int64):
+            default = int(default)
+        shown[attr.name] = attr.name if default is NONE_GIVEN else f"{attr.name}={default!r}"
+    return [shown.get(name, name) for name in operator.call_order or shown]
+
+
+def operator_word(operator: Operator) -> Word:
+    """An operator by its Relay name."""
+    details = tuple(f"{attr.name}: {attr.kind.words}" for attr in operator.attrs)
+    return Word(
+        operator.name,
+        "operator",
+        operator.summary,
+        tuple(operator_signature(operator)),
+        operator.name,
+        operator.numpy,
+        details,
+    )
+
+
+def function_word(builtin: Builtin, *, method: bool = False) -> Word:
+    """A function of the language, or the method of tensors that it is."""
+    words = builtin.signature.split()
+    shown = [f"{word[:-1]}=..." if word.endswith("?") else word for word in words[1 if method else 0 :]]
+    twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
+    return Word(
+        builtin.name,
+        "method" if method else "function",
+        builtin.summary,
+        tuple(shown),
+        twin.name if twin else None,
+        builtin.numpy,
+    )
+
+
+def _is_refused(builtin: Builtin) -> bool:
+    return builtin.summary.startswith("Refused")
+
+
+@cache
+def words() -> Mapping[str, Word]:
+    """Everything that a name without a dot may mean, but what a cell and the notebook define."""
+    found = {name: operator_word(operator) for name, operator in OPERATORS.items() if "." not in name}
+    found |= {
+        name: function_word(builtin)
+        for name, builtin in {**ITERATION, **BUILTINS}.items()
+        if not _is_refused(builtin)
+    }
+    found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
+    found |= {name: Word(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
+    found |= {name: Word(name, "type", summary) for name, summary in TYPE_WORDS.items()}
+    return found
+
+
+@cache
+def namespaces() -> Mapping[str, Mapping[str, Word]]:
+    """The operators with a dot in their names, by what stands before it."""
+    found: dict[str, dict[str, Word]] = {}
+    for name, operator in OPERATORS.items():
+        space, _, last = name.rpartition(".")
+        found.setdefault(space, {})[last] = operator_word(operator)
+    found["relay"] = found.pop("")
+    return found
+
+
+@cache
+def members() -> Mapping[str, Word]:
+    """The attributes and methods of tensors, and the operators that are methods, too."""
+    found = {name: Word(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
+    found |= {
+        name: function_word(each, method=True) for name, each in METHODS.items() if not _is_refused(each)
+    }
+    for name, operator in OPERATORS.items():
+        space, _, last = name.rpartition(".")
+        if space in ("", "nn") and operator.args and not operator.variadic and last not in IN_PLACE:
+            found.setdefault(last, operator_word(operator))
+    return found
+
+
+def module_words(module: str) -> Mapping[str, Word]:
+    """What a cell can use of a module of Python; nothing of one that it does not know."""
+    found = {
+        name: function_word(builtin)
+        for name, builtin in MODULES.get(module, {}).items()
+        if not _is_refused(builtin)
+    }
+    if module in ("numpy", "jax.numpy"):
+        found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
+    return found
+
+
+def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Word | None:
+    """What a dotted name of the language means in a cell; None for what the notebook or the cell defines."""
+    found = namespace.get(path[0])
+    if isinstance(found, ModuleType) and found.__name__ not in ("nnmagic", "nnmagic.relay"):
+        for part in path[1:-1]:
+            found = vars(found).get(part) if isinstance(found, ModuleType) else None
+        known = module_words(found.__name__) if isinstance(found, ModuleType) and len(path) > 1 else {}
+        if path[-1] in known:
+            return known[path[-1]]
+        return _written(path) if len(path) > 1 else None
+    if path[0] in namespace and not isinstance(found, ModuleType):
+        return members().get(path[-1]) if len(path) > 1 else None
+    if len(path) == 1 and path[0] in words():
+        return words()[path[0]]
+    return _written(path) or (members().get(path[-1]) if len(path) > 1 else None)
+
+
+def _written(path: tuple[str, ...]) -> Word | None:
+    """What the language says of a name as it is written."""
+    found = language_name(path)
+    if found is None or found[1] != len(path):
+        return None
+    match found[0]:
+        case OperatorName(operator=operator):
+            return operator_word(operator)
+        case BuiltinName(builtin=builtin):
+            return function_word(builtin)
+        case Known(value=value) if isinstance(value, DType | float | None):
+            return _constant_word(path[-1], value)
+    return None
+
+
+def _constant_word(name: str, value: DType | float | None) -> Word:
+    if isinstance(value, DType):
+        return Word(name, "dtype", f"The dtype {value.name}.")
+    return Word(
+        name, "constant", f"The constant {value}." if value is not None else "A new dimension of size 1."
+    )

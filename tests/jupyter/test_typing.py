@@ -1,0 +1,221 @@
+"""Help while typing, over the protocol that JupyterLab speaks: completion and inspection of a real kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from jupyter_client import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+from nnmagic.jupyter.typing import cursor_in, names_in
+from nnmagic.relay import OPERATORS
+
+SETUP = """
+%load_ext nnmagic
+import numpy as np
+hidden, weights = 3, np.ones(3, 'float32')
+class Settings: pass
+settings = Settings()
+"""
+BAR = '%%tinynn -q\ndef bar(x: Tensor[(2,), f32], scale: f32):\n    """Scales x."""\n    return x * scale\n'
+HEAD = "%%tinynn\ndef foo(first: Tensor[(2, 3), f32]):\n    local = first * 2\n    "
+
+
+@dataclass
+class Kernel:
+    """A kernel and what a front end asks it; ``|`` is the cursor."""
+
+    client: BlockingKernelClient
+
+    def run(self, code: str) -> None:
+        reply = self.client.execute_interactive(code, timeout=120, output_hook=lambda _message: None)
+        assert reply["content"]["status"] == "ok", reply["content"]
+
+    def pages(self, code: str) -> str:
+        """What a cell with ``?`` shows in the pager."""
+        reply = self.client.execute_interactive(code, timeout=120, output_hook=lambda _message: None)
+        return "\n".join(plain(page["data"]["text/plain"]) for page in reply["content"]["payload"])
+
+    def complete(self, code: str) -> list[str]:
+        return [code for code, _ in self.completions(code)]
+
+    def completions(self, code: str) -> list[tuple[str, str]]:
+        """The whole texts that it offers in place of the word at the cursor, and their kinds."""
+        cursor = code.index("|")
+        content = self._answer(self.client.complete(code.replace("|", ""), cursor))
+        assert content["status"] == "ok"
+        assert content["cursor_end"] == cursor
+        return [
+            (match["text"], match["type"]) for match in content["metadata"]["_jupyter_types_experimental"]
+        ]
+
+    def inspect(self, code: str, detail: int = 0) -> str | None:
+        """The help for the word at the cursor, or None."""
+        content = self._answer(self.client.inspect(code.replace("|", ""), code.index("|"), detail))
+        return plain(content["data"]["text/plain"]) if content["found"] else None
+
+    def _answer(self, asked: str) -> dict[str, Any]:
+        while True:
+            reply = self.client.get_shell_msg(timeout=60)
+            if reply["parent_header"]["msg_id"] == asked:
+                return reply["content"]
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        found = Kernel(client)
+        found.run(SETUP)
+        found.run(BAR)
+        yield found
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def begins_with(prefix: str) -> list[str]:
+    return [name.removeprefix("nn.") for name in OPERATORS if name.startswith(f"nn.{prefix}")]
+
+
+@pytest.mark.slow
+class TestKernel:
+    def test_operators_and_their_attributes(self, kernel: Kernel) -> None:
+        assert kernel.complete(f"{HEAD}y = nn.con|") == begins_with("con")
+        assert kernel.complete(f"{HEAD}y = relay.nn.rel|") == begins_with("rel")
+        assert kernel.complete(f"{HEAD}y = nn.conv2d(first, str|")[0] == "strides="
+        offered = kernel.complete(f"{HEAD}y = nn.conv2d(first, first, (1, 1), groups=2, |")
+        assert "padding=" in offered
+        assert not {"data=", "weight=", "strides=", "groups="} & set(offered), "what is given already"
+
+    def test_methods_and_attributes_of_tensors(self, kernel: Kernel) -> None:
+        assert kernel.completions(f"{HEAD}y = first.sha|")[0] == ("shape", "property")
+        assert ("softmax", "function") in kernel.completions(f"{HEAD}y = local.sof|")
+        assert kernel.complete(f"{HEAD}y = local.sum(ax|") == ["axis="]
+
+    def test_names_of_the_cell_and_of_the_notebook(self, kernel: Kernel) -> None:
+        assert kernel.completions(f"{HEAD}y = loc|") == [("local", "instance")]
+        assert kernel.completions(f"{HEAD}y = fir|") == [("first", "instance")]
+        assert kernel.complete(f"{HEAD}y = hid|") == ["hidden"]
+        assert kernel.complete(f"{HEAD}y = weig|") == ["weights"]
+        offered = kernel.complete(f"{HEAD}y = se|")
+        assert "sequence_mask" in offered
+        assert "settings" not in offered, "what a cell cannot use"
+        assert kernel.completions(f"{HEAD}y = bar|") == [("bar", "function")]
+        assert kernel.complete(f"{HEAD}y = bar(sc|")[0] == "scale="
+        assert kernel.complete(f"{HEAD}y = np.linalg.no|") == ["norm"]
+        assert "exp" in kernel.complete(f"{HEAD}y = np.ex|")
+
+    def test_dtypes(self, kernel: Kernel) -> None:
+        assert kernel.complete("%%tinynn\ndef f(a: Tensor[(2, 3), f|") == ["f16", "f32", "f64"]
+        assert kernel.complete("%%tinynn\ndef f(a: Ten|") == ["Tensor"]
+        assert kernel.complete(f"{HEAD}y = first.astype(dtype=i3|") == ["i32"]
+
+    def test_options_and_commands(self, kernel: Kernel) -> None:
+        assert kernel.complete("%%tinynn --en|") == ["--engine"]
+        assert kernel.complete("%%relay --engine rel|\ndef @f() { 1 }") == ["relax", "relay"]
+        assert kernel.complete("%%tinynn --show relay,gr|") == ["graph"]
+        assert kernel.complete("%tinynn sh|") == ["show"]
+        assert kernel.complete("%tinynn show ba|") == ["bar"]
+        assert kernel.complete("%tinynn show bar ll|") == ["llvm"]
+        assert kernel.complete("%tinynn ops nn.den|") == ["nn.dense"]
+
+    def test_relay_text(self, kernel: Kernel) -> None:
+        head = "%%relay\ndef @main(%data: Tensor[(2), float32]) {\n  "
+        assert kernel.complete(f"{head}nn.softm|") == ["nn.softmax"]
+        assert kernel.complete(f"{head}nn.softmax(%da|") == ["%data"]
+        assert kernel.complete(f"{head}nn.softmax(%data, ax|") == ["axis="]
+
+    def test_other_cells_are_python_s(self, kernel: Kernel) -> None:
+        assert kernel.complete("hidd|") == ["hidden"]
+        assert "sigmoid" not in kernel.complete("sig|")
+
+    def test_help_for_words_of_the_language(self, kernel: Kernel) -> None:
+        for shown in (
+            kernel.inspect("nn.conv2|d"),
+            kernel.inspect(f"{HEAD}y = nn.conv2d(|"),
+            kernel.pages("nn.conv2d?"),
+        ):
+            assert "strides=(1, 1)," in shown
+            assert OPERATORS["nn.conv2d"].summary in shown
+            assert "padding: 1, 2 or 4 ints" in shown
+            assert "Relay: nn.conv2d" in shown
+        inside, outside = kernel.inspect(f"{HEAD}y = su|m(local)"), kernel.inspect("su|m(local)")
+        assert "NumPy: sum" in inside
+        assert "iterable" in outside, "Python's own"
+        assert "exp(x) divided by its sum" in kernel.inspect(f"{HEAD}y = local.softm|ax()")
+        assert kernel.inspect("nn.nothin|g") is None
+
+    def test_help_for_a_name_of_the_cell_says_its_type(self, kernel: Kernel) -> None:
+        assert "local: Tensor[(2, 3), float32]" in kernel.inspect(f"{HEAD}return loc|al")
+        assert "first: Tensor[(2, 3), float32]" in kernel.inspect(f"{HEAD}return fir|st")
+        assert kernel.inspect(f"{HEAD}return local +|") is None
+
+    def test_help_for_a_compiled_function(self, kernel: Kernel) -> None:
+        for shown in (kernel.inspect("ba|r(1)"), kernel.pages("bar?")):
+            assert "bar(x: Tensor[(2,), f32], scale: f32, *, out=None) -> Tensor[(2,), f32]" in shown
+            assert "Scales x." in shown
+            assert "multiply(%x, %scale)" in shown
+            assert "Call signature" not in shown
+        assert "return x * scale" in kernel.pages("bar??")
+        assert "return x * scale" in kernel.inspect("ba|r", detail=1)
+
+    def test_nothing_stays_when_it_is_unloaded(self, kernel: Kernel) -> None:
+        state = (
+            "shell = get_ipython()\n"
+            "state = (len(shell.Completer.custom_matchers), '_ofind' in vars(shell),"
+            " len(shell.input_transformers_cleanup), len(shell.configurables))\n"
+        )
+        try:
+            kernel.run("%unload_ext nnmagic")
+            assert kernel.inspect("nn.conv2|d") is None
+            assert kernel.complete("%tinynn sho|") == []
+            kernel.run(f"{state}before = state\n%load_ext nnmagic\n%unload_ext nnmagic")
+            kernel.run(f"{state}assert state == before")
+        finally:
+            kernel.run("%load_ext nnmagic")
+        assert kernel.inspect("nn.conv2|d") is not None
+
+
+def test_where_the_cursor_is() -> None:
+    cursor = cursor_in("def f(x: Tensor[(2, 3), f32]):\n    y = nn.conv2d(x, g(1, 2), axis=1, st")
+    assert cursor.path == ("st",)
+    assert cursor.bracket is not None
+    assert (cursor.bracket.callee, cursor.bracket.commas, cursor.bracket.keywords) == (
+        "nn.conv2d",
+        3,
+        ("axis",),
+    )
+    assert cursor.expects_keyword()
+    assert not cursor.expects_type()
+    assert cursor_in("def f(x: Tensor[(2, 3), f").expects_type()
+    assert cursor_in("def f(x: f").expects_type()
+    assert cursor_in("def f(x: f32) -> f").expects_type()
+    assert not cursor_in("y = x[a").expects_type()
+    assert cursor_in("y = 1  # f(").quoted
+    assert cursor_in("y = f('a").quoted
+    assert not cursor_in("y = f('a', ").quoted
+    assert not cursor_in('"""doc\n"""\ny').quoted
+    assert cursor_in('"""doc (\n').quoted
+
+
+def test_names_of_a_cell() -> None:
+    body = (
+        "class Shape:\n    Circle(f32)\n    Empty()\n\n"
+        "def one(a: f32, b: Tensor[(2,), f32]):\n    c, d = a, b\n"
+        "    for i in range(3):\n        e: f32 = c\n"
+        "    def inner(z: f32):\n        return z\n    return "
+    )
+    text = f"{body}\n\ndef two(q: f32):\n    return q\n"
+    names = names_in(text, body)
+    assert names.classes == {"Shape": ("Circle", "Empty")}
+    assert names.functions == {"one": ("a", "b"), "two": ("q",)}
+    assert set(names.local) == {"a", "b", "c", "d", "i", "e", "z", "inner"}
