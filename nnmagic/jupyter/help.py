@@ -62,7 +62,7 @@ def _page(name: str, info: Any, cell: str, namespace: dict[str, object]) -> obje
     path = tuple(name.split("."))
     in_cell = cell.lstrip().startswith("%%tinynn")
     if in_cell and len(path) == 1:
-        from nnmagic.jupyter.local_types import type_of_local
+        from nnmagic.tinynn.local_types import type_of_local
 
         if (local := type_of_local(cell, name, namespace)) is not None:
             return _described("local", name, local)

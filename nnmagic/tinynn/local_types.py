@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+
+from synr import ast
 
 from nnmagic.diagnostics import CompileError, Source
-
-if TYPE_CHECKING:
-    from synr import ast
-
-    from nnmagic.relay.module import Module
-    from nnmagic.tinynn.program import Program
+from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import post_order
+from nnmagic.tinynn.compilation import compile_source
+from nnmagic.tinynn.names import walk
+from nnmagic.tinynn.program import Program
 
 _Place = tuple[int, int, int, int]
 
@@ -21,8 +21,6 @@ def type_of_local(cell: str, name: str, namespace: Mapping[str, object]) -> str 
 
     None for a name that no function of the cell binds, and where the cell has errors.
     """
-    from nnmagic.tinynn import compile_source
-
     _, _, body = cell.partition("\n")
     try:
         program = compile_source(Source("<tinynn>", body, first_line=2), namespace)
@@ -34,17 +32,13 @@ def type_of_local(cell: str, name: str, namespace: Mapping[str, object]) -> str 
 
 def _types_of(program: Program, name: str) -> Iterator[str]:
     """The types of a parameter of that name, and of what is assigned to it."""
-    from synr.ast import Assign
-
-    from nnmagic.tinynn.names import walk
-
     for info in program.functions:
         for param in program.module.functions[info.name].params:
             if param.name_hint == name:
                 yield str(param.checked_type)
     types = _types_by_place(program.module)
     for node in walk(program.tree):
-        if isinstance(node, Assign) and any(target.id.name == name for target in node.lhs):
+        if isinstance(node, ast.Assign) and any(target.id.name == name for target in node.lhs):
             found = types.get(_place(node.rhs))
             if found is not None:
                 yield found
@@ -57,8 +51,6 @@ def _place(node: ast.Node) -> _Place:
 
 def _types_by_place(module: Module) -> Mapping[_Place, str]:
     """The type of what each stretch of source computes; of those that share one, the last computed."""
-    from nnmagic.relay.traverse import post_order
-
     found: dict[_Place, str] = {}
     for function in module.functions.values():
         for node in post_order(function):
