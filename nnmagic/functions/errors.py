@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +17,23 @@ from types import TracebackType
 _PACKAGE = str(Path(__file__).parents[1])
 
 
+@dataclass(slots=True)
+class _Settings:
+    frames: bool = False
+
+
+_SETTINGS = _Settings()
+
+
+def show_frames(show: bool) -> None:
+    """Whether errors of calls are shown with the frames inside nnmagic: for its developers."""
+    _SETTINGS.frames = show
+
+
 def without_frames(error: Exception) -> Exception:
     """The error to raise in place of one: the same type and text, shown without frames of nnmagic."""
+    if _SETTINGS.frames:
+        return error
     kind = _shown_kind(type(error))  # type: ignore[arg-type]  # mypy takes the class for no Hashable
     if kind is None or isinstance(error, _Shown):
         return error.with_traceback(None)

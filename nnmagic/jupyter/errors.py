@@ -1,6 +1,11 @@
-"""The error of a magic's line: bad options, unknown commands. Knows nothing else."""
+"""Errors of the magics' own lines, and how a cell's error is shown to developers. Knows no compiler."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 
 class MagicError(ValueError):
@@ -12,3 +17,13 @@ class MagicError(ValueError):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of a Python traceback."""
         return [f"{type(self).__name__}: {self}"]
+
+
+def show_all_frames(error: Exception, shell: InteractiveShell) -> None:
+    """Has a notebook show an error as it shows any other: with every frame, down to where it arose."""
+
+    def render() -> list[str]:
+        shown: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+        return shown
+
+    error.__dict__["_render_traceback_"] = render

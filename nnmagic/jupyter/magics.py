@@ -16,9 +16,10 @@ from IPython.display import display
 from traitlets import Bool, Int, Unicode, observe
 
 from nnmagic.engine.threads import set_num_threads
+from nnmagic.functions.errors import show_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import commands
-from nnmagic.jupyter.errors import MagicError
+from nnmagic.jupyter.errors import MagicError, show_all_frames
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ _CELL_OPTIONS = (
     argument("-f", "--force", action="store_true", help="compile even where the cache has it"),
     argument("--no-cache", action="store_true", help="neither look into the cache nor put the result there"),
     argument("-v", "--verbose", action="store_true", help="say what the cache did and how long it took"),
+    argument("--tb", action="store_true", help="show errors with all frames, for who develops nnmagic"),
 )
 
 
@@ -76,6 +78,11 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         help="How many threads compiled functions use; None for as many as there are cores.",
     ).tag(config=True)
 
+    tb = Bool(
+        default_value=False,
+        help="Whether errors of cells and of calls show the frames inside nnmagic, for its developers.",
+    ).tag(config=True)
+
     @magic_arguments("%tinynn")
     @_cell_options
     @no_var_expand
@@ -90,7 +97,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         from nnmagic.diagnostics import Source
 
         options = _parsed(self.tinynn_cell, line)
-        self._run_cell(options, Source("<tinynn>", cell, first_line=2), "tinynn")
+        self._run(options, Source("<tinynn>", cell, first_line=2), "tinynn")
 
     @magic_arguments("%relay")
     @_cell_options
@@ -103,7 +110,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         becomes a compiled function of that name. Where something is wrong, nothing is bound.
         """
         options = _parsed(self.relay_cell, line)
-        self._run_cell(options, relay_source(cell), "relay")
+        self._run(options, relay_source(cell), "relay")
 
     @no_var_expand
     @line_magic("tinynn")
@@ -111,6 +118,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         """Look at compiled functions, operators and the cache; `%tinynn help` lists the commands."""
         output = commands.run(line, self.shell.user_ns)
         display(output)
+
+    def _run(self, given: Namespace, source: Source, language: str) -> None:
+        try:
+            self._run_cell(given, source, language)
+        except Exception as error:
+            if given.tb or self.tb:
+                show_all_frames(error, self.shell)
+            raise
 
     def _run_cell(self, given: Namespace, source: Source, language: str) -> None:
         """Compiles, shows and binds; every error comes before the first name is bound."""
@@ -140,6 +155,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             sys.stderr.write(f"{warning.render(color=True)}\n")
         if output.sections:
             display(output)
+
+    @observe("tb")
+    def _show_frames(self, change: dict[str, Any]) -> None:
+        show_frames(bool(change["new"]))
 
     @observe("num_threads")
     def _use_threads(self, change: dict[str, Any]) -> None:

@@ -30,6 +30,10 @@ CELLS = {
         "try:\n    positive(-1.0)\nexcept AssertionError as error:\n    print(type(error).__name__, error)"
     ),
     "warning": "%%tinynn -q\ndef warned(x: f32):\n    é = 1\n    return x",
+    "frames": "%%tinynn --tb\ndef foo(x: f32):\n    return x + y",
+    "frames of calls": "%config TinyNNMagics.tb = True\nfoo(np.ones(3, 'float32'))",
+    "no frames again": "%config TinyNNMagics.tb = False\nfoo(np.ones(3, 'float32'))",
+    "several": "%%tinynn\ndef foo(x: f32):\n    a = x + y\n    b = x + z\n    return a",
     "empty": "%%tinynn",
     "help": "%%tinynn?",
     "reload": "%reload_ext nnmagic",
@@ -115,6 +119,23 @@ def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.Note
     assert ".py" not in text
     assert "----> 2     return foo(nope=1)" in text
     assert "----> 3 user()" in text
+
+
+def test_developers_see_the_frames(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
+    found = error(outputs["frames"])
+    assert found.ename == "TinyNNError"
+    assert "compilation.py" in shown(found)
+    assert "error: unknown name `y`" in shown(found)
+    assert "arguments.py" in shown(error(outputs["frames of calls"]))
+    assert ".py" not in shown(error(outputs["no frames again"]))
+
+
+def test_all_errors_are_shown_at_once_in_colour(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
+    found = error(outputs["several"])
+    assert "3 |     a = x + y\n  |             ^" in shown(found)
+    assert "4 |     b = x + z\n  |             ^" in shown(found)
+    assert shown(found).endswith("TinyNNError: unknown name `y` (and 1 more error)")
+    assert "\x1b[1;31merror: \x1b[0m" in "\n".join(found.traceback)
 
 
 def test_a_failed_assertion_shows_the_line_of_its_cell(
