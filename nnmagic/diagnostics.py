@@ -50,8 +50,10 @@ class Span:
     source: Source | None = field(default=None, compare=False, repr=False)
 
     def to(self, other: Span) -> Span:
-        """The span from the start of this one to the end of ``other``."""
-        return replace(self, end_line=other.end_line, end_column=other.end_column)
+        """The span that covers both, whichever of them stands first."""
+        line, column = min((self.line, self.column), (other.line, other.column))
+        end_line, end_column = max((self.end_line, self.end_column), (other.end_line, other.end_column))
+        return replace(self, line=line, column=column, end_line=end_line, end_column=end_column)
 
     def __str__(self) -> str:
         return f"{self.filename}:{self.line}:{self.column}"
@@ -139,7 +141,7 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
-        self._seen: set[Diagnostic] = set()
+        self._seen: set[tuple[str, Span | None]] = set()
 
     def error(
         self, message: str, span: Span | None, *, hint: str | None = None, notes: Sequence[Note] = ()
@@ -148,9 +150,10 @@ class Diagnostics:
         self.add(Diagnostic(message, span, hint, tuple(notes)))
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Records an error that is a diagnostic already; an equal one is kept once."""
-        if diagnostic not in self._seen:
-            self._seen.add(diagnostic)
+        """Records an error that is a diagnostic already, as ``error`` does."""
+        key = (diagnostic.message, diagnostic.span)
+        if key not in self._seen:
+            self._seen.add(key)
             self.found.append(diagnostic)
 
     def raise_if_any(self, kind: type[CompileError]) -> None:

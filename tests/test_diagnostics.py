@@ -71,8 +71,8 @@ def test_a_long_span_shows_its_first_and_last_line() -> None:
 def test_errors_are_in_source_order_each_once() -> None:
     text = "one two three"
     found = Diagnostics()
-    for word in ("three", "one", "three"):
-        found.error(f"no {word}", span(text, word), notes=[Note("see", span(text, "two"))])
+    for word, other in (("three", "two"), ("one", "two"), ("three", "one")):
+        found.error(f"no {word}", span(text, word), notes=[Note("see", span(text, other))])
     with pytest.raises(TinyNNError) as caught:
         found.raise_if_any(TinyNNError)
     assert [error.message for error in caught.value.diagnostics] == ["no one", "no three"]

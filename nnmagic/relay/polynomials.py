@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
+from keyword import iskeyword
 from typing import Any
 
 #: Of how many terms a polynomial may be made, and of how many factors a term: no shape needs more.
@@ -186,12 +187,11 @@ def polynomial(text: str) -> Polynomial:
 
     Raises NoPolynomialError, which says what it holds instead.
     """
-    if text.isidentifier():
-        return Polynomial((((text,), 1),))
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise NoPolynomialError("it is no expression") from None
+        keyword = f"`{text}` is a keyword of Python" if iskeyword(text) else "it is no expression"
+        raise NoPolynomialError(keyword) from None
     try:
         return _read(tree)
     except RecursionError:
@@ -203,6 +203,8 @@ def _read(node: ast.expr) -> Polynomial:
         case ast.Name(id=name):
             return Polynomial((((name,), 1),))
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
+            if number >= _LIMIT:
+                raise NoPolynomialError("too large")
             return constant(number)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _read(operand) * constant(-1)

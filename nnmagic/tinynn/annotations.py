@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def checked_dim(dim: object) -> Dim:
 
 def named_dim(text: str) -> Dim:
     """A name, or arithmetic on names in its one form: ``"n*2"`` is ``"2*n"``. Raises ValueError."""
-    if text.isidentifier():
+    if text.isascii() and text.isidentifier() and not iskeyword(text):
         return text
     from nnmagic.relay.polynomials import NoPolynomialError, polynomial
 

@@ -329,7 +329,7 @@ def _as_float64(side: Operand, span: Span) -> Operand:
     known = side.value.value if isinstance(side.value, Known) else None
     if not isinstance(known, bool | int | float):
         raise Refusal(f"`/` of a tensor and {described(side.value)}", side.span)
-    return Operand(number_constant(float(known), "float64", side.span), side.span)
+    return Operand(number_constant(known, "float64", side.span), side.span)
 
 
 def unary_named(name: str, function: str, operand: Operand, span: Span) -> Value:
@@ -412,6 +412,11 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
         raise Refusal("division by zero", right.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
         raise _undefined(sign, left, right, span) from None
+    return known_result(sign, result, span)
+
+
+def known_result(sign: str, result: object, span: Span) -> Known:
+    """What a computation of known numbers comes to. Raises Refusal where that is larger than any dtype."""
     if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
         raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
     return Known(result)

@@ -17,7 +17,7 @@ from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.aliases import NoTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.values import Computed, Known, TupleConstructor, TupleOf, TypeOf, Value
+from nnmagic.tinynn.values import MAX_INT_BITS, Computed, Known, TupleConstructor, TupleOf, TypeOf, Value
 
 #: A tuple of the notebook is for shapes and settings, not for data.
 _MAX_ITEMS, _MAX_DEPTH = 10_000, 20
@@ -120,6 +120,8 @@ def settled(value: object, depth: int = 0) -> object:
             return _constant(value).data
         case tuple() | list():
             return _settled_items(value, depth)
+        case int() if value.bit_length() > MAX_INT_BITS:
+            raise NotCapturable(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from keyword import iskeyword
 
 from nnmagic.diagnostics import Note, Span, closest
 from nnmagic.relay import expr as ir
@@ -131,8 +132,10 @@ def _named(text: str, span: Span) -> Dim:
             number = polynomial(text).number
             hint = hint if number is None else f"write {number} without the quotes"
         except NoPolynomialError:
-            pass
-        raise Refusal(f"{text!r} is no name of a dimension", span, hint=hint) from None
+            if iskeyword(text):
+                hint = f'it is a keyword of Python: write another, as in "{text}_"'
+        shown = repr(text) if len(text) <= 40 else "the string"
+        raise Refusal(f"{shown} is no name of a dimension", span, hint=hint) from None
     assert isinstance(found, str)
     return AnyDim(found)
 

@@ -304,6 +304,10 @@ def known_value(value: Value) -> object:
     raise NotKnown
 
 
+#: An int that is known while compiling has at most as many bits: a float holds no larger one.
+MAX_INT_BITS = 1024
+
+
 def is_number(value: object) -> bool:
     """Whether a known value is a Python number (True and False too)."""
     return isinstance(value, bool | int | float)
@@ -326,7 +330,7 @@ def number_constant(number: bool | int | float, dtype: str, span: Span, wanted_b
             raise Refusal(f"{number} does not fit in {dtype} ({limits.min} to {limits.max})", span)
     try:
         with np.errstate(over="ignore"):
-            stored = np.array(number, dtype=native)
+            stored = np.array(float(number) if is_float(dtype) else number, dtype=native)
     except OverflowError:  # an int beyond the range of a float
         raise Refusal(f"{_brief(number)} does not fit in {dtype}", span) from None
     if is_float(dtype) and not np.isfinite(stored) and abs(number) != float("inf") and number == number:  # noqa: PLR0124  # nan

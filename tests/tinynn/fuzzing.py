@@ -1,7 +1,8 @@
-"""Compiles sources that nobody wrote, for a stated time: ``fuzzing.py SECONDS SEED STATE``.
+"""Compiles sources that nobody wrote: ``fuzzing.py COUNT SECONDS SEED STATE``, as long as either allows.
 
 A process of its own, so that a hang or a crash is seen from outside: STATE is a file that always holds the
 source which is being compiled. What is wrong is printed, one JSON object a line, with a minimal source.
+Its clock is the time that the processor works for it: a busy machine makes it later, not wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import random
 import re
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -26,6 +28,8 @@ from nnmagic.tinynn import compile_source
 
 #: What a source may take: seconds of the processor, bytes of memory.
 MOST_SECONDS = 10
+#: Compiled code that never comes back to Python is ended after so many more.
+_LAST_SECONDS = 60
 MOST_BYTES = 6 << 30
 _FIRST_LINE = 2
 
@@ -70,10 +74,32 @@ def corpus() -> list[str]:
     return taken * 3 + [case.source for case in cases] + probes
 
 
+class SlowError(BaseException):
+    """Out of time; no ``except Exception`` of the compiler keeps it."""
+
+
+def _out_of_time(_signal: int, _frame: types.FrameType | None) -> None:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    raise SlowError
+
+
 def fault_of(text: str, names: dict[str, object]) -> str | None:
     """What is wrong with how a source is compiled; None where it is a program or located errors."""
+    handler = signal.signal(signal.SIGPROF, _out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS + _LAST_SECONDS)
     try:
-        begin = time.process_time()
+        return _fault_of(text, names)
+    except SlowError as error:
+        return f"slow: more than {MOST_SECONDS} s {_place_of(error)}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGPROF, handler)
+
+
+def _fault_of(text: str, names: dict[str, object]) -> str | None:
+    try:
         program = compile_source(Source("cell", text, first_line=_FIRST_LINE), names)
         text_of_program = str(erase_types(program.module))
         if set(program.module.functions) < {info.name for info in program.functions}:
@@ -81,18 +107,20 @@ def fault_of(text: str, names: dict[str, object]) -> str | None:
         if not text_of_program.startswith(("def @", "type ")):
             return "the program has no text"
     except TinyNNError as error:
-        return _fault_of_errors(error, text) or _slow(begin)
+        return _fault_of_errors(error, text)
     except RecursionError:
         return "RecursionError"
     except Exception as error:  # noqa: BLE001  # that is what this looks for
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
-    return _slow(begin)
+        return f"{type(error).__name__}: {error} {_place_of(error)}"
+    return None
 
 
-def _slow(begin: float) -> str | None:
-    seconds = time.process_time() - begin
-    return f"slow: more than {MOST_SECONDS} s" if seconds > MOST_SECONDS else None
+def _place_of(error: BaseException) -> str:
+    """Where it was raised; of what is slow the last place in the compiler."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SlowError):
+        frames = [frame for frame in frames if "nnmagic" in Path(frame.filename).parts] or frames
+    return f"({Path(frames[-1].filename).name}:{frames[-1].lineno})"
 
 
 def _fault_of_errors(error: TinyNNError, text: str) -> str | None:
@@ -128,14 +156,14 @@ def _kind(fault: str) -> str:
 
 def minimal(text: str, fault: str, names: dict[str, object], seconds: float = 5) -> str:
     """A shorter source with the same fault: lines, then stretches of characters are left out."""
-    end, kind = time.monotonic() + seconds, _kind(fault)
+    end, kind = time.process_time() + seconds, _kind(fault)
     for pieces in (text.split("\n"), None):
         parts = list(text) if pieces is None else pieces
         joint = "" if pieces is None else "\n"
         size = len(parts) // 2
         while size:
             at = 0
-            while at < len(parts) and time.monotonic() < end:
+            while at < len(parts) and time.process_time() < end:
                 shorter = parts[:at] + parts[at + size :]
                 found = fault_of(joint.join(shorter), names)
                 if found is not None and _kind(found) == kind:
@@ -147,15 +175,14 @@ def minimal(text: str, fault: str, names: dict[str, object], seconds: float = 5)
     return text
 
 
-def main(seconds: float, seed: int, state: Path) -> None:
-    """Prints every kind of fault once, and last how many sources were compiled and taken."""
+def main(most: int, seconds: float, seed: int, state: Path) -> None:
+    """Prints every kind of fault once, and last how many sources were compiled, in how many seconds."""
     mutated = importlib.import_module("tests.tinynn.mutations").mutated
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     rng, sources, names = random.Random(seed), corpus(), namespace()
     kinds: set[str] = set()
-    count = 0
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    count, begin = 0, time.process_time()
+    while count < most and time.process_time() - begin < seconds:
         text = mutated(rng, sources)
         state.write_text(text, encoding="utf-8", errors="surrogatepass")
         count += 1
@@ -164,8 +191,9 @@ def main(seconds: float, seed: int, state: Path) -> None:
             kinds.add(_kind(fault))
             shown = minimal(text, fault, names)
             print(json.dumps({"fault": fault, "source": shown}), flush=True)  # noqa: T201  # its output
-    print(json.dumps({"count": count}), flush=True)  # noqa: T201  # its output
+    taken = {"count": count, "seconds": time.process_time() - begin}
+    print(json.dumps(taken), flush=True)  # noqa: T201  # its output
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

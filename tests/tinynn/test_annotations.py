@@ -12,6 +12,7 @@ import pytest
 
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, TensorType
 from nnmagic.tinynn.annotations import DTYPES, DType, Tensor, bool_, dtype_named, f32, i64
+from tests.tinynn.cases import errors_of
 
 
 def test_they_evaluate_compare_and_print() -> None:
@@ -38,6 +39,27 @@ def test_every_dtype_has_a_relay_and_a_numpy_dtype() -> None:
 def test_relay_types() -> None:
     assert Tensor[(2, "n"), f32].relay_type() == TensorType((2, AnyDim("n")), "float32")
     assert bool_.relay_type() == TensorType((), "bool")
+
+
+@pytest.mark.parametrize(
+    "name", ["and", "None", "True", "lambda", "n.m", "n m", "", "2n", "f(n)", "n[0]", "'n'"]
+)
+def test_what_is_no_name_is_no_dimension(name: str) -> None:
+    with pytest.raises(ValueError, match="a dimension's name must be an identifier"):
+        Tensor[(name,), f32]
+    (error,) = errors_of(f"def f(x: Tensor[(2, {name!r}), f32]):\n    return x\n")
+    assert error.message == f"{name!r} is no name of a dimension"
+    assert error.span is not None
+    assert (error.span.line, error.span.column) == (2, 21)
+    if name.isidentifier():
+        assert error.hint == f'it is a keyword of Python: write another, as in "{name}_"'
+
+
+def test_names_are_compared_as_python_compares_them() -> None:
+    ligature, letters = "\ufb01", "fi"
+    assert Tensor[(ligature,), f32] == Tensor[(letters,), f32]
+    assert Tensor[(f"2*{ligature}",), f32] == Tensor[(f"2*{letters}",), f32]
+    assert Tensor[("é",), f32] == Tensor[("e\u0301",), f32]
 
 
 def test_annotations_of_a_python_function() -> None:

@@ -329,3 +329,13 @@ def test_columns_of_an_indented_source() -> None:
     (error,) = caught.value.diagnostics
     assert str(error.span) == "file.py:11:16"
     assert "11 |         return q\n   |                ^" in error.render()
+
+
+def test_a_function_that_fails_in_each_of_its_calls_is_told_of_once() -> None:
+    text = body(
+        "def last(y):\n    for i in range(n):\n        y = x[0]\n    return y\nreturn last(x), last(x * 2)",
+        "x: Tensor[(3,), f32], n: i32",
+    )
+    first, *rest = errors_of(text)
+    assert not rest
+    assert first.message == "`y` is a Tensor[(3,), f32] or an f32 here: it changes from round to round"

@@ -1,13 +1,17 @@
 """Whatever the source, a cell is a program or located errors: no other exception, no hang, no warning.
 
-NNMAGIC_FUZZ_SECONDS makes the search longer, NNMAGIC_FUZZ_SEED another one.
+The search compiles the same sources on every machine. NNMAGIC_FUZZ_SECONDS makes it last so many seconds of
+the processor instead, NNMAGIC_FUZZ_SEED another one.
 """
 
 # ruff: noqa: E501  # tables of forms
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,19 +22,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tinynn.fuzzing import MOST_SECONDS, fault_of, namespace
+from tests.tinynn.fuzzing import fault_of, namespace
+from tests.tinynn.snippets.cases import Accepted
+from tests.tinynn.test_snippets import TOPICS, cases_of
 
 ROOT = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("NNMAGIC_FUZZ_SECONDS", "40"))
 SEED = int(os.environ.get("NNMAGIC_FUZZ_SEED", "20"))
-#: A source that is still being compiled after so many seconds hangs; the machine may be busy.
-_PATIENCE = 6 * MOST_SECONDS
-#: Fewer sources a second would mean that something waits.
+SECONDS = float(os.environ.get("NNMAGIC_FUZZ_SECONDS", "0"))
+#: How many sources are compiled where no time is given.
+_SOURCES = 10_000
+#: A source that has not ended by then, by whatever clock, waits for something that does not come.
+_PATIENCE = 300
+#: Fewer sources a second mean that compiling has become slow.
 _FEWEST = 5
 
 
-def _searched(tmp_path: Path) -> tuple[list[str], int]:
-    """The faults that a search in a process of its own finds, and how many sources it compiled."""
+_NAMESPACE = namespace()
+
+
+def _searched(tmp_path: Path) -> tuple[list[str], float]:
+    """The faults that a search in a process of its own finds, and how many sources it compiled a second."""
     state, output, errors = (tmp_path / name for name in ("source", "output", "errors"))
     state.write_text("")
     command = [
@@ -39,7 +50,8 @@ def _searched(tmp_path: Path) -> tuple[list[str], int]:
         "error",
         "-m",
         "tests.tinynn.fuzzing",
-        str(SECONDS),
+        str(10**9 if SECONDS else _SOURCES),
+        str(SECONDS or 10**9),
         str(SEED),
         str(state),
     ]
@@ -51,15 +63,15 @@ def _searched(tmp_path: Path) -> tuple[list[str], int]:
             if time.time() - state.stat().st_mtime > _PATIENCE:
                 process.kill()
                 process.wait()
-                faults.append(f"hangs:\n{state.read_bytes().decode('utf-8', 'replace')}")
     lines = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
     faults += [f"{line['fault']}:\n{line['source']}" for line in lines if "fault" in line]
-    if process.returncode and not faults:
+    if process.returncode:  # a crash; SIGVTALRM and SIGKILL: a source that hangs
         last = state.read_bytes().decode("utf-8", "replace")
         faults.append(
             f"ended by {process.returncode}: {errors.read_text('utf-8', 'replace')[-2000:]}\n{last}"
         )
-    return faults, sum(line.get("count", 0) for line in lines)
+        return faults, 0
+    return faults, lines[-1]["count"] / lines[-1]["seconds"]
 
 
 #: What searches have found, made short by hand: exceptions, and two sources that hung.
@@ -91,6 +103,19 @@ FOUND = [
     "def f(x: Tensor[(), f32]):\n    return reshape(x, 10000000000000000000)\n",
     "def f(x: Tensor[('n',), f32]):\n    return reshape(x, 10000000000000000000)\n",
     "def f(x: Tensor[('n',), f32]):\n    return x[10000000000000000000 - len(x):]\n",
+    "def f(x: Tensor[(2, 3), f32]):\n    return pad(x, 2147483648, mode='edge')\n",
+    "def f(n: i64):\n    a = n\n    def u(y):\n        for i in range(n % 4):\n            y = a.reshape(1) + a\n        return y\n    return u(n), u(a) + a\n",
+    "def f(x: Tensor[('n',), f32], z: Tensor[('and',), f32]):\n    return x.reshape(len(z))\n",
+    "def f(x: Tensor[('b', 'False'), f32]):\n    b, c = x.shape\n    return x.reshape(b * c)\n",
+    "def f(x: Tensor[(8,), bf16]):\n    return x * 2 ** 63\n",
+    "def f(x: Tensor[(), f32], w: Tensor[(6,), f32]):\n    return conv2d(x, w, padding='same')\n",
+    "def f(x: Tensor[(3, 4), f32]):\n    return diff(x, n=2147483648)\n",
+    "def f(x: Tensor[(3,), f32]):\n    return vander(x, 1000000000)\n",
+    "def f(x: f32):\n    return x * linspace(0, 1e+39, 3, dtype=f32)\n",
+    f"def f(x: f32):\n    return x * {'9' * 400}\n",
+    "def f(s: Tensor[(6,), f32], x: Tensor[(3,), f32]):\n    return digitize(x, sort(searchsorted(sort(s), x)))\n",
+    f"def f(x: f32):\n    return x * 0x{'f' * 4000}\n",
+    f"def f(x: Tensor[('0x{'f' * 4000}',), f32]):\n    return x\n",
 ]
 
 
@@ -102,11 +127,37 @@ def test_what_was_found_is_a_program_or_located_errors(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.timeout(4 * SECONDS + 900)
 def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None:
-    faults, count = _searched(tmp_path)
+    faults, a_second = _searched(tmp_path)
     assert not faults, "\n\n".join(faults)
-    assert count > SECONDS * _FEWEST
+    assert a_second > _FEWEST
+
+
+#: Numbers at which something ends: dtypes, dimensions, what a constant of the program may hold, floats.
+_EXTREMES = [2**31, 2**32 + 1, 10**9, 2**62, 2**63, 2**64, 10**30, 10**400, -1, -(2**31) - 1, -(2**63) - 1]
+_EXTREMES += [1e39, 1e300, -1e300, 1e-320, math.inf, math.nan]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_snippets_with_extreme_numbers_are_programs_or_located_errors() -> None:
+    """Each number of each snippet becomes another one, all of them in turn."""
+    accepted = sorted(
+        {case.source for topic in TOPICS for case in cases_of(topic) if isinstance(case, Accepted)}
+    )
+    numbers = itertools.cycle(_EXTREMES)
+    faults = []
+    for source in accepted:
+        tree = ast.parse(source)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+                kept, node.value = node.value, next(numbers)
+                text = ast.unparse(tree)
+                fault = fault_of(text, _NAMESPACE)
+                faults += [] if fault is None else [f"{fault}:\n{text}"]
+                node.value = kept
+    assert not faults, "\n\n".join(faults)
 
 
 # -- programs by a grammar: Hypothesis finds the smallest one that fails -----------------------------------
@@ -187,7 +238,6 @@ def _cell(head: str, parts: list[list[str]], result: str) -> str:
 
 
 _CELLS = st.builds(_cell, st.sampled_from(_HEADS), st.lists(_STATEMENTS, max_size=5), _EXPRESSIONS)
-_NAMESPACE = namespace()
 
 
 @pytest.mark.slow

@@ -46,6 +46,23 @@ _NAMED_IN_MEMORY: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: named_in_memory(function), opt_level=0, name="NamedInMemory"
 )
 
+
+def _spread(node: tirx.Broadcast) -> Any:
+    """A vector of one bfloat16, as the bits that it is: BF16StorageLegalize forgets its dtype."""
+    if str(node.value.ty.dtype) != "bfloat16":
+        return node
+    bits = tirx.Broadcast(tirx.reinterpret("uint16", node.value), node.lanes)
+    return tirx.reinterpret(str(node.ty.dtype), bits)
+
+
+_WITH_BITS_SPREAD: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: function.with_body(
+        tvm_ffi.structural_map(function.body, [(tirx.Broadcast, _spread)])
+    ),
+    opt_level=0,
+    name="WithBitsSpread",
+)
+
 #: What TVM's own pipeline does for a CPU, in its order: first to functions that are made of blocks.
 _OF_BLOCKS = (
     s_tir.transform.CanonicalizeLoop,
@@ -89,6 +106,7 @@ _TOGETHER = (
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
+    lambda: _WITH_BITS_SPREAD,
     tirx.transform.BF16StorageLegalize,
     lambda: _IN_MEMORY_OF_THE_CPU,
     tirx.transform.LowerTVMBuiltin,

@@ -49,7 +49,10 @@ def _int(value: object) -> int:
 def _float(value: object) -> float:
     if isinstance(value, bool) or not (isinstance(value, int | float) or hasattr(value, "__index__")):
         raise TypeError(f"must be a number, not {_shown(value)}")
-    return float(value if isinstance(value, float) else operator.index(value))
+    try:
+        return float(value if isinstance(value, float) else operator.index(value))
+    except OverflowError:
+        raise ValueError("is too large for a float") from None
 
 
 def _float_only(value: object) -> float:

@@ -72,8 +72,6 @@ class Formula:
         """A Python number as a tensor of rank 0 of this one's dtype; a tensor as it is."""
         if isinstance(other, Formula):
             return other
-        if is_float(self.dtype):
-            other = float(other)
         return Formula(number_constant(other, self.dtype, self.span), self.span)
 
     def cast(self, dtype: str) -> Formula:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from nnmagic.relay.ops import OPERATORS
@@ -62,8 +63,11 @@ def spread(value: object, rank: int) -> list[int] | None:
     return [one for one in listed if isinstance(one, int)]
 
 
-def _same_padding(call: Arguments, rank: int, weight: Formula) -> tuple[int, ...]:
-    """PyTorch's "same": the result is as large as the data; the odd one goes to the end."""
+def _same_padding(call: Arguments, rank: int, weight: Formula, layout: str) -> tuple[int, ...] | int:
+    """PyTorch's "same": the result is as large as the data; the odd one goes to the end.
+
+    0 where the weight has not the rank of its layout: the operator says so.
+    """
     strides = spread(call.known("strides") if "strides" in call else 1, rank)
     if strides is None or any(stride != 1 for stride in strides):
         hint = "give the numbers, as in padding=1"
@@ -71,7 +75,11 @@ def _same_padding(call: Arguments, rank: int, weight: Formula) -> tuple[int, ...
             f'{call.name}: padding="same" needs strides of 1', call.given["padding"].span, hint=hint
         )
     dilation = spread(call.known("dilation") if "dilation" in call else 1, rank)
-    sizes = [fixed(call, dim, call.given["weight"].span) for dim in weight.shape[2:]]
+    axes = re.findall(r"\d*[A-Za-z]", layout)
+    windows = [dim for axis, dim in zip(axes, weight.shape, strict=False) if axis in "DHW"]
+    if len(axes) != weight.rank or len(windows) != rank:
+        return 0
+    sizes = [fixed(call, dim, call.given["weight"].span) for dim in windows]
     totals = [step * (size - 1) for step, size in zip(dilation or [1] * rank, sizes, strict=True)]
     return (*(total // 2 for total in totals), *(total - total // 2 for total in totals))
 
@@ -79,15 +87,19 @@ def _same_padding(call: Arguments, rank: int, weight: Formula) -> tuple[int, ...
 def _convolution(rank: int) -> Builtin:
     name = f"nn.conv{rank}d"
 
+    def default(attribute: str) -> object:
+        found = OPERATORS[name].attr(attribute)
+        return found and found.default
+
     def apply_to(call: Arguments) -> Value:
         attrs = call.attrs(*_CONV_ATTRS.split())
         if attrs.get("padding") in ("same", "valid"):
             same = attrs["padding"] == "same"
-            attrs["padding"] = _same_padding(call, rank, formula(call, "weight")) if same else 0
+            layout = str(attrs.get("kernel_layout") or default("kernel_layout"))
+            attrs["padding"] = _same_padding(call, rank, formula(call, "weight"), layout) if same else 0
         found = operator_formula(name, call, "data", "weight", **attrs)
-        default = OPERATORS[name].attr("data_layout")
-        layout = attrs.get("out_layout") or attrs.get("data_layout") or (default and default.default)
-        return _biased(found, call, str(layout).find("C"))
+        layout = str(attrs.get("out_layout") or attrs.get("data_layout") or default("data_layout"))
+        return _biased(found, call, layout.find("C"))
 
     summary = f"{name}, then nn.bias_add where there is a bias."
     return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, None, _CONV_NAMES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import apply_arange
@@ -100,7 +98,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
         size: float = one
         if name == "scale_factor":
             size = fixed(call, dim, call.given["data"].span) * one
-        if not math.isfinite(size) or size != int(size) or size < 1:
+        if not 1 <= size < 2**63 or size != int(size):
             hint = "give `size`, the number of pixels"
             raise Refusal(f"{call.name}: the result would have {size} pixels along an axis", at, hint=hint)
         found.append(int(size))

@@ -26,6 +26,7 @@ from nnmagic.tinynn.builtins.operands import (
 )
 from nnmagic.tinynn.dimensions import as_number, full, is_size, number_of, open_sizes
 from nnmagic.tinynn.emit import apply, whole_numbers
+from nnmagic.tinynn.iteration import MAX_ITEMS
 from nnmagic.tinynn.values import (
     Computed,
     Dimension,
@@ -109,28 +110,27 @@ def _creator(name: str, number: int) -> Builtin:
 def _number(number: bool | int | float, dtype: str, span: Span) -> Computed:
     if dtype == "bool":
         number = bool(number)
-    return number_constant(float(number) if is_float(dtype) else number, dtype, span)
+    return number_constant(number, dtype, span)
 
 
 def _full(call: Arguments) -> Value:
     """NumPy's order; ``full(value, shape=..., dtype=...)`` of Relay by its keywords."""
     shape, operand = _shape_and_value(call)
-    value = as_formula(operand, call.span, "full: `fill_value`")
+    value = _fill_value(call, operand, dtype_argument(call))
     if value.rank:
         hint = "write broadcast_to(x, shape)"
         raise Refusal(
             f"full: `fill_value` must be one number, not {described(operand.value)}", operand.span, hint=hint
         )
-    dtype = dtype_argument(call)
-    number = known_or_none(operand.value)
-    if dtype is not None and is_number(number):
-        assert isinstance(number, bool | int | float)
-        value = Formula(
-            number_constant(bool(number) if dtype == "bool" else number, dtype, operand.span), call.span
-        )
-    elif dtype is not None:
-        value = value.cast(dtype)
     return filled(call, value, shape)
+
+
+def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula:
+    known = known_or_none(operand.value)
+    if dtype is not None and isinstance(known, bool | int | float):
+        return Formula(_number(known, dtype, operand.span), call.span)
+    value = as_formula(operand, call.span, f"{call.name}: `fill_value`")
+    return value if dtype is None else value.cast(dtype)
 
 
 def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
@@ -151,18 +151,7 @@ def _like(name: str, number: int | None) -> Builtin:
         dtype = dtype_argument(call) or like.dtype
         if number is not None:
             return like.op("ones_like" if number else "zeros_like").cast(dtype).value
-        operand = call.given["fill_value"]
-        known = known_or_none(operand.value)
-        if isinstance(known, bool | int | float):
-            value: Value = (
-                _number(known, dtype, operand.span)
-                if dtype == "bool"
-                else number_constant(known, dtype, operand.span)
-            )
-        else:
-            value = as_formula(operand, call.span, "full_like: `fill_value`").cast(dtype).value
-        assert isinstance(value, Computed)
-        fill = Formula(value, call.span)
+        fill = _fill_value(call, call.given["fill_value"], dtype)
         if fill.rank:
             return fill.op("broadcast_to", shape=like.shape).value
         return like.cast(dtype).op("full_like", fill).value
@@ -236,12 +225,12 @@ _MOST = 10_000_000
 def _space(call: Arguments) -> np.ndarray:
     """Numbers from start to stop, as NumPy spaces them."""
     count = known_int(call, "num", 50)
-    start, stop = (known_number(call, name, 0) for name in ("start", "stop"))
+    start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
     if not 0 <= count <= _MOST:
         raise Refusal(f"{call.name}: `num` is {count}", call.given["num"].span)
     endpoint = flag(call, "endpoint", default=True)
     if call.name == "logspace":
-        base = known_number(call, "base", 10.0)
+        base = float(known_number(call, "base", 10.0))
         return np.logspace(start, stop, count, endpoint=endpoint, base=base)
     if call.name == "geomspace":
         if start == 0 or stop == 0 or (start < 0) != (stop < 0):
@@ -256,13 +245,17 @@ def _spaced(call: Arguments) -> Value:
         numbers = _space(call)
     if not is_float(dtype):
         numbers = np.floor(numbers)
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size and dtype != "bool":
+        for end in (float(finite.min()), float(finite.max())):
+            number_constant(end if is_float(dtype) else int(end), dtype, call.span)
     if is_float(dtype):
         found = constant_of(numbers, dtype, call.span)
     else:
         found = constant_of(numbers, "float64", call.span).cast(dtype)
     if not flag(call, "retstep"):
         return found.value
-    start, stop = (known_number(call, name, 0) for name in ("start", "stop"))
+    start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
     gaps = known_int(call, "num", 50) - flag(call, "endpoint", default=True)
     return TupleOf((found.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
@@ -300,16 +293,15 @@ def _vander(call: Arguments) -> Value:
     if data.rank != 1:
         raise Refusal("vander takes a tensor of rank 1", call.given["x"].span)
     count = known_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
+    if not 1 <= count <= MAX_ITEMS:
+        place = call.given.get("N", call.given["x"]).span
+        raise Refusal(f"vander: {count} columns (1 to {MAX_ITEMS})", place)
     if not data.is_float:
         data = data.cast("int64")
     powers = [data.op("ones_like")]
     for _ in range(count - 1):
         powers.append(powers[-1] * data)
-
-    ordered = powers[:count] if flag(call, "increasing") else powers[:count][::-1]
-    if not ordered:
-        raise Refusal("vander: `N` must be 1 or more", call.span)
-    return stacked(ordered, 1).value
+    return stacked(powers if flag(call, "increasing") else powers[::-1], 1).value
 
 
 def _meshgrid(call: Arguments) -> Value:

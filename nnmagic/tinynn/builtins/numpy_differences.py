@@ -14,6 +14,7 @@ from nnmagic.tinynn.builtins.operands import (
     one_axis,
     require_rank,
 )
+from nnmagic.tinynn.iteration import MAX_ITEMS
 from nnmagic.tinynn.values import Refusal, TupleOf, Value
 
 
@@ -35,7 +36,11 @@ def _diff(call: Arguments) -> Value:
         }
         listed = [whole.get("prepend"), data, whole.get("append")]
         data = joined(call, [part for part in listed if part is not None], axis)
-    for _ in range(times):
+    size = data.shape[axis]
+    rounds = min(times, size) if isinstance(size, int) else times  # what is empty stays empty
+    if rounds > MAX_ITEMS:
+        raise Refusal(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
+    for _ in range(rounds):
         later, earlier = piece(data, axis, 1, None), piece(data, axis, 0, -1)
         data = later.differs(earlier) if data.dtype == "bool" else later - earlier
     return data.value

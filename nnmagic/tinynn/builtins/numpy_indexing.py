@@ -69,7 +69,8 @@ def _known_places(call: Arguments, parameter: str, size: object) -> Formula | No
     if known is None or not isinstance(size, int):
         return None
 
-    return constant_of(np.mod(np.asarray(known), size), "int32", call.given[parameter].span)
+    dtype = "int32" if size < 2**31 else "int64"
+    return constant_of(np.mod(np.asarray(known), size), dtype, call.given[parameter].span)
 
 
 def taken(call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices") -> Formula:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from nnmagic.relay import expr as ir
+import numpy as np
+
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.binding import Arguments, Builtin
-from nnmagic.tinynn.builtins.building import at_least, cut, joined
+from nnmagic.tinynn.builtins.building import at_least, constant_of, cut, joined
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import (
     dtype_argument,
@@ -24,7 +24,6 @@ from nnmagic.tinynn.builtins.operands import (
 )
 from nnmagic.tinynn.emit import call_operator, is_tensor
 from nnmagic.tinynn.values import (
-    Computed,
     Known,
     Operand,
     Refusal,
@@ -195,6 +194,8 @@ def _tile(call: Arguments) -> Value:
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+#: How long an axis may become by its own elements: their places are a constant of the program.
+_MOST_PLACES = 10_000_000
 
 
 def _are_ints(items: object) -> bool:
@@ -264,21 +265,24 @@ def _extended(call: Arguments, data: Formula, axis: int, before: int, after: int
     if size == 0:
         raise Refusal(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
 
-    def source(place: int) -> int:
-        if mode == "edge":
-            return min(max(place, 0), size - 1)
-        if mode == "wrap":
-            return place % size
-        period = 2 * size if mode == "symmetric" else max(2 * (size - 1), 1)
-        place %= period
-        if mode == "symmetric":
-            return place if place < size else period - 1 - place
-        return 0 if size == 1 else place if place < size else period - place
-
-    places = [source(place) for place in range(-before, size + after)]
-
-    indices = Computed(ir.constant(places, "int32", span=call.span), TensorType((len(places),), "int32"))
-    return data.op("take", Formula(indices, call.span), axis=axis, mode="clip")
+    total = before + size + after
+    if total > _MOST_PLACES:
+        message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MOST_PLACES})"
+        raise Refusal(message, call.given["pad_width"].span)
+    places = np.arange(-before, size + after)
+    match mode:
+        case "edge":
+            places = places.clip(0, size - 1)
+        case "wrap":
+            places %= size
+        case "symmetric":
+            places %= 2 * size
+            places = np.minimum(places, 2 * size - 1 - places)
+        case "reflect":
+            period = max(2 * (size - 1), 1)
+            places %= period
+            places = np.minimum(places, period - places)
+    return data.op("take", constant_of(places, "int32", call.span), axis=axis, mode="clip")
 
 
 _STACK = "arrays * dtype?"

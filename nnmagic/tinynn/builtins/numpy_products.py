@@ -16,6 +16,7 @@ from nnmagic.tinynn.builtins.operands import (
     flag,
     formula,
     known_int,
+    known_number,
     known_or_none,
     of_one_dtype,
     one_axis,
@@ -24,7 +25,7 @@ from nnmagic.tinynn.builtins.operands import (
 from nnmagic.tinynn.emit import call_operator, computed_part
 from nnmagic.tinynn.products import matrix_product
 from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, shape_shown
+from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, is_number, shape_shown
 
 _PAIR = "x=a y=b lhs=a rhs=b input=a other=b tensor_a=a tensor_b=b"
 
@@ -199,6 +200,8 @@ def _norm(call: Arguments) -> Value:
     along = axes(call, data.rank)
     keepdims = flag(call, "keepdims")
     order = call.known("ord") if "ord" in call else None
+    if is_number(order):
+        order = known_number(call, "ord", 2)
     if order is not None and ((along is None and data.rank > 1) or (along is not None and len(along) > 1)):
         hint = "give the axis of the vectors, or leave `ord` out"
         raise Refusal("norm: matrix norms are not part of TinyNN", call.given["ord"].span, hint=hint)

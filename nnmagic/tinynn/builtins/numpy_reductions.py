@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.relay.types import is_float
 from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.tinynn.arithmetic import known_result
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula, Number
 from nnmagic.tinynn.builtins.operands import (
@@ -90,7 +91,10 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
     def apply_to(call: Arguments) -> Value:
         known = _numbers(call)
         if known is not None:
-            return Known(of_known(known))
+            try:
+                return known_result(name, of_known(known), call.span)
+            except OverflowError:  # an int beyond the range of a float, and a float
+                raise Refusal(f"the result of `{name}` is no number of 64 bits", call.span) from None
         data = formula(call, "a")
         dtype = dtype_argument(call) or wide_dtype(data.dtype)
         if dtype == "bool":

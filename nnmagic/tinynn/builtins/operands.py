@@ -5,7 +5,7 @@ Raises Refusal, at the argument. Knows values and the binding of arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -71,27 +71,36 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
     """Nested tuples of numbers as a constant tensor."""
-    kinds = set(_kinds(numbers))
-    if not kinds <= {bool, int, float}:
+    found = list(_items(numbers))
+    items = [item for item in found if isinstance(item, bool | int | float)]
+    if len(items) < len(found):
         raise Refusal(f"{what} must hold numbers", operand.span)
-    try:
-        array = np.array(numbers)
-    except ValueError:
-        raise Refusal(f"{what}: the rows are not of one length", operand.span) from None
-    if array.dtype.kind not in "bif":
-        raise Refusal(f"{what}: a number does not fit in int64", operand.span)
-    if dtype is not None:
-        for number in array.ravel().tolist():
-            number_constant(number, dtype, operand.span)
-    name = dtype or str(array.dtype)
-    constant = ir.constant(array, name, span=operand.span)
-    return Computed(constant, TensorType(tuple(array.shape), name))
+    shape = _shape(numbers)
+    if shape is None:
+        raise Refusal(f"{what}: the rows are not of one length", operand.span)
+    kinds = {type(item) for item in items}
+    name = dtype or ("float64" if float in kinds or not kinds else "int64" if int in kinds else "bool")
+    for item in items:
+        number_constant(item, name, operand.span)
+    array = np.array(items, dtype="float64" if is_float(name) else name).reshape(shape)
+    return Computed(ir.constant(array, name, span=operand.span), TensorType(shape, name))
 
 
-def _kinds(numbers: object) -> list[type]:
+def _items(numbers: object) -> Iterator[object]:
     if isinstance(numbers, tuple):
-        return [kind for item in numbers for kind in _kinds(item)]
-    return [type(numbers)]
+        for item in numbers:
+            yield from _items(item)
+    else:
+        yield numbers
+
+
+def _shape(numbers: object) -> tuple[int, ...] | None:
+    """The shape of nested tuples; None where they are no box."""
+    if not isinstance(numbers, tuple):
+        return ()
+    shapes = {_shape(item) for item in numbers}
+    inner = shapes.pop() if shapes else ()
+    return None if inner is None or shapes else (len(numbers), *inner)
 
 
 def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Computed:
@@ -116,13 +125,14 @@ def python_number(value: Value) -> object:
 
 
 def known_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:
-    """An argument that must be a number known while compiling."""
+    """An argument that must be a number known while compiling, which a float can hold."""
     if parameter not in call:
         return default
     found = call.known(parameter)
-    if isinstance(found, bool | int | float):
-        return found
     operand = call.given[parameter]
+    if isinstance(found, bool | int | float):
+        number_constant(found, "float64", operand.span)
+        return found
     raise Refusal(
         f"{call.name}: `{parameter}` must be a number, not {described(operand.value)}", operand.span
     )

@@ -26,6 +26,7 @@ from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.testing import identity, membership
 from nnmagic.tinynn.values import (
     FAILED,
+    MAX_INT_BITS,
     BuiltinName,
     Closure,
     Computed,
@@ -66,6 +67,9 @@ class Expressions(Core):
         match expr:
             case ast.Var() | ast.Attr():
                 return self._named(expr)
+            case ast.Constant(value=int() as number) if number.bit_length() > MAX_INT_BITS:
+                message = f"an int of {number.bit_length()} bits is larger than any float"
+                raise Refusal(message, self.place(expr.span))
             case ast.Constant():
                 return Known(expr.value)
             case ast.Call(func_name=ast.Op() as op):

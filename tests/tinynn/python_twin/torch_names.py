@@ -182,7 +182,10 @@ def _convolution(rank):
     def convolution(data, weight, bias=None, strides=1, padding=0, dilation=1, groups=1, stride=None, **more):
         strides = strides if stride is None else stride
         if padding == "same":
-            totals = [dilation * (size - 1) for size in weight.shape[2:]]
+            letters = more.get("kernel_layout", "OI" + "DHW"[3 - rank :])
+            steps = np.broadcast_to(dilation, rank).tolist()
+            sizes = [size for size, letter in zip(weight.shape, letters, strict=True) if letter in "DHW"]
+            totals = [step * (size - 1) for step, size in zip(steps, sizes, strict=True)]
             padding = (*(total // 2 for total in totals), *(total - total // 2 for total in totals))
         if padding == "valid":
             padding = 0

@@ -45,6 +45,7 @@ CASES: list[Case] = [
     accepted("conv2d-with-a-bias", f"{IMAGE}, w: Tensor[(2, 4, 3, 3), f32], b: Tensor[(2,), f32]", "conv2d(x, w, b), conv2d(x, w, bias=b, strides=(2, 1), kernel_size=(3, 3))", **SUMS),
     accepted("conv2d-of-groups", f"{IMAGE}, w: Tensor[(4, 2, 3, 3), f32], d: Tensor[(4, 1, 3, 3), f32]", "conv2d(x, w, groups=2), conv2d(x, d, groups=4, padding=1)", **SUMS),
     accepted("conv2d-with-channels-last", "x: Tensor[(1, 6, 6, 4), f32], w: Tensor[(3, 3, 4, 2), f32]", "conv2d(x, w, data_layout='NHWC', kernel_layout='HWIO', padding=1)", **SUMS),
+    accepted("conv2d-with-channels-last-as-large-as-the-data", "x: Tensor[(1, 6, 6, 4), f32], w: Tensor[(3, 5, 4, 2), f32]", "conv2d(x, w, data_layout='NHWC', kernel_layout='HWIO', padding='same'), conv2d(x, w, data_layout='NHWC', kernel_layout='HWIO', padding='same', dilation=(2, 1))", **SUMS),
     accepted("conv2d-with-uneven-padding", f"{IMAGE}, w: Tensor[(2, 4, 2, 3), f32]", "conv2d(x, w, padding=(1, 0, 2, 1))", **SUMS),
     accepted("conv2d-of-a-named-batch", 'x: Tensor[("n", 2, 5, 5), f32], w: Tensor[(3, 2, 3, 3), f32]', "relu(conv2d(x, w, padding=1))", **SUMS),
     accepted("conv1d", f"{LINE}, w: Tensor[(3, 4, 3), f32], b: Tensor[(3,), f32]", "conv1d(x, w), conv1d(x, w, b, padding=1, strides=2)", **SUMS),

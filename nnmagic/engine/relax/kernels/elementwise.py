@@ -615,11 +615,6 @@ class _Loops:
         lanes = min(self._machine.lanes(dtype) for dtype in dtypes)
         if not all(_vectorises(step.value, inner) for step in nest.steps):
             return 1
-        if any(
-            isinstance(step.value, tirx.FloatImm) and str(step.value.ty.dtype) == "bfloat16"
-            for step in nest.steps
-        ):
-            return 1  # TVM cannot store these as a vector
         parts = [_number(part) for part in detect_linear_equation(nest.offset, [inner])]
         if not parts or parts[0] != 1:
             return 1

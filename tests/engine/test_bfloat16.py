@@ -1,0 +1,50 @@
+"""Tensors of bfloat16 hold, bit by bit, what ml_dtypes' arrays hold: one element spread over many, too."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.relay.types import NUMPY_DTYPES
+
+_B = np.dtype(ml_dtypes.bfloat16)
+_X = np.random.default_rng(0).standard_normal((4, 70)).astype(_B)
+_S, _M = np.array(2.5, _B), np.random.default_rng(1).random((4, 70)) > 0.5
+_THREE = np.full((4, 70), 3, _B)
+
+_CASES = {
+    "full_like(x, 3.0)": _THREE,
+    "ones((4, 70), bf16)": np.ones((4, 70), _B),
+    "broadcast_to(s, (4, 70))": np.broadcast_to(_S, (4, 70)),
+    "broadcast_to(x[:, :1], (4, 70))": np.broadcast_to(_X[:, :1], (4, 70)),
+    "broadcast_to(x.max(axis=1, keepdims=True), (4, 70))": np.broadcast_to(
+        _X.max(axis=1, keepdims=True), (4, 70)
+    ),
+    "repeat(x, 3, axis=1)": np.repeat(_X, 3, axis=1),
+    "pad(x, 3, constant_values=2.0)": np.pad(_X, 3, constant_values=_B.type(2)),
+    "where(m, s, x)": np.where(_M, _S, _X),
+    "where(m, s, full_like(x, 3.0))": np.where(_M, _S, _THREE),
+    "where(s > 0, s, x[:, :1]) * m.astype(bf16)": np.broadcast_to(_S, (4, 1)) * _M.astype(_B),
+    "maximum(x, 0.5)": np.maximum(_X, _B.type(0.5)),
+    "concatenate([x, full((4, 64), 3.0, bf16)], axis=1)": np.concatenate([_X, _THREE[:, :64]], axis=1),
+    "x * full_like(x, 3.0)": _X * _THREE,
+    "full_like(x, 3.0).astype(f32)": _THREE.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("text", _CASES)
+def test_they_hold_what_numpys_hold(text: str) -> None:
+    assert NUMPY_DTYPES["bfloat16"] == _B
+    cell = f"def f(x: Tensor[(4, 70), bf16], s: bf16, m: Tensor[(4, 70), bool_]):\n    return {text}\n"
+    found = nnmagic.compile(cell, cache=False)(_X, _S, _M)
+    assert (found.dtype, found.shape) == (_CASES[text].dtype, _CASES[text].shape)
+    assert found.tobytes() == np.ascontiguousarray(_CASES[text]).tobytes()
+
+
+def test_what_is_spread_keeps_its_bits() -> None:
+    bits = np.array([0x7F81, 0xFFC1, 0x8000, 0x0001, 0x7F80], np.uint16).view(_B)  # NaNs with a payload, ends
+    cell = "def f(x: Tensor[(5, 1), bf16]):\n    return broadcast_to(x, (5, 64))\n"
+    found = nnmagic.compile(cell, cache=False)(bits.reshape(5, 1))
+    assert found.tobytes() == np.repeat(bits, 64).tobytes()
