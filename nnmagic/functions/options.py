@@ -6,11 +6,12 @@ Cheap to import: NumPy and TVM are imported when something is built.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nnmagic.engine.times import KernelTime
     from nnmagic.functions.compiled import Executable
     from nnmagic.relay.module import Module
 
@@ -69,6 +70,18 @@ class Options:
                 hint="use engine='relay'",
             )
         return relax.build(module, entry, target=self.target, opt_level=self.opt_level)
+
+    def kernel_times(
+        self, module: Module, entry: str, executable: Any, values: Sequence[Any]
+    ) -> list[KernelTime]:
+        """How long each kernel of a call takes. Raises EngineError for the engine ``relay``."""
+        from nnmagic.engine import engine_error, native
+
+        if self.engine == "relay" or (self.engine == "auto" and native.available()):
+            raise engine_error("the engine 'relay' does not tell how long its kernels take")
+        from nnmagic.engine.relax.profiling import kernel_times
+
+        return kernel_times(module, entry, executable, values, target=self.target, opt_level=self.opt_level)
 
 
 def _quoted(names: tuple[str, ...]) -> str:

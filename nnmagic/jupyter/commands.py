@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import fnmatch
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnmagic.jupyter.errors import MagicError
 from nnmagic.jupyter.shown import SHOWN, shown_function
+from nnmagic.pictures.bars import Bar, bar_table
 from nnmagic.pictures.output import Output, Section, plain, table
 
 if TYPE_CHECKING:
     from nnmagic.functions.compiled import CacheInfo, CompiledFunction
+    from nnmagic.functions.profile import Profile
     from nnmagic.relay.ops import Operator
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: how it is written, what it does, how many words it takes, and the function."""
+    """A command: how it is written, what it does, how many words it takes, and the function.
+
+    whole: whether the rest of the line is one word.
+    """
 
     usage: str
     summary: str
     words: range
     run: Callable[[Sequence[str], Mapping[str, object]], Output | Section]
+    whole: bool = False
 
 
 def run(line: str, namespace: Mapping[str, object]) -> Output:
     """Runs a line of %tinynn. Raises MagicError for a line that is none."""
-    try:
-        name, *words = shlex.split(line) or ["help"]
-    except ValueError as error:
-        raise MagicError(f"{error} in {line!r}") from None
+    name, _, rest = (line.strip() or "help").partition(" ")
     if name not in COMMANDS:
         raise MagicError(f"%tinynn has no command {name!r}; its commands are {', '.join(COMMANDS)}")
     command = COMMANDS[name]
+    try:
+        words = [rest.strip()] if command.whole and rest.strip() else shlex.split(rest)
+    except ValueError as error:
+        raise MagicError(f"{error} in {line!r}") from None
     if len(words) not in command.words:
         raise MagicError(f"usage: %tinynn {command.usage}")
     shown = command.run(words, namespace)
@@ -83,26 +91,15 @@ _FORM_WIDTH, _SUMMARY_WIDTH = 66, 50
 
 def _call_form(operator: Operator) -> str:
     """How an operator is called, with the defaults of what may be left out; long ones take several lines."""
-    parts = [
-        f"{name}={operator.arg_defaults[name]!r}" if name in operator.arg_defaults else name
-        for name in operator.args
-    ]
-    parts += [f"{attr.name}{_default_shown(attr.default_in_call)}" for attr in operator.attrs]
+    from nnmagic.tinynn.vocabulary import operator_signature
+
+    parts = operator_signature(operator)
     # Blanks inside a default are no place to break at.
     form = f"{operator.name}({', '.join(part.replace(' ', chr(0)) for part in parts)})"
     lines = textwrap.wrap(
         form, _FORM_WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(lines).replace(chr(0), " ")
-
-
-def _default_shown(default: object) -> str:
-    from nnmagic.relay.ops.declaration import NONE_GIVEN
-    from nnmagic.relay.types import Int64
-
-    if default is NONE_GIVEN:
-        return ""
-    return f"={int(default)}" if isinstance(default, Int64) else f"={default!r}"
 
 
 def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
@@ -131,8 +128,75 @@ def cache_text(info: CacheInfo) -> str:
     return f"{what}; {info.seconds * 1000:.2f} ms; key {info.key}"
 
 
-def _profile(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
-    raise MagicError("%tinynn profile is not there yet; use %timeit")
+def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
+    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.profile import profile
+
+    try:
+        node = ast.parse(words[0], mode="eval").body
+    except SyntaxError as error:
+        raise MagicError(f"{words[0]!r} is no call: {error.msg}") from None
+    if not isinstance(node, ast.Call):
+        raise MagicError(f"%tinynn profile takes a call, as in profile foo(x, y), not {words[0]!r}")
+    called = ast.unparse(node.func)
+    known = {**namespace, "__given": lambda *args, **keywords: (args, keywords)}
+    function = _value(node.func, known)
+    if not isinstance(function, CompiledFunction):
+        raise MagicError(f"{called!r} is of type {type(function).__name__}, not a compiled function")
+    node.func = ast.copy_location(ast.Name("__given", ast.Load()), node.func)
+    args, keywords = _value(node, known)
+    return profile_section(profile(function, args, keywords))
+
+
+def _value(node: ast.expr, namespace: dict[str, object]) -> Any:
+    """What an expression of the notebook comes to."""
+    code = compile(ast.Expression(node), "<%tinynn profile>", "eval")
+    return eval(code, namespace)  # noqa: S307 - what the user typed
+
+
+def profile_section(found: Profile) -> Section:
+    """The kernels of a call as a table with bars: how long each took, and how much of that it had to take."""
+    total = sum(kernel.seconds for kernel in found.kernels) or 1.0
+    longest = max((kernel.seconds for kernel in found.kernels), default=1.0)
+    peak = found.peak
+    note = (
+        f"{found.name}: {_si(found.seconds, 's')} a call, {_si(total, 's')} in kernels; the machine's peak: "
+        f"{_si(peak.flops, 'FLOP/s')} ({peak.dtype}), {_si(peak.in_cache, 'B/s')} in the cache, "
+        f"{_si(peak.in_memory, 'B/s')} in memory"
+    )
+    bars = [
+        Bar(
+            (
+                kernel.name,
+                str(kernel.calls),
+                _si(kernel.seconds, "s"),
+                f"{kernel.seconds / total:.0%}",
+                _si(kernel.nbytes, "B"),
+                _si(kernel.flops, "FLOP") if kernel.flops else "-",
+                f"{found.fraction(kernel):.0%}",
+            ),
+            kernel.seconds / longest,
+            found.fraction(kernel),
+        )
+        for kernel in sorted(found.kernels, key=lambda kernel: -kernel.seconds)
+    ]
+    return bar_table("profile", note, ("kernel", "calls", "time", "share", "bytes", "work", "of peak"), bars)
+
+
+def _si(number: float, unit: str) -> str:
+    """A quantity with three digits and a prefix: ``1.23 ms``."""
+    for factor, prefix in (
+        (1e12, "T"),
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+        (1.0, ""),
+        (1e-3, "m"),
+        (1e-6, "µ"),
+    ):
+        if abs(number) >= factor:
+            return f"{number / factor:.3g} {prefix}{unit}"
+    return f"{number / 1e-9:.3g} n{unit}" if number else f"0 {unit}"
 
 
 def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
@@ -148,7 +212,11 @@ COMMANDS = {
     "ops": Command("ops [PATTERN]", "the operators whose names match", range(2), _ops),
     "cache": Command("cache [--clear]", "what is kept in memory; or forget it", range(2), _cache),
     "profile": Command(
-        "profile CALL", "time a call, operator by operator (not there yet)", range(1, 1000), _profile
+        "profile CALL",
+        "time a call, kernel by kernel, beside the machine's peak",
+        range(1, 2),
+        _profile,
+        whole=True,
     ),
     "help": Command("help", "this list", range(1), _help),
 }

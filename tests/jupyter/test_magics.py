@@ -352,8 +352,27 @@ class TestLineMagic:
             ValueError, match=r"no command 'nope'; its commands are show, ops, cache, profile, help"
         ):
             shell.run("%tinynn nope")
-        with pytest.raises(ValueError, match="not there yet"):
-            shell.run("%tinynn profile foo(a)")
+
+    def test_profile(self, shell: Shell) -> None:
+        shell.run("import numpy as np\nw = np.ones((3, 4), 'float32')")
+        shell.run(cell(FOO, "-q"))
+        shown = shell.run("%tinynn profile foo(np.ones((2, 3), 'float32'), w, c=w[:2])").splitlines()
+        assert shown[0].startswith("foo: ")
+        assert "GFLOP/s (float32)" in shown[0]
+        assert shown[2].split() == ["kernel", "calls", "time", "share", "bytes", "work", "of", "peak"]
+        assert shown[4].startswith("fused_nn_matmul_add")
+        for wrong, words in (
+            ("foo", "takes a call, as in profile foo"),
+            ("foo(", "is no call"),
+            ("len(w)", "'len' is of type builtin_function_or_method, not a compiled function"),
+            ("", r"usage: %tinynn profile CALL"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                shell.run(f"%tinynn profile {wrong}")
+        with pytest.raises(NameError, match="nope"):
+            shell.run("%tinynn profile foo(nope, w, w)")
+        with pytest.raises(ValueError, match="argument 'a' must be"):
+            shell.run("%tinynn profile foo(w, w, w)")
 
 
 @pytest.mark.parametrize("magic", ["tinynn", "relay"])

@@ -43,7 +43,7 @@ class Evaluator:
         """``kernels``: by number, their names in the machine code and whether they may recurse."""
         self._entry = entry
         self._parameters = parameters
-        self._code = code
+        self.code = code
         self._kernels = kernels
         self._evaluate = (
             pooled(evaluate, deep=any(deep for _, deep in kernels)) if code.parallel else evaluate
@@ -61,19 +61,30 @@ class Evaluator:
         try:
             kernels = self._idle.pop()
         except IndexError:
-            machine = self._code.start()
-            deep_here = self._code.parallel  # as the whole run is, then
-            kernels = [
-                _kernel(machine[name], self._entry.name, deep and not deep_here)
-                for name, deep in self._kernels
-            ]
+            kernels = self._start()
         result = self._evaluate(self._entry, values, kernels)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
         return _converted(result, _own_array)
 
+    def watched(self, arrays: Sequence[Any], watch: Callable[..., Any]) -> Any:
+        """As a call, with ``watch`` called before and after each step of the virtual machine."""
+        idle, self._idle = self._idle, [self._start(watch)]
+        try:
+            return self(arrays)
+        finally:
+            self._idle = idle
+
+    def _start(self, watch: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
+        """The kernels of a new virtual machine."""
+        machine = self.code.start(watch)
+        deep_here = self.code.parallel  # as the whole run is, then
+        return [
+            _kernel(machine[name], self._entry.name, deep and not deep_here) for name, deep in self._kernels
+        ]
+
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        return self._code.stage(name)
+        return self.code.stage(name)
 
 
 def evaluate(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:

@@ -50,7 +50,7 @@ class Executable:
         target: tvm.target.Target,
     ) -> None:
         self._name = name
-        self._code = MachineCode(lowered, fused, target)
+        self.code = MachineCode(lowered, fused, target)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
@@ -91,15 +91,23 @@ class Executable:
         tensors = [result] if len(self._readers) == 1 else result
         return rebuild(self._result, (read(one) for read, one in zip(self._readers, tensors, strict=True)))
 
-    def _start(self) -> Callable[..., Any]:
-        run: Callable[..., Any] = self._code.start()[ENTRY]
+    def watched(self, arrays: Sequence[Any], watch: Callable[..., Any]) -> Any:
+        """As a call, with ``watch`` called before and after each step of the virtual machine."""
+        idle, self._idle = self._idle, [self._start(watch)]
+        try:
+            return self(arrays)
+        finally:
+            self._idle = idle
+
+    def _start(self, watch: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        run: Callable[..., Any] = self.code.start(watch)[ENTRY]
         if self._parallel:
             return pooled(run, deep=self._deep)
         return partial(on_deep_stack, run) if self._deep else run
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        return self._code.stage(name)
+        return self.code.stage(name)
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:

@@ -20,7 +20,7 @@ class Texts:
     def __init__(
         self, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Callable[[], Iterable[Any]]
     ) -> None:
-        self._module = module
+        self.lowered = module
         self._kernels = kernels
         self._libraries = libraries
 
@@ -30,7 +30,7 @@ class Texts:
             raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
         with pipeline.COMPILING:
             if name == "relax":
-                return str(self._module.script(show_meta=False))
+                return str(self.lowered.script(show_meta=False))
             if name == "tir":
                 return pipeline.kernels_text(self._kernels)
             return pipeline.code_text(self._libraries(), name)
@@ -45,11 +45,17 @@ class MachineCode(Texts):
         self._program = relax.build(module, target=target, relax_pipeline=None)
         super().__init__(lowered, module, self._llvm)
 
-    def start(self) -> Any:
-        """A new virtual machine: it is not thread-safe, and gives functions by name."""
+    def start(self, watch: Callable[..., Any] | None = None) -> Any:
+        """A new virtual machine: it is not thread-safe, and gives functions by name.
+
+        ``watch`` is called before and after each step of it, as TVM's ``set_instrument`` says.
+        """
         with pipeline.COMPILING:
             # A pool of buffers would keep those of every size that was ever asked for.
-            return relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
+            machine = relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
+        if watch is not None:
+            machine.set_instrument(watch)
+        return machine
 
     def _llvm(self) -> Iterable[Any]:
         return (library for library in self._program.mod.imports if library.kind == "llvm")

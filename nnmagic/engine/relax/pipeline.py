@@ -36,6 +36,13 @@ MAX_FUSED = 32
 
 def fused(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
     """The module with every operator a TIR function, fused and with the loops for the target."""
+    grouped = grouped_in_kernels(module, target, opt_level)
+    with target:
+        return kernels_for(machine_of(target) if opt_level else None)(grouped)
+
+
+def grouped_in_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+    """The module with every operator a TIR function, fused; the loops are as the operators have them."""
     transform = relax.transform
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
     passes = [
@@ -47,7 +54,6 @@ def fused(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tv
         transform.RewriteDataflowReshape(),
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
-        kernels_for(machine_of(target) if opt_level else None),
     ]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
         return tvm.transform.Sequential(passes)(module)

@@ -1,0 +1,148 @@
+"""The kernels of one call: how long each takes, what it reads and writes, what it computes. Knows TVM."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+from tvm.sym import Analyzer
+
+from nnmagic.engine.relax import pipeline
+from nnmagic.engine.relax.direct import Direct
+from nnmagic.engine.relax.evaluator import Evaluator
+from nnmagic.engine.relax.executable import Executable
+from nnmagic.engine.relax.machine_code import Texts
+from nnmagic.engine.relax.target import resolve_target
+from nnmagic.engine.times import KernelTime
+from nnmagic.relay.module import Module
+
+#: A kernel is run again until it took so long, or so often; the least time counts.
+_SECONDS, _MOST, _LEAST = 0.05, 200, 3
+#: How many calls of a kernel with equal shapes are timed; further ones are taken to be as quick.
+_TIMED = 3
+
+_FLOATING = ("float", "bfloat")
+_COUNTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
+
+
+def kernel_times(
+    module: Module,
+    entry: str,
+    executable: Direct | Executable | Evaluator,
+    arrays: Sequence[Any],
+    *,
+    target: str | Mapping[str, object] | None,
+    opt_level: int,
+) -> list[KernelTime]:
+    """Runs an executable once, and each of its kernels many times; gives them in the order of their calls."""
+    resolved = resolve_target(target, opt_level)
+    texts = executable if isinstance(executable, Texts) else executable.code
+    lowered = texts.lowered
+    with pipeline.COMPILING:
+        grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
+        if isinstance(executable, Direct):  # the same kernels, on the machine that can be watched
+            fused = pipeline.fused(lowered, resolved, opt_level)
+            executable = Executable(entry, module.functions[entry], lowered, fused, resolved)
+    kernels = {
+        var.name_hint: function
+        for var, function in grouped.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    }
+    watch = _Watch(kernels)
+    executable.watched(arrays, watch)
+    return watch.times()
+
+
+class _Watch:
+    """Times each kernel when it is called for the first times: its arguments are there then."""
+
+    def __init__(self, kernels: Mapping[str, tirx.PrimFunc]) -> None:
+        self._kernels = kernels
+        self._timed: dict[tuple[str, tuple[tuple[int, ...], ...]], list[float]] = {}
+        self._calls: dict[tuple[str, tuple[tuple[int, ...], ...]], int] = {}
+        self._bytes: dict[tuple[str, tuple[tuple[int, ...], ...]], int] = {}
+
+    def __call__(self, function: Callable[..., Any], name: str, *rest: Any) -> None:
+        before, _result, *args = rest
+        if not before or name not in self._kernels:
+            return
+        tensors = [arg for arg in args if isinstance(arg, tvm.runtime.Tensor)]
+        key = name, tuple(tuple(map(int, tensor.shape)) for tensor in tensors)
+        timed = self._timed.setdefault(key, [])
+        if len(timed) < _TIMED:
+            timed.append(_least(function, args))
+        self._calls[key] = self._calls.get(key, 0) + 1
+        self._bytes[key] = sum(map(_nbytes, tensors))
+
+    def times(self) -> list[KernelTime]:
+        """What was found, a line a kernel."""
+        found: dict[str, KernelTime] = {}
+        for key, timed in self._timed.items():
+            name, shapes = key
+            calls = self._calls[key]
+            before = found.get(name, KernelTime(name, 0, 0.0, 0, 0))
+            found[name] = KernelTime(
+                name,
+                before.calls + calls,
+                before.seconds + calls * min(timed),
+                before.nbytes + calls * self._bytes[key],
+                before.flops + calls * flops(self._kernels[name], shapes),
+            )
+        return list(found.values())
+
+
+def _least(function: Callable[..., Any], args: Sequence[Any]) -> float:
+    """The least time of a kernel's run; its results are written again and again."""
+    best, spent, runs = math.inf, 0.0, 0
+    while runs < _LEAST or (spent < _SECONDS and runs < _MOST):
+        begin = time.perf_counter()
+        function(*args)
+        seconds = time.perf_counter() - begin
+        best, spent, runs = min(best, seconds), spent + seconds, runs + 1
+    return best
+
+
+def _nbytes(tensor: Any) -> int:
+    bits = tvm.DataType(str(tensor.dtype)).bits
+    return math.prod(map(int, tensor.shape)) * max(int(bits), 8) // 8
+
+
+def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
+    """The floating-point operations of a kernel, whose loops are still as its operators have them."""
+    lengths: dict[Any, Any] = {}
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    for buffer, shape in zip(buffers, shapes, strict=False):
+        for dim, length in zip(buffer.ty.shape, shape, strict=False):
+            if isinstance(dim, tirx.Var):
+                lengths[dim] = tirx.const(length, str(dim.ty.dtype))
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(kernel.body, [(s_tir.SBlock, blocks.append)])
+    total = 0
+    for block in blocks:
+        if block.iter_vars:
+            rounds = math.prod(_length(var.dom.extent, lengths) for var in block.iter_vars)
+            total += _operations(block.body) * rounds
+    return total
+
+
+def _operations(body: Any) -> int:
+    """The floating-point operations of one round of a block."""
+    found: list[Any] = []
+
+    def count(node: Any) -> None:
+        if str(node.ty.dtype).startswith(_FLOATING):
+            found.append(node)
+
+    tvm_ffi.structural_walk(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
+    return len(found)
+
+
+def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:
+    told = tvm_ffi.structural_map(extent, [(ir.Var, lambda var: lengths.get(var, var))], order="post")
+    known = Analyzer().simplify(told)
+    return int(known.value) if isinstance(known, tirx.IntImm) else 0

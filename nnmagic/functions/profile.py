@@ -1,0 +1,119 @@
+"""How long a call takes, kernel by kernel, beside what the machine could do. Knows no TVM."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnmagic.engine.arguments import convert_argument
+from nnmagic.engine.threads import cores, num_threads
+from nnmagic.engine.times import KernelTime
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import TensorType
+
+if TYPE_CHECKING:
+    from nnmagic.functions.compiled import CompiledFunction
+
+#: Sizes of what is measured: of a matrix, and of copies in and out of the caches, in bytes.
+_MATRIX, _IN_CACHE, _IN_MEMORY = 1024, 1 << 21, 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What the machine does at its best, as measured.
+
+    dtype: of the products. flops: operations a second of a matrix product. in_cache, in_memory: bytes read
+    and written a second by copies.
+    """
+
+    dtype: str
+    flops: float
+    in_cache: float
+    in_memory: float
+
+    def seconds(self, kernel: KernelTime) -> float:
+        """The least time that a kernel could take: for its operations or for its bytes, whichever is more."""
+        small = kernel.nbytes <= kernel.calls * _IN_CACHE
+        return max(kernel.flops / self.flops, kernel.nbytes / (self.in_cache if small else self.in_memory))
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A call and its kernels. seconds: of the whole call, the least of many."""
+
+    name: str
+    seconds: float
+    kernels: tuple[KernelTime, ...]
+    peak: Peak
+
+    def fraction(self, kernel: KernelTime) -> float:
+        """How near a kernel comes to what the machine can do, 0 to 1."""
+        return min(self.peak.seconds(kernel) / kernel.seconds, 1.0) if kernel.seconds else 1.0
+
+
+def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
+    """Calls the function many times, then each of its kernels alone.
+
+    Raises what the call raises, and EngineError for an engine that does not show its kernels.
+    """
+    function(*args, **keywords)
+    seconds = least_time(lambda: function(*args, **keywords))
+    definition = function._definition
+    dims: dict[str, int] = {}
+    call = definition.call
+    values = [
+        convert_argument(parameter, value, dims)
+        for parameter, value in zip(call.parameters, call.bind(tuple(args), dict(keywords)), strict=True)
+    ]
+    kernels = definition.options.kernel_times(function.relay, function.name, function.build(), values)
+    nodes = (node for body in function.relay.functions.values() for node in post_order(body))
+    dtypes = {node.checked_type.dtype for node in nodes if isinstance(node.checked_type, TensorType)}
+    dtype = "float64" if "float64" in dtypes and "float32" not in dtypes else "float32"
+    return Profile(function.name, seconds, tuple(kernels), measured_peak(dtype, num_threads()))
+
+
+def least_time(run: Callable[[], object], seconds: float = 0.2, least: int = 3) -> float:
+    """The least time of a run, of as many as fit into ``seconds``."""
+    best, spent, runs = math.inf, 0.0, 0
+    while runs < least or spent < seconds:
+        begin = time.perf_counter()
+        run()
+        took = time.perf_counter() - begin
+        best, spent, runs = min(best, took), spent + took, runs + 1
+    return best
+
+
+@cache
+def measured_peak(dtype: str, threads: int) -> Peak:
+    """What this machine does with so many threads; measured once in a process."""
+    from nnmagic.functions.compile import compile as compiled
+
+    short = {"float32": "f32", "float64": "f64"}[dtype]
+    matrix = f"Tensor[({_MATRIX}, {_MATRIX}), {short}]"
+    product = compiled(f"def product(a: {matrix}, b: {matrix}):\n    return a @ b\n", cache=False)
+    a = np.ones((_MATRIX, _MATRIX), dtype)
+    best = least_time(lambda: product(a, a))
+    if threads == len(cores()):  # NumPy takes all cores
+        best = min(best, least_time(lambda: a @ a))
+    return Peak(dtype, 2 * _MATRIX**3 / best, _copied(_IN_CACHE, threads), _copied(_IN_MEMORY, threads))
+
+
+def _copied(nbytes: int, threads: int) -> float:
+    """Bytes read and written a second by a copy on each thread."""
+    half = nbytes // 2 // threads
+    parts = [(np.ones(half, np.uint8), np.ones(half, np.uint8)) for _ in range(threads)]
+    rounds = max(1, _IN_MEMORY // nbytes)
+
+    def copy(part: tuple[np.ndarray, np.ndarray]) -> None:
+        for _ in range(rounds):
+            np.copyto(part[0], part[1])
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        return 2.0 * half * threads * rounds / least_time(lambda: list(pool.map(copy, parts)))

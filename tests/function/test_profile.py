@@ -1,0 +1,63 @@
+"""The profile of a call: its kernels, what they move and compute, how near the machine's peak they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.functions.profile import Profile, profile
+
+RNG = np.random.default_rng(0)
+
+
+def array(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype("float32")
+
+
+def found(source: str, *args: object, **keywords: object) -> Profile:
+    return profile(nnmagic.compile(source), args, keywords)
+
+
+def test_a_product_computes_what_the_formula_says_and_moves_its_arrays_once() -> None:
+    m, k, n = 48, 64, 80
+    source = f"def f(a: Tensor[({m}, {k}), f32], b: Tensor[({k}, {n}), f32]):\n    return a @ b"
+    (kernel,) = found(source, array(m, k), array(k, n)).kernels
+    assert kernel.calls == 1
+    assert kernel.flops == 2 * m * k * n
+    assert kernel.nbytes == 4 * (m * k + k * n + m * n)
+    assert kernel.seconds > 0
+
+
+def test_lengths_that_only_the_call_knows_are_counted() -> None:
+    source = 'def f(x: Tensor[("n", 4), f32]):\n    return (x * 2 + 1).sum(axis=1)'
+    kernels = found(source, array(10, 4)).kernels
+    assert sum(kernel.flops for kernel in kernels) == 3 * 40
+    more = found(source, array(20, 4)).kernels
+    assert sum(kernel.flops for kernel in more) == 3 * 80
+
+
+def test_a_loop_s_kernels_are_counted_each_time() -> None:
+    source = (
+        "def f(x: Tensor[(100,), f32], n: i32):\n"
+        "    while n > 0:\n        x = x.sin() + 1\n        n = n - 1\n"
+        "    return x"
+    )
+    kernels = {kernel.name: kernel for kernel in found(source, array(100), n=7).kernels}
+    (sine,) = [kernel for name, kernel in kernels.items() if "sin" in name]
+    assert sine.calls == 7
+    assert sine.nbytes == 7 * 800
+
+
+def test_the_times_are_of_the_call_that_is_asked_for() -> None:
+    source = 'def f(a: Tensor[("n", "n"), f32]):\n    return a @ a'
+    small, large = found(source, array(16, 16)), found(source, array(512, 512))
+    assert large.seconds > 10 * small.seconds
+    assert sum(kernel.seconds for kernel in large.kernels) < 2 * large.seconds
+    assert 0 < large.fraction(large.kernels[0]) <= 1
+    assert large.peak.flops > 1e9
+
+
+def test_a_wrong_call_is_refused_as_ever() -> None:
+    with pytest.raises(ValueError, match="argument 'x' must be"):
+        found("def f(x: Tensor[(2,), f32]):\n    return x + 1", array(3))
