@@ -74,15 +74,25 @@ def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFun
 def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.relay.ops import OPERATORS
 
-    pattern = words[0] if words else "*"
-    glob = pattern if any(char in pattern for char in "*?[") else f"*{pattern}*"
-    found = [OPERATORS[name] for name in sorted(OPERATORS) if fnmatch.fnmatchcase(name, glob.lower())]
+    pattern = words[0].lower() if words else "*"
+    if any(char in pattern for char in "*?["):
+        names = [name for name in sorted(OPERATORS) if fnmatch.fnmatchcase(name, pattern)]
+    else:
+        names = [name for name in sorted(OPERATORS) if pattern in name]
+        told = [name for name in sorted(OPERATORS) if pattern in _described(OPERATORS[name])]
+        names = list(dict.fromkeys([*names, *told]))
+    found = [OPERATORS[name] for name in names]
     if not found:
         close = difflib.get_close_matches(pattern, OPERATORS, n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else ""
-        raise MagicError(f"no operator's name matches {pattern!r}{hint}")
+        raise MagicError(f"no operator's name or summary has {pattern!r}{hint}")
     rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in found]
     return table("operators", rows, ("operator", "what it does"))
+
+
+def _described(operator: Operator) -> str:
+    """What an operator is found by beside its name."""
+    return f"{operator.summary} {operator.family} {operator.numpy or ''}".lower()
 
 
 #: How wide the columns of the table of operators are: together they fit an output of a notebook.
@@ -209,7 +219,7 @@ def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
 
 COMMANDS = {
     "show": Command("show NAME [STAGE]", f"a stage of a function: {', '.join(SHOWN)}", range(1, 3), _show),
-    "ops": Command("ops [PATTERN]", "the operators whose names match", range(2), _ops),
+    "ops": Command("ops [PATTERN]", "the operators whose names or summaries have it", range(2), _ops),
     "cache": Command("cache [--clear]", "what is kept in memory; or forget it", range(2), _cache),
     "profile": Command(
         "profile CALL",

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, kwds, magic_arguments, parse_argstring
 from IPython.display import display
 from traitlets import Bool, Int, Unicode, observe
 
 from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.errors import show_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
-from nnmagic.jupyter import commands
+from nnmagic.jupyter import commands, manual
 from nnmagic.jupyter.errors import MagicError, show_all_frames
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
 
@@ -77,13 +77,13 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         allow_none=True,
         help="How many threads compiled functions use; None for as many as there are cores.",
     ).tag(config=True)
-
     tb = Bool(
         default_value=False,
         help="Whether errors of cells and of calls show the frames inside nnmagic, for its developers.",
     ).tag(config=True)
 
     @magic_arguments("%tinynn")
+    @kwds(epilog=manual.TINYNN)
     @_cell_options
     @no_var_expand
     @cell_magic("tinynn")
@@ -100,6 +100,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         self._run(options, Source("<tinynn>", cell, first_line=2), "tinynn")
 
     @magic_arguments("%relay")
+    @kwds(epilog=manual.RELAY)
     @_cell_options
     @no_var_expand
     @cell_magic("relay")

@@ -330,8 +330,9 @@ class TestLineMagic:
         assert "strides=(1, 1), padding=(0, 0)," in conv2d
         assert "out_layout=''," in conv2d
         assert len(shell.run("%tinynn ops nn.*pool2d").splitlines()) > 3
+        assert "nn.conv2d(" in shell.run("%tinynn ops convolution"), "its summary has it"
         with pytest.raises(
-            ValueError, match=r"no operator's name matches 'nn\.dence'; did you mean nn\.dense"
+            ValueError, match=r"no operator's name or summary has 'nn\.dence'; did you mean nn\.dense"
         ):
             shell.run("%tinynn ops nn.dence")
 
@@ -392,6 +393,9 @@ def test_the_help_lists_the_options(shell: Shell, magic: str) -> None:
     ):
         assert option in text
     assert "@main" in text
+    for part in ("options:", "the cell:", "examples:", "see also:"):
+        assert f"\n{part}\n" in text
+    assert max(map(len, text.splitlines())) <= 110
 
 
 def test_unloading_and_loading(shell: Shell) -> None:
