@@ -430,9 +430,10 @@ def _holds_dimension(value: Value) -> bool:
 
 def _repeated(value: Value, times: int, span: Span) -> Value:
     assert isinstance(value, TupleOf)
-    if times * len(value.items) > _MAX_ITEMS:
-        raise Refusal(f"a tuple of {times * len(value.items)} is too long", span)
-    return TupleOf(value.items * times)
+    length = max(times, 0) * len(value.items)
+    if length > _MAX_ITEMS:
+        raise Refusal(f"a tuple of {length} is too long", span)
+    return TupleOf(value.items * times if length else ())
 
 
 def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:

@@ -339,3 +339,9 @@ def test_a_function_that_fails_in_each_of_its_calls_is_told_of_once() -> None:
     first, *rest = errors_of(text)
     assert not rest
     assert first.message == "`y` is a Tensor[(3,), f32] or an f32 here: it changes from round to round"
+
+
+@pytest.mark.parametrize("name", ["sign", "positive"])
+def test_functions_of_numbers_are_none_of_bools_known_while_compiling(name: str) -> None:
+    of_known, of_tensor = (errors_of(body(f"return x * {name}({each})")) for each in ("True", "x > 0"))
+    assert [error.message for error in of_known] == [error.message for error in of_tensor]

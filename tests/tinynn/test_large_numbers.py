@@ -116,3 +116,8 @@ def test_differences_of_more_than_there_are_elements_are_empty() -> None:
     for one, other in zip(nnmagic.compile(cell, cache=False)(x), wanted, strict=True):
         assert one.shape == other.shape
         np.testing.assert_array_equal(one, other)
+
+
+def test_images_that_no_shape_can_hold_are_refused() -> None:
+    (error,) = errors_of("def f(x: Tensor[(1, 2, 2, 3), f32]):\n    return upsampling(x, 1e308, 2.0)\n")
+    assert error.message.startswith("nn.upsampling: the scales [1e+308, 2.0] are too large")

@@ -72,7 +72,10 @@ class _Upsample:
         scales = [cast(float, attrs[f"scale_{axis.lower()}"]) for axis in self.axes]
         if not all(0 <= scale < math.inf for scale in scales):
             raise RelationError(f"a scale must be a finite number, not negative, found {scales}")
-        scaled = [round_scale(dim, scale) for dim, scale in zip(shape[2:], scales, strict=True)]
+        sizes = list(zip(shape[2:], scales, strict=True))
+        if any(isinstance(dim, int) and dim * scale >= 2**63 for dim, scale in sizes):
+            raise RelationError(f"the scales {scales} are too large for {type_text(data)}")
+        scaled = [round_scale(dim, scale) for dim, scale in sizes]
         return TensorType(convert_shape((*shape[:2], *scaled), plain, layout), data.dtype)
 
 

@@ -116,17 +116,18 @@ def _pixel_shuffle(call: Arguments) -> Value:
 
 
 def _pixel_unshuffle(call: Arguments) -> Value:
-    data = float_data(call, 4)
+    data = float_data(call, 3)
     factor = known_int(call, "downscale_factor")
-    n, c, h, w = data.shape
+    *batch, c, h, w = data.shape
     rows, columns = (fixed(call, dim, call.given["data"].span) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:
         message = f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}"
         raise Refusal(message, call.span)
     channels = fixed(call, c, call.given["data"].span)
-    split = data.reshape((n, channels, rows // factor, factor, columns // factor, factor))
-    order = split.transpose((0, 1, 3, 5, 2, 4))
-    return order.reshape((n, channels * factor * factor, rows // factor, columns // factor)).value
+    split = data.reshape((*batch, channels, rows // factor, factor, columns // factor, factor))
+    first = len(batch)
+    order = split.transpose((*range(first + 1), *(first + axis for axis in (2, 4, 1, 3))))
+    return order.reshape((*batch, channels * factor * factor, rows // factor, columns // factor)).value
 
 
 IMAGES = (

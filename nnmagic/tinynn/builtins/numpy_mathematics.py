@@ -34,7 +34,9 @@ def folded(call: Arguments, twin: str) -> Known | None:
     with np.errstate(all="ignore"):
         try:
             found = getattr(np, twin)(*given)
-        except (TypeError, ValueError, OverflowError) as error:
+        except TypeError:  # not defined for it: so it is for a tensor
+            return None
+        except (ValueError, OverflowError) as error:
             raise Refusal(f"{call.name}: {error}", call.span) from None
     return Known(found.item() if isinstance(found, np.generic) else found)
 

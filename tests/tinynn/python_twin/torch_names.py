@@ -367,10 +367,10 @@ def pixel_shuffle(x, upscale_factor):
 
 
 def pixel_unshuffle(x, downscale_factor):
-    n, c, h, w = x.shape
+    *batch, c, h, w = x.shape
     r = downscale_factor
-    blocks = np.reshape(x, (n, c, h // r, r, w // r, r))
-    return np.reshape(np.transpose(blocks, (0, 1, 3, 5, 2, 4)), (n, c * r**2, h // r, w // r))
+    blocks = np.reshape(x, (-1, c, h // r, r, w // r, r))
+    return np.reshape(np.transpose(blocks, (0, 1, 3, 5, 2, 4)), (*batch, c * r**2, h // r, w // r))
 
 
 @_wide

@@ -194,7 +194,7 @@ CASES: list[Case] = [
     accepted(
         "shuffled-pixels",
         "x: Tensor[(2, 8, 3, 4), f32], y: Tensor[(1, 2, 4, 6), f32]",
-        "pixel_shuffle(x, 2), pixel_unshuffle(y, 2)",
+        "pixel_shuffle(x, 2), pixel_unshuffle(y, 2), pixel_unshuffle(y[0], 2), pixel_unshuffle(y[None], 2)",
     ),
     accepted("flattened-dimensions", "x: Tensor[(2, 3, 4), f32]", "x.flatten()"),
     accepted(
