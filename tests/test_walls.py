@@ -28,6 +28,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "tvm": {"engine"},
     "tvm_ffi": {"engine"},
+    "tvm_ffi_orcjit": {"engine"},
     "synr": {"tinynn"},
     "IPython": {"jupyter"},
     "traitlets": {"jupyter"},

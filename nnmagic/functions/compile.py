@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import re
 import sys
 import time
@@ -11,16 +9,12 @@ import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache as once
 from keyword import iskeyword
-from pathlib import Path
 from types import FunctionType
 from typing import overload
 
-import numpy as np
-
 from nnmagic._version import __version__
-from nnmagic.cache import Entry, MemoryCache, digest
+from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, what_changed
 from nnmagic.diagnostics import (
     CompileError,
     Diagnostic,
@@ -32,7 +26,9 @@ from nnmagic.diagnostics import (
 )
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, untyped_text
 from nnmagic.functions.data_types import DataType, data_type
+from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.objects import COUNTS, Use
 from nnmagic.functions.options import Options, Target
 from nnmagic.functions.python_source import python_namespace, python_source
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
@@ -47,6 +43,9 @@ from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
 #: The version of what the key of the cache is made of.
 _KEY_FORMAT = "1"
+
+#: The part that is the source's place: what errors show, and no part of machine code.
+_PLACE = "place of the source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +101,9 @@ def compile_cell(
     force: bool = False,
     only_result: bool = False,
 ) -> Cell:
-    """The functions of a source, found in the cache or compiled.
+    """The functions of a source, found in memory, on disk, or compiled.
 
-    language: ``"tinynn"`` or ``"relay"``. cache: whether to look into the cache and to put the result there.
+    language: ``"tinynn"`` or ``"relay"``. cache: whether to look into the caches and to put the result there.
     force: compile even where it is there. only_result: whether the other functions, which nobody may call,
     wait for their first call to become machine code. Raises TinyNNError, RelayError or EngineError.
     """
@@ -120,17 +119,55 @@ def compile_cell(
         found = MEMORY.find(parts, now)
         if found is not None:
             _build(found.value, only_result=only_result)
+            COUNTS.saved(found.value.cache_info.seconds)
             return _seen(
                 found.value, CacheInfo("memory", found.key, time.perf_counter() - begin, "found in memory")
             )
         why = MEMORY.why_not(names, parts, now)
     elif cache:
         why = "forced"
-    entry = _compiled(source, namespace, options, language, parts, names)
+    use = Use.NO if not cache else Use.REFRESH if force else Use.YES
+    entry = _compiled(source, namespace, options, language, parts, names, use)
     _build(entry.value, only_result=only_result)
+    hit, why = _from_disk(entry, why, now, use)
+    cell = _seen(entry.value, CacheInfo(hit, entry.key, time.perf_counter() - begin, why))
     if cache:
-        MEMORY.put(entry)
-    return _seen(entry.value, CacheInfo(None, entry.key, time.perf_counter() - begin, why))
+        MEMORY.put(replace(entry, value=cell))
+    return cell
+
+
+def _from_disk(entry: Entry[Cell], why: str, now: Callable[[str], str], use: Use) -> tuple[str | None, str]:
+    """Whether all machine code of a cell that was compiled was on disk, and why not.
+
+    What it was compiled of is noted there, so that the next kernel can say what has changed since.
+    """
+    origins = [each._definition.origin for each in entry.value.functions]
+    built = [origin for origin in origins if origin is not None]
+    cache = None if use is Use.NO else disk_cache()
+    if cache is None:
+        return None, why
+    parts = {name: digest({name: text}) for name, text in entry.parts.items() if name != _PLACE}
+    name = " ".join(entry.names)
+    if built and all(origin.hit for origin in built):
+        hit, why = "disk", "found on disk"
+    else:
+        hit = None
+        reasons = [origin.why for origin in built if origin.why]
+        if reasons:
+            why = f"{why}; {reasons[0]}" if why != "first time" else reasons[0]
+        elif why == "first time":
+            why = _since_noted(cache.noted(name), parts, now)
+    cache.note(name, {"parts": parts, "captured": dict(entry.captured)})
+    return hit, why
+
+
+def _since_noted(noted: object, parts: Mapping[str, str], now: Callable[[str], str]) -> str:
+    """What has changed since another kernel compiled functions of these names."""
+    match noted:
+        case {"parts": dict() as were, "captured": dict() as captured}:
+            words = {str(name): str(was) for name, was in captured.items()}
+            return what_changed(were, words, parts, now) or "no longer on disk"
+    return "first time"
 
 
 def _compiled(
@@ -140,6 +177,7 @@ def _compiled(
     language: str,
     parts: Mapping[str, str],
     names: tuple[str, ...],
+    use: Use,
 ) -> Entry[Cell]:
     """Compiles a source to typed Relay."""
     captured: dict[str, str] = {}
@@ -182,6 +220,7 @@ def _compiled(
                 key=f"{keyed}-{name}",
                 parameters=parameters.get(name, ()),
                 infos=infos,
+                use=use,
             ),
             info,
         )
@@ -210,8 +249,16 @@ def _build(cell: Cell, *, only_result: bool) -> None:
 
 def _seen(cell: Cell, info: CacheInfo) -> Cell:
     """The cell with functions that say how they were come by this time."""
-    functions = tuple(CompiledFunction(function._definition, info) for function in cell.functions)
+    functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
     return replace(cell, functions=functions, cache_info=info)
+
+
+def _info_of(function: CompiledFunction, info: CacheInfo) -> CacheInfo:
+    """How one function of a cell was come by: some may have been on disk where others were not."""
+    origin = function._definition.origin
+    if info.hit is None and origin is not None and origin.hit is not None:
+        return replace(info, hit=origin.hit, why=origin.why)
+    return info
 
 
 def _without_indent(text: str, indent: int) -> str:
@@ -245,37 +292,10 @@ def _parts(source: Source, options: Options, language: str) -> dict[str, str]:
         "option engine": options.engine,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
-        "place of the source": f"{source.filename}:{source.first_line}:{source.indent}",
-        **_versions(),
-    }
-
-
-@once
-def _versions() -> Mapping[str, str]:
-    return {
+        _PLACE: f"{source.filename}:{source.first_line}:{source.indent}",
         "version of nnmagic": f"{__version__} {_KEY_FORMAT}",
-        "version of TVM": _version_of("apache-tvm"),
-        "version of NumPy": np.__version__,
-        "processor": _processor(),
+        **environment(),
     }
-
-
-def _version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
-
-
-def _processor() -> str:
-    """What machine code depends on: the architecture, the model and its instruction sets."""
-    named = f"{platform.system()} {platform.machine()} {platform.processor()}"
-    listed = Path("/proc/cpuinfo")
-    if not listed.exists():
-        return named
-    lines = listed.read_text(errors="replace").split("\n\n", 1)[0].splitlines()
-    kept = {"model name", "flags", "Features", "CPU part", "isa"}
-    return digest({"named": named, **{line: "" for line in lines if line.split("\t")[0].strip() in kept}})
 
 
 def _defined_names(text: str) -> tuple[str, ...]:
@@ -298,7 +318,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     is read and never run; or a ``relay.Module``, whose ``@main``, or only function, is the result. engine:
     ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay) or ``"auto"``. target: None for this
     machine's CPU, or TVM's dict of settings. opt_level: 0 to 3. namespace: where free names are looked up; a
-    Python function looks into its closure and globals after it. cache: whether to use the cache in memory.
+    Python function looks into its closure and globals after it. cache: whether to use the caches.
 
     Raises TinyNNError, RelayError or EngineError for a program that cannot be compiled, TypeError or
     ValueError for a wrong argument. Warns with TinyNNWarning of what does not stop it, such as a variable
@@ -315,7 +335,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
                 warnings.warn(warning.render(), TinyNNWarning, stacklevel=2)
             return cell.result
         case Module():
-            return _compile_module(source, options)
+            return _compile_module(source, options, Use.YES if cache else Use.NO)
         case FunctionType():
             return _compile_function(source, options, dict(namespace or {}), {}, cache=bool(cache))
         case _:
@@ -325,7 +345,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
             )
 
 
-def _compile_module(module: Module, options: Options) -> CompiledFunction:
+def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunction:
     """A Relay module's ``@main`` or only function; its key is that of its exact content."""
     begin = time.perf_counter()
     names = list(module.functions)
@@ -355,10 +375,13 @@ def _compile_module(module: Module, options: Options) -> CompiledFunction:
         doc=None,
         options=options,
         key=f"{key}-{name}",
+        use=use,
     )
     definition.executable  # noqa: B018 - built now, so that errors come now
-    seconds = time.perf_counter() - begin
-    return CompiledFunction(definition, CacheInfo(None, key, seconds, "a module is always compiled"))
+    origin = definition.origin
+    assert origin is not None
+    why = origin.why or ("first time" if use is Use.YES else "the cache is off")
+    return CompiledFunction(definition, CacheInfo(origin.hit, key, time.perf_counter() - begin, why))
 
 
 def _compile_function(

@@ -10,14 +10,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.functions.calls import Call, call_of, store
 from nnmagic.functions.errors import without_frames
+from nnmagic.functions.objects import Origin, Use, build, content_of, fields
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
 from nnmagic.relay.module import Module
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import inspect
     import os
 
+    from nnmagic.engine.relax.artifact import Artifact
     from nnmagic.functions.data_types import DataType
     from nnmagic.pictures.graph import Graph
     from nnmagic.pictures.output import Section
@@ -37,6 +39,10 @@ _OF_RUNS = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError)
 
 class Executable(Protocol):
     """What an engine builds."""
+
+    @property
+    def artifact(self) -> Artifact | None:
+        """What can be kept of it, if anything."""
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """The results for checked arguments."""
@@ -66,7 +72,8 @@ class Definition:
     name: of its global in ``module``, which is typed and holds what the function needs, no more. text: its
     own source, in ``source``, which is a whole cell. language: ``"tinynn"`` or ``"relay"``. key: equal only
     for the same definition with the same options. parameters: kinds and defaults, of a function of a cell.
-    infos: what classes say of the data types.
+    infos: what classes say of the data types. use: of the cache on disk. carried: the machine code that the
+    function's file has.
     """
 
     name: str
@@ -79,6 +86,8 @@ class Definition:
     key: str
     parameters: tuple[ParameterInfo, ...] = ()
     infos: Mapping[str, DataTypeInfo] = field(default_factory=dict)
+    use: Use = Use.YES
+    carried: Content | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     @cached_property
@@ -132,14 +141,32 @@ class Definition:
         return holder
 
     @cached_property
-    def _built(self) -> Executable:
-        return self.options.build(self.module, self.name)
+    def _built(self) -> tuple[Executable, Origin]:
+        return build(self.module, self.name, self.options, self.use, self.carried)
 
     @property
     def executable(self) -> Executable:
         """The machine code, built when it is first asked for. Raises EngineError."""
         with self._lock:  # cached_property alone lets two threads build
-            return self._built
+            return self._built[0]
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the machine code came from; None where there is none yet."""
+        return self._built[1] if "_built" in self.__dict__ else None
+
+    @property
+    def content(self) -> Content | None:
+        """The machine code as a file carries it; None where there is none, or none that can be carried."""
+        if "_built" not in self.__dict__:
+            return self.carried
+        artifact = self.executable.artifact
+        return None if artifact is None else content_of(artifact, self.made_of, self.name, 0.0)
+
+    @cached_property
+    def made_of(self) -> Mapping[str, str]:
+        """What its machine code depends on, by name."""
+        return fields(self.module, self.name, self.options)
 
     def _engine_stage(self, name: str) -> str:
         return self.executable.stage(name)
@@ -326,15 +353,23 @@ class CompiledFunction:
         return self._definition.infos
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file that ``nnmagic.load`` reads: Relay and arrays, no machine code, no pickle."""
-        from nnmagic.functions.saving import to_bytes
+        """Writes a file that ``nnmagic.load`` reads: machine code, and the Relay that it is made of.
 
-        Path(path).write_bytes(to_bytes(self))
+        It holds no pickle. It is there whole or not at all. Raises OSError, and EngineError where the
+        function cannot be built.
+        """
+        from nnmagic.functions.saving import save
+
+        save(self, path)
 
     def __reduce__(self) -> tuple[Callable[[bytes], CompiledFunction], tuple[bytes]]:
         from nnmagic.functions.saving import from_bytes, to_bytes
 
         return from_bytes, (to_bytes(self),)
+
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        """What Dask tells functions apart by."""
+        return "nnmagic", self._definition.key
 
     def __copy__(self) -> CompiledFunction:
         return self

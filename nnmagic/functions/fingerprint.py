@@ -39,9 +39,9 @@ def _fingerprint(value: object) -> str:
         case np.ma.MaskedArray():  # its mask is no part of its content
             return f"value {kind} {next(_unique)}"
         case np.ndarray():
-            return f"array {_array_digest(value)}"
+            return f"array {array_digest(value)}"
         case np.generic():  # a Python number in a cell, which an array of rank 0 is not
-            return f"number {kind} {_array_digest(np.asarray(value))}"
+            return f"number {kind} {array_digest(np.asarray(value))}"
         case float():
             return f"number {kind} {float.hex(value)}"
         case int():  # bool too: the kind tells True and 1 apart
@@ -66,7 +66,7 @@ def _fingerprint(value: object) -> str:
     return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"
 
 
-def _array_digest(array: np.ndarray) -> str:
+def array_digest(array: np.ndarray) -> str:
     """Hash of dtype, shape and elements, whatever their order in memory and their byte order.
 
     Arrays of objects, of unknown content, equal nothing.

@@ -57,27 +57,36 @@ class Options:
         """The target as text, equal for equal targets."""
         return json.dumps(self.target, sort_keys=True)
 
-    def build(self, module: Module, entry: str) -> Executable:
-        """The machine code of a function of a typed module. Raises EngineError."""
-        from nnmagic.engine import engine_error, native, relax
+    @property
+    def engine_taken(self) -> str:
+        """The engine that builds: "relax" or "relay". Raises EngineError where TVM is too old for it."""
+        from nnmagic.engine import engine_error, native
 
         has_relay = native.available()
         if self.engine == "relay" or (self.engine == "auto" and has_relay):
-            return native.build(module, entry, target=self.target, opt_level=self.opt_level)
+            return "relay"
         if has_relay:
             raise engine_error(
                 "the engine 'relax' needs a newer TVM than the one that is installed, which still has Relay",
                 hint="use engine='relay'",
             )
+        return "relax"
+
+    def build(self, module: Module, entry: str) -> Executable:
+        """The machine code of a function of a typed module. Raises EngineError."""
+        from nnmagic.engine import native, relax
+
+        if self.engine_taken == "relay":
+            return native.build(module, entry, target=self.target, opt_level=self.opt_level)
         return relax.build(module, entry, target=self.target, opt_level=self.opt_level)
 
     def kernel_times(
         self, module: Module, entry: str, executable: Any, values: Sequence[Any]
     ) -> list[KernelTime]:
         """How long each kernel of a call takes. Raises EngineError for the engine ``relay``."""
-        from nnmagic.engine import engine_error, native
+        from nnmagic.engine import engine_error
 
-        if self.engine == "relay" or (self.engine == "auto" and native.available()):
+        if self.engine_taken == "relay":
             raise engine_error("the engine 'relay' does not tell how long its kernels take")
         from nnmagic.engine.relax.profiling import kernel_times
 

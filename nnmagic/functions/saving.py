@@ -1,6 +1,8 @@
-"""A compiled function as bytes and back: a zip of JSON and ``.npy`` arrays; no pickle, no machine code.
+"""A compiled function as bytes and back: a zip of an entry's files, as the cache on disk has them; no pickle.
 
-``relay.txt`` is there to be read by people; the function is made from ``function.json``, which is exact.
+Besides the machine code and its facts (``objects``) it holds what the code is made of: Relay as data in the
+header, which is exact, and its arrays as ``.npy``. So it can be compiled again where the code cannot run.
+``relay.txt`` is there to be read by people.
 """
 
 from __future__ import annotations
@@ -9,14 +11,17 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nnmagic._version import __version__
+from nnmagic.cache import Content, from_members, to_members
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
@@ -28,7 +33,7 @@ from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 
 #: The version of the form of the file; a file of another version is refused.
-FORMAT = 2
+FORMAT = 3
 
 #: What reading data raises that ``to_bytes`` did not make: zipfile's errors, then those of its parts.
 _OF_OTHER_DATA = (
@@ -38,7 +43,7 @@ _OF_OTHER_DATA = (
 
 
 def to_bytes(function: CompiledFunction) -> bytes:
-    """The function as bytes, the same for the same function."""
+    """The function as bytes, the same for the same function, with its machine code as far as there is any."""
     definition = function._definition
     module, arrays = module_to_data(definition.module)
     parameters = [
@@ -61,26 +66,35 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "module": module,
         "dtypes": [dtype_of_array(array) for array in arrays],
     }
+    files = {"relay.txt": definition.relay_text.encode()}
+    files |= {f"{place}.npy": _npy(array) for place, array in enumerate(arrays)}
+    code = definition.content or Content({}, {})
+    header = {**code.header, "definition": json.loads(json.dumps(head, default=dict))}
+    members = to_members(Content(header, {**files, **code.files}))
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        _write(archive, "relay.txt", definition.relay_text.encode())
-        _write(archive, "function.json", json.dumps(head, default=dict).encode())
-        for place, array in enumerate(arrays):
-            plain = array.view(np.uint16) if dtype_of_array(array) == "bfloat16" else array
-            npy = io.BytesIO()
-            np.lib.format.write_array(npy, plain, allow_pickle=False)
-            _write(archive, f"{place}.npy", npy.getvalue())
+        for name, data in members.items():  # a ZipInfo has a fixed time: the same bytes every time
+            archive.writestr(zipfile.ZipInfo(name), data)
     return packed.getvalue()
 
 
-def from_bytes(data: bytes, origin: str = "a pickle") -> CompiledFunction:
-    """The function again; it is built when it is first called. Raises ValueError for anything else."""
+def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> CompiledFunction:
+    """The function again; it is built when it is first called. Raises ValueError for anything else.
+
+    code: whether the machine code that the data carries may be run.
+    """
     begin = time.perf_counter()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            head = _head(archive)
-            arrays = [_array(archive, place, dtype) for place, dtype in enumerate(head["dtypes"])]
-        definition = _definition(head, arrays, hashlib.sha1(data, usedforsecurity=False).hexdigest())
+            content = from_members(archive.read)
+        head = content.header["definition"]
+        if head["format"] != FORMAT:
+            raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
+        files = content.files
+        arrays = [_array(files[f"{place}.npy"], dtype) for place, dtype in enumerate(head["dtypes"])]
+        definition = _definition(head, arrays)
+        if code and "facts" in content.header:
+            definition = replace(definition, carried=content)
         names = {"qualname": str(head["qualname"]), "module": str(head["python_module"])}
     except (*_OF_OTHER_DATA, CompileError) as error:
         raise ValueError(f"{origin} holds no function that nnmagic saved: {error}") from error
@@ -88,18 +102,50 @@ def from_bytes(data: bytes, origin: str = "a pickle") -> CompiledFunction:
     return CompiledFunction(definition, info, **names)
 
 
-def load(path: str | os.PathLike[str]) -> CompiledFunction:
-    """Reads a function that ``CompiledFunction.save`` wrote, and compiles it for this machine.
+def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
+    """Builds the function and writes its bytes; a file that was there stays until the new one is whole."""
+    if function._definition.call.crosses:
+        function.build()
+    data, path = to_bytes(function), Path(path)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with partial.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
-    Raises OSError where the file cannot be read, ValueError where it is no such file.
+
+def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction:
+    """Reads a function that ``CompiledFunction.save`` wrote.
+
+    The machine code in the file is run, as that of any program: load files of people whom you trust. Without
+    ``code`` it is left alone, and the Relay in the file is compiled; so it is where this CPU cannot run the
+    code. Raises OSError where the file cannot be read, ValueError where it is no such file, EngineError where
+    the code cannot run here and there is no compiler.
     """
-    function = from_bytes(Path(path).read_bytes(), os.fspath(path))
-    function.build()
-    return function
+    begin = time.perf_counter()
+    function = from_bytes(Path(path).read_bytes(), os.fspath(path), code=code)
+    definition = function._definition
+    if definition.call.crosses:
+        function.build()
+    why = f"loaded from {os.fspath(path)}"
+    if definition.origin is not None and definition.origin.why:
+        why += f"; {definition.origin.why}"
+    info = CacheInfo(None, definition.key, time.perf_counter() - begin, why)
+    loaded = CompiledFunction(definition, info, qualname=function.__qualname__, module=function.__module__)
+    if definition.call.crosses:
+        loaded.build()
+    return loaded
 
 
-def _definition(head: dict[str, Any], arrays: list[np.ndarray], key: str) -> Definition:
+def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
     """Raises one of many errors for data that ``to_bytes`` did not make."""
+    state = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
+    for array in arrays:
+        state.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     module = infer_type(module_from_data(head["module"], arrays), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")
@@ -112,7 +158,7 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray], key: str) -> Def
         language=head["language"],
         doc=head["doc"],
         options=Options(**head["options"]),
-        key=key,
+        key=state.hexdigest()[:40],
         parameters=tuple(
             ParameterInfo(str(name), str(kind), _default(default, arrays))
             for name, kind, default in head["parameters"]
@@ -154,17 +200,13 @@ def _default(data: Json, arrays: list[np.ndarray]) -> object:
     raise ValueError(f"not a default: {data!r}")
 
 
-def _head(archive: zipfile.ZipFile) -> dict[str, Any]:
-    head = json.loads(archive.read("function.json"))
-    if head["format"] != FORMAT:
-        raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
-    return dict(head)
+def _npy(array: np.ndarray) -> bytes:
+    plain = array.view(np.uint16) if dtype_of_array(array) == "bfloat16" else array
+    npy = io.BytesIO()
+    np.lib.format.write_array(npy, plain, allow_pickle=False)
+    return npy.getvalue()
 
 
-def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name), data)  # a ZipInfo has a fixed time: the same bytes every time
-
-
-def _array(archive: zipfile.ZipFile, place: int, dtype: str) -> np.ndarray:
-    array = np.lib.format.read_array(io.BytesIO(archive.read(f"{place}.npy")), allow_pickle=False)
+def _array(data: bytes, dtype: str) -> np.ndarray:
+    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     return array.view(NUMPY_DTYPES[dtype]) if dtype == "bfloat16" else array

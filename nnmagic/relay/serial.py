@@ -25,12 +25,14 @@ Json = Any
 Kind = TypeVar("Kind")
 
 
-def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
+def module_to_data(module: Module, *, names: bool = True) -> tuple[Json, list[np.ndarray]]:
     """The module as data for JSON, and the arrays that it refers to by place.
 
-    Types that were inferred, in annotations too, are left out: ``infer_type`` finds them again.
+    Types that were inferred, in annotations too, are left out: ``infer_type`` finds them again. Without
+    ``names``, variables have no names and matches no places: the data is equal for modules that differ in
+    nothing else.
     """
-    encoder = _Encoder()
+    encoder = _Encoder(names=names)
     functions = {name: encoder.graph(function) for name, function in module.functions.items()}
     data_types = {
         name: {
@@ -65,10 +67,28 @@ def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
     return Module(functions, data_types)
 
 
+def types_to_data(types: Sequence[ty.Type], attrs: ir.Attrs) -> Json:
+    """Types and the attributes of a call as data for JSON. Raises TypeError for constants among them."""
+    encoder = _Encoder()
+    data = {"places": [encoder.type(type_) for type_ in types], "attrs": encoder._attrs(attrs)}
+    if encoder.arrays:
+        raise TypeError("an attribute holds an array")
+    return {**data, "types": encoder.types}
+
+
+def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
+    """The types and attributes again. Raises what ``module_from_data`` raises."""
+    decoder = _Decoder(())
+    for record in data["types"]:
+        decoder.types.append(decoder.type(record))
+    return decoder._types(data["places"]), decoder._attrs(data["attrs"])
+
+
 class _Encoder:
     """Gives every type and expression a place in its table."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, names: bool = True) -> None:
+        self._names = names
         self.types: list[Json] = []
         self.nodes: list[Json] = []
         self.arrays: list[np.ndarray] = []
@@ -95,7 +115,8 @@ class _Encoder:
     def _record(self, node: ir.Expr) -> Json:
         match node:
             case ir.Var(name_hint=name, type_annotation=annotation, inferred=inferred):
-                return ["Var", name, None if inferred else self._optional_type(annotation)]
+                shown = name if self._names else ""
+                return ["Var", shown, None if inferred else self._optional_type(annotation)]
             case ir.GlobalVar(name=name):
                 return ["GlobalVar", name]
             case ir.OpRef(name=name):
@@ -122,7 +143,8 @@ class _Encoder:
                 return ["Function", self._all(params), self.node(body), ret_place, types, self._attrs(attrs)]
             case ir.Match(data=data, clauses=clauses, complete=complete, assertion=assertion):
                 arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]
-                failure = [] if complete else [assertion, _place_data(node.span)]
+                place = _place_data(node.span) if self._names else None
+                failure = [] if complete else [assertion, place]
                 return ["Match", self.node(data), arms, complete, *failure]
             case ir.RefCreate(value=value):
                 return ["RefCreate", self.node(value)]

@@ -1,7 +1,9 @@
 """Straight programs: how arrays reach the machine code, as they are or described by hand."""
 
+import os
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,3 +116,21 @@ def test_places_in_the_workspace_do_not_overlap():
     live = [_Storage("temporary", -1, 100, 0), _Storage("temporary", -1, 64, 256)]
     assert _free_place(live, 128) == 128
     assert _free_place(live, 129) == 320
+
+
+def test_the_memory_of_a_kernel_is_given_back():
+    """Kernels that hold more than fits their stack: a hundred calls take no more memory than three."""
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("this system does not tell how much memory a process has")
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    foo = nnmagic.compile("def foo(x: Tensor[(1_000_000,), f32]):\n    return cumsum(x)")
+    x = np.ones(1_000_000, "float32")
+    for _ in range(3):
+        foo(x)
+    before = resident()
+    for _ in range(100):
+        foo(x)
+    assert resident() - before < 20e6

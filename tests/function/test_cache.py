@@ -26,6 +26,9 @@ SOURCE = "def scaled(x: Tensor[(2,), f32]):\n    return x * w0 + bias\n"
 ONES = np.ones(2, "float32")
 
 
+pytestmark = pytest.mark.usefixtures("memory_only")
+
+
 @pytest.fixture(autouse=True)
 def empty_cache() -> None:
     MEMORY.clear()

@@ -113,6 +113,7 @@ def test_a_default_is_what_it_was_when_the_function_was_compiled() -> None:
         np.asarray(inspect.signature(g).parameters["k"].default)[0] = 7
 
 
+@pytest.mark.usefixtures("memory_only")
 def test_a_changed_default_is_a_new_function() -> None:
     source = "def g(x: f32, k: f32 = one):\n    return x + k\n"
     assert compiled(source, one=1)(1.0) == 2

@@ -231,6 +231,7 @@ def test_two_types_of_one_name_are_an_error_that_names_both(List: DataType, tota
     assert again(List.Cons(X, List.Nil())) == 6
 
 
+@pytest.mark.usefixtures("memory_only")
 def test_a_changed_class_is_compiled_anew(List: DataType) -> None:
     source = "def f(items: List):\n    return items\n"
     assert nnmagic.compile(source, namespace={"List": List}).cache_info.why != "found in memory"

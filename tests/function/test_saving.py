@@ -17,6 +17,7 @@ import pytest
 
 import nnmagic
 from nnmagic import CompiledFunction, relay
+from nnmagic.cache import Content, from_members, to_members
 from nnmagic.functions.saving import from_bytes, to_bytes
 
 SOURCE = '''
@@ -89,10 +90,11 @@ def test_a_file_holds_no_pickle(whole: CompiledFunction, tmp_path: Path) -> None
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
-        assert names[:2] == ["relay.txt", "function.json"]
-        json.loads(archive.read("function.json"))
-        for name in names[2:]:
-            np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+        assert {"header.json", "SHA256SUMS", "relay.txt", "code.o", "bytecode"} <= {*names}
+        json.loads(archive.read("header.json"))
+        for name in names:
+            if name.endswith(".npy"):
+                np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
     globals_in_pickle = [
         str(argument)
         for opcode, argument, _ in pickletools.genops(pickle.dumps(whole))
@@ -109,16 +111,24 @@ def test_a_loaded_function_is_captured_by_another(whole: CompiledFunction, tmp_p
     np.testing.assert_array_equal(nnmagic.compile(source, namespace={"whole": loaded})(x), whole(x, x)[0])
 
 
-def changed(data: bytes, **changes: object) -> bytes:
-    """The file with other entries in its JSON."""
+def content(data: bytes) -> Content:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return from_members(archive.read)
+
+
+def packed(changed: Content) -> bytes:
     new = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(new, "w") as archive:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "function.json":
-                content = json.dumps({**json.loads(content), **changes}).encode()
-            archive.writestr(name, content)
+    with zipfile.ZipFile(new, "w") as archive:
+        for name, member in to_members(changed).items():
+            archive.writestr(name, member)
     return new.getvalue()
+
+
+def changed(data: bytes, **changes: object) -> bytes:
+    """The file with other entries in its JSON, and sums that agree."""
+    found = content(data)
+    definition = {**found.header["definition"], **changes}
+    return packed(Content({**found.header, "definition": definition}, found.files))
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def shell() -> Iterator[Shell]:
 
 
 @pytest.fixture(autouse=True)
-def clean(shell: Shell) -> None:
+def clean(shell: Shell, memory_only: None) -> None:
     MEMORY.clear()
     shell.ip.reset(new_session=False)
 

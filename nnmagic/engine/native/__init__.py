@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
 from nnmagic.engine import EngineError, engine_error
@@ -39,8 +40,10 @@ def build(
 
 
 def available() -> bool:
-    """Whether ``tvm.relay`` can be imported here. Imports ``tvm``, if there is one."""
-    return importlib.util.find_spec("tvm") is not None and importlib.util.find_spec("tvm.relay") is not None
+    """Whether ``tvm.relay`` can be imported here. Imports no TVM."""
+    found = importlib.util.find_spec("tvm")
+    places = None if found is None else found.submodule_search_locations
+    return places is not None and PathFinder.find_spec("tvm.relay", list(places)) is not None
 
 
 def _missing() -> EngineError:

@@ -47,6 +47,9 @@ class Executable:
     shape.
     """
 
+    #: Nothing of what Relay builds is kept.
+    artifact: None = None
+
     def __init__(
         self, module: Module, text: str, target: str | Mapping[str, object] | None, opt_level: int
     ) -> None:

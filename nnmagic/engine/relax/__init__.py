@@ -1,20 +1,29 @@
-"""The default engine: Relay to Relax to machine code, by current TVM, which is imported to build."""
+"""The default engine: Relay to Relax to machine code, by current TVM, which is imported to compile.
+
+What was compiled is an artifact (``artifact``), which runs without the compiler.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError
-from nnmagic.engine import engine_error
+from nnmagic.engine import cpu, engine_error
 from nnmagic.relay.module import Module
+from nnmagic.relay.serial import module_to_data
 
 if TYPE_CHECKING:
-    from tvm.target import Target
-
+    from nnmagic.engine.arguments import Parameter
+    from nnmagic.engine.relax.artifact import Artifact, Json
     from nnmagic.engine.relax.direct import Direct
     from nnmagic.engine.relax.evaluator import Evaluator
-    from nnmagic.engine.relax.executable import Executable
+    from nnmagic.engine.relax.executable import Executable, Texts
+    from nnmagic.engine.relax.instructions import FunctionCode
+    from nnmagic.engine.relax.skeleton import Kernel
 
 
 def build(
@@ -30,66 +39,160 @@ def build(
     operator and lets LLVM do little; from 1 on operators are fused; LLVM works as hard as the level says.
     Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
     """
-    from nnmagic.engine.relax import pipeline, pool
-    from nnmagic.engine.relax.direct import Direct
-    from nnmagic.engine.relax.executable import Executable
-    from nnmagic.engine.relax.first_order import first_order
-    from nnmagic.engine.relax.lowering import ENTRY, lower_module, refuse_unknown_operators
-    from nnmagic.engine.relax.plain import plain_functions
-    from nnmagic.engine.relax.straight import straight
-    from nnmagic.engine.relax.target import resolve_target
-    from nnmagic.relay.passes.batch_norm import fold_batch_norm
+    from nnmagic.engine.relax.lowering import refuse_unknown_operators
 
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
     refuse_unknown_operators(module, entry)
+    prepared = _prepared(module, entry, opt_level)
+    artifact, texts = _compiled(prepared, target, opt_level)
+    return _executable(artifact, prepared, lambda: texts)
+
+
+def load(
+    artifact: Artifact,
+    module: Module,
+    entry: str,
+    *,
+    target: str | Mapping[str, object] | None = None,
+    opt_level: int = 3,
+) -> Direct | Executable | Evaluator:
+    """What ``build`` made of the same arguments before, from its artifact: the compiler is not loaded.
+
+    It is when a stage's text is asked for. Raises EngineError where this machine cannot run the code;
+    ValueError, KeyError, TypeError or RuntimeError for an artifact of something else.
+    """
+    _check_machine(artifact, entry)
+    prepared = _prepared(module, entry, opt_level)
+    compiled: list[Texts] = []
+
+    def texts() -> Texts:
+        if not compiled:
+            compiled.append(_compiled(prepared, target, opt_level)[1])
+        return compiled[0]
+
+    return _executable(artifact, prepared, texts)
+
+
+def _check_machine(artifact: Artifact, entry: str) -> None:
+    made_for = artifact.facts["machine"]
+    if made_for != cpu.machine():
+        raise engine_error(f"@{entry} was compiled for {made_for}, and this is {cpu.machine()}")
+    lacking = cpu.missing(artifact.facts["instruction sets"])
+    if lacking:
+        raise engine_error(f"@{entry} was compiled for a CPU with {', '.join(lacking)}, which this one lacks")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A program as it is compiled: its module, which functions are plain, and the evaluator's part of it."""
+
+    module: Module
+    entry: str
+    plain: frozenset[str]
+    control: _Control | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """What the evaluator carries out, what it takes, and the kernels in between."""
+
+    code: FunctionCode
+    parameters: Sequence[Parameter]
+    kernels: Sequence[Kernel]
+
+    @property
+    def facts(self) -> Json:
+        """Tells kernels apart: those of an artifact must be those that this code calls."""
+        functions = {kernel.name: kernel.function for kernel in self.kernels}
+        data, arrays = module_to_data(Module(functions), names=False)
+        state = hashlib.sha256(json.dumps(data).encode())
+        for array in arrays:
+            state.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+        return {"kernels": state.hexdigest()}
+
+
+def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
+    """Does what needs no TVM: the same for a program that is compiled and one that is loaded."""
+    from nnmagic.engine.relax.constants import as_tensor
+    from nnmagic.engine.relax.crossing import parameters_of
+    from nnmagic.engine.relax.first_order import first_order
+    from nnmagic.engine.relax.plain import plain_functions
+    from nnmagic.engine.relax.skeleton import Program
+    from nnmagic.relay.passes.batch_norm import fold_batch_norm
+
     plain = plain_functions(module)
     if entry not in plain:
         module = first_order(module, entry)
         plain = plain_functions(module)
     if opt_level:
         module = fold_batch_norm(module)
-    pool.prepare()
+    control = None
+    if entry not in plain:
+        parameters = parameters_of(module, entry)
+        program = Program(module, plain, as_tensor)
+        control = _Control(program.compiled(entry), parameters, program.kernels)
+    return _Prepared(module, entry, plain, control)
+
+
+def _compiled(
+    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+) -> tuple[Artifact, Texts]:
+    from nnmagic.engine.relax import pipeline, runtime
+    from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
+    from nnmagic.engine.relax.executable import ENTRY
+    from nnmagic.engine.relax.lowering import lower_module
+    from nnmagic.engine.relax.machine_code import direct_code, machine_code
+    from nnmagic.engine.relax.straight import straight
+    from nnmagic.engine.relax.target import resolve_target
+
+    module, entry, control = prepared.module, prepared.entry, prepared.control
+    entries = {ENTRY: entry}
+    if control is not None:
+        called = {name: function for name, function in module.functions.items() if name in prepared.plain}
+        kernels = {kernel.name: kernel.function for kernel in control.kernels}
+        module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
+    runtime.ensure()
     with pipeline.COMPILING:
         resolved = resolve_target(target, opt_level)
         try:
-            if entry not in plain:
-                return _evaluator(module, entry, plain, resolved, opt_level)
             with resolved:
-                lowered = lower_module(module, {ENTRY: entry})
+                lowered = lower_module(module, entries)
             fused = pipeline.fused(lowered, resolved, opt_level)
+            if control is not None:
+                return machine_code(EVALUATOR, control.facts, lowered, fused, resolved)
             program = straight(fused, ENTRY)
             if program is not None:
-                return Direct(entry, module.functions[entry], program, lowered, fused, resolved)
-            return Executable(entry, module.functions[entry], lowered, fused, resolved)
+                return direct_code(program, lowered, fused, resolved)
+            facts = {"deep": "deep_calls" in (lowered.attrs or {})}
+            return machine_code(MACHINE, facts, lowered, fused, resolved)
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind
             reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
             message = f"TVM cannot build the function @{entry}: {reason}"
-            raise engine_error(message, module.functions[entry].span) from error
+            raise engine_error(message, prepared.module.functions[entry].span) from error
 
 
-def _evaluator(
-    module: Module, entry: str, plain: frozenset[str], target: Target, opt_level: int
-) -> Evaluator:
-    from nnmagic.engine.relax import pipeline
-    from nnmagic.engine.relax.constants import as_tensor
-    from nnmagic.engine.relax.crossing import parameters_of
+def _executable(
+    artifact: Artifact, prepared: _Prepared, texts: Callable[[], Texts]
+) -> Direct | Executable | Evaluator:
+    from nnmagic.engine.relax.artifact import DIRECT, EVALUATOR, MACHINE
+    from nnmagic.engine.relax.direct import Direct
     from nnmagic.engine.relax.evaluator import Evaluator
-    from nnmagic.engine.relax.lowering import lower_module
-    from nnmagic.engine.relax.machine_code import MachineCode
-    from nnmagic.engine.relax.skeleton import Program
+    from nnmagic.engine.relax.executable import Executable
 
-    parameters = parameters_of(module, entry)
-    program = Program(module, plain, as_tensor)
-    code = program.compiled(entry)
-    kernels = {kernel.name: kernel.function for kernel in program.kernels}
-    called = {name: function for name, function in module.functions.items() if name in plain}
-    with target:
-        lowered = lower_module(Module({**called, **kernels}, module.types), {name: name for name in kernels})
-    machine_code = MachineCode(lowered, pipeline.fused(lowered, target, opt_level), target)
-    return Evaluator(code, parameters, machine_code, [(each.name, each.deep) for each in program.kernels])
+    function, control = prepared.module.functions[prepared.entry], prepared.control
+    if control is not None and artifact.kind == EVALUATOR:
+        if artifact.facts["kernels"] != control.facts["kernels"]:
+            raise ValueError("its kernels are those of another program")
+        kernels = [(kernel.name, kernel.deep) for kernel in control.kernels]
+        return Evaluator(control.code, control.parameters, kernels, artifact, texts)
+    if control is None and artifact.kind == DIRECT:
+        return Direct(prepared.entry, function, artifact, texts)
+    if control is None and artifact.kind == MACHINE:
+        return Executable(prepared.entry, function, artifact, texts)
+    raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")
 
 
-__all__ = ["build"]
+__all__ = ["build", "load"]

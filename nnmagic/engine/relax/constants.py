@@ -1,4 +1,4 @@
-"""NumPy arrays as TVM tensors without a copy, and back. Knows NumPy, Relay's dtypes and TVM's tensors.
+"""NumPy arrays as TVM tensors without a copy, and back. Knows NumPy and TVM's runtime.
 
 TVM assumes 64-byte alignment of what it is given; our kernels are built for the alignment of the element type
 (``pipeline``), so a tensor may share the memory of any C-contiguous, element-aligned array.
@@ -6,12 +6,14 @@ TVM assumes 64-byte alignment of what it is given; our kernels are built for the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import tvm
 import tvm_ffi
+
+from nnmagic.engine.relax.runtime import global_function
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -36,11 +38,11 @@ def as_tensor(array: np.ndarray) -> Any:
     """A TVM tensor of the array's values; it shares the array's memory where TVM can read that."""
     dtype = array.dtype
     if array.size == 0:  # NumPy exports strides of 0, which TVM's checks refuse
-        return tvm.runtime.empty(array.shape, str(dtype.newbyteorder("=")))
+        return _empty(array.shape, str(dtype.newbyteorder("=")))
     if not (dtype.isnative and array.flags.c_contiguous and array.flags.aligned):
         array = np.array(array, dtype=dtype.newbyteorder("="), order="C", copy=True)
     if dtype == _BFLOAT16:
-        return tvm_ffi.from_dlpack(_writable(array.view(np.uint16)))._create_view(array.shape, "bfloat16")
+        return _view(tvm_ffi.from_dlpack(_writable(array.view(np.uint16))), "bfloat16")
     return tvm_ffi.from_dlpack(_writable(array))
 
 
@@ -56,4 +58,14 @@ def plain_array(tensor: Any) -> np.ndarray:
 
 def bfloat16_array(tensor: Any) -> np.ndarray:
     """As ``as_array``, of bfloat16, which DLPack does not bring to NumPy."""
-    return plain_array(tensor._create_view(tensor.shape, "uint16")).view(_BFLOAT16)
+    return plain_array(_view(tensor, "uint16")).view(_BFLOAT16)
+
+
+def _empty(shape: Sequence[int], dtype: str) -> Any:
+    allocate = global_function("runtime.TVMTensorAllocWithScope")
+    return allocate(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), tvm_ffi.device("cpu", 0), None)
+
+
+def _view(tensor: Any, dtype: str) -> Any:
+    """The tensor's memory as elements of another dtype of the same size."""
+    return global_function("runtime.TVMTensorCreateView")(tensor, tensor.shape, tvm_ffi.dtype(dtype), 0)

@@ -1,4 +1,7 @@
-"""A straight program's machine code, called with NumPy's array objects as they are. Knows TVM and NumPy."""
+"""A straight program's machine code, called with NumPy's array objects as they are.
+
+Knows TVM's runtime and NumPy.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,26 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import tvm
 
-from nnmagic.engine.relax import array_objects, pipeline
-from nnmagic.engine.relax.executable import reason_of
-from nnmagic.engine.relax.library import library
-from nnmagic.engine.relax.machine_code import Texts
+from nnmagic.engine.relax import array_objects
+from nnmagic.engine.relax.artifact import Artifact
+from nnmagic.engine.relax.executable import Texts, reason_of
 from nnmagic.engine.relax.pool import pooled
+from nnmagic.engine.relax.runtime import load_object
 from nnmagic.engine.relax.signature import flat_names, flatten, rebuild, type_of
-from nnmagic.engine.relax.straight import ENTRY, FAILED, Straight, with_entry
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+
+#: The name of the entry in the library.
+ENTRY = "nnmagic_entry"
+
+#: What the entry gives else than 0: an array is not what it should be; a kernel had not enough memory.
+REFUSED, FAILED = 1, 2
 
 _NOTHING = np.empty(0, np.uint8)
 
 
-class Direct(Texts):
+class Direct:
     """An executable without control flow and of known shapes.
 
     Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
@@ -29,34 +36,28 @@ class Direct(Texts):
     TypeError for an array of a wrong dtype, ValueError for one of a wrong shape.
     """
 
-    def __init__(
-        self,
-        name: str,
-        function: Function,
-        program: Straight,
-        lowered: tvm.IRModule,
-        fused: tvm.IRModule,
-        target: tvm.target.Target,
-    ) -> None:
+    def __init__(self, name: str, function: Function, artifact: Artifact, texts: Callable[[], Texts]) -> None:
+        """``function``: its types; ``texts``: gives the texts of the stages, compiling where it must."""
         self._name = name
-        self._library = library(with_entry(program), target)
-        super().__init__(lowered, fused, lambda: [self._library])
+        self.artifact = artifact
+        self.texts = texts
+        self._library = load_object(artifact.code)
         self._entry: Callable[..., int] = self._library[ENTRY]
-        if pipeline.has_parallel_loops(fused):
+        facts = artifact.facts
+        if facts["parallel"]:
             self._entry = pooled(self._entry)
-        self._arrays = [(NUMPY_DTYPES[array.dtype], array.shape) for array in program.parameters]
-        self._results = [(array.shape, NUMPY_DTYPES[array.dtype]) for array in program.results]
-        self._workspace = program.workspace
-        self._idle: list[
-            np.ndarray
-        ] = []  # the workspaces of calls that have ended: one for each thread at most
+        self._arrays = [(NUMPY_DTYPES[dtype], tuple(shape)) for dtype, shape in facts["parameters"]]
+        self._results = [(tuple(shape), NUMPY_DTYPES[dtype]) for dtype, shape in facts["results"]]
+        self._workspace = int(facts["workspace"])
+        # The workspaces of calls that have ended: one for each thread at most.
+        self._idle: list[np.ndarray] = []
         types = [(var, type_of(var)) for var in function.params]
         self._names = [name for var, type_ in types for name in flat_names(var.name_hint, type_)]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
         assert function.ret_type is not None
         self._result = function.ret_type
-        self._constants = [np.ascontiguousarray(constant) for constant in program.constants]
-        words = [id(np.ndarray), *(id(NUMPY_DTYPES[dtype]) for dtype in program.dtypes())]
+        self._constants = artifact.constants
+        words = [id(np.ndarray), *(id(NUMPY_DTYPES[dtype]) for dtype in facts["dtypes"])]
         words += [constant.ctypes.data for constant in self._constants]
         self._table = np.array(words, np.int64)
         #: The result for the arguments of a call as they are; None where they need a look.
@@ -101,8 +102,12 @@ class Direct(Texts):
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, self._name) from error
         if code == FAILED:
-            raise RuntimeError(f"@{self._name}: a function of TVM's runtime failed")
+            raise MemoryError(f"@{self._name}: a tensor of this call needs more memory than there is")
         return code != 0
+
+    def stage(self, name: str) -> str:
+        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        return self.texts().stage(name)
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
         """``quick`` for a function of one result: what it needs is in its closure."""

@@ -13,11 +13,12 @@ import numpy as np
 
 from nnmagic.diagnostics import located
 from nnmagic.engine.arguments import Parameter, convert_argument
+from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.constants import as_array, as_tensor, plain_array
-from nnmagic.engine.relax.executable import on_deep_stack, reason_of
+from nnmagic.engine.relax.executable import Texts, on_deep_stack, reason_of
 from nnmagic.engine.relax.instructions import Apply, Branch, Closure, Code, FunctionCode, Select, Slots, Step
-from nnmagic.engine.relax.machine_code import MachineCode
 from nnmagic.engine.relax.pool import pooled
+from nnmagic.engine.relax.runtime import Machines
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.values import AdtValue
 
@@ -37,16 +38,22 @@ class Evaluator:
         self,
         entry: FunctionCode,
         parameters: Sequence[Parameter],
-        code: MachineCode,
         kernels: Sequence[tuple[str, bool]],
+        artifact: Artifact,
+        texts: Callable[[], Texts],
     ) -> None:
-        """``kernels``: by number, their names in the machine code and whether they may recurse."""
+        """``kernels``: by number, their names in the machine code and whether they may recurse; ``texts``:
+        gives the texts of the stages, compiling where it must.
+        """
         self._entry = entry
         self._parameters = parameters
-        self.code = code
         self._kernels = kernels
+        self.artifact = artifact
+        self.texts = texts
+        self._machines = Machines(artifact.bytecode, artifact.code)
+        self._parallel = bool(artifact.facts["parallel"])
         self._evaluate = (
-            pooled(evaluate, deep=any(deep for _, deep in kernels)) if code.parallel else evaluate
+            pooled(evaluate, deep=any(deep for _, deep in kernels)) if self._parallel else evaluate
         )
         # A virtual machine is not thread-safe: a call takes the kernels of one that is idle.
         self._idle: list[list[Callable[..., Any]]] = []
@@ -76,15 +83,15 @@ class Evaluator:
 
     def _start(self, watch: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
         """The kernels of a new virtual machine."""
-        machine = self.code.start(watch)
-        deep_here = self.code.parallel  # as the whole run is, then
+        machine = self._machines.start(watch)
+        deep_here = self._parallel  # as the whole run is, then
         return [
             _kernel(machine[name], self._entry.name, deep and not deep_here) for name, deep in self._kernels
         ]
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        return self.code.stage(name)
+        return self.texts().stage(name)
 
 
 def evaluate(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:

@@ -8,19 +8,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import tvm
 
-from nnmagic.engine.relax import pipeline
+from nnmagic.engine.relax import checks  # noqa: F401 - what programs ask Python
+from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.constants import as_tensor, bfloat16_array, plain_array
-from nnmagic.engine.relax.lowering import ENTRY, TOO_DEEP
-from nnmagic.engine.relax.machine_code import MachineCode
 from nnmagic.engine.relax.pool import Outcome, pooled, start_deep
+from nnmagic.engine.relax.runtime import Machines
 from nnmagic.engine.relax.signature import flat_names, flatten, leaves, rebuild, type_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+
+#: The name of the entry function in the Relax module.
+ENTRY = "main"
+
+#: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each.
+MAX_CALL_DEPTH = 100_000
+
+#: What the program says when it calls itself more often.
+TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
+
+
+class Texts(Protocol):
+    """What has the texts of the engine's stages; ``lowered``: the module as it was before fusion."""
+
+    lowered: Any
+
+    def stage(self, name: str) -> str:
+        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +58,12 @@ class Executable:
     that calls itself too deep.
     """
 
-    def __init__(
-        self,
-        name: str,
-        function: Function,
-        lowered: tvm.IRModule,
-        fused: tvm.IRModule,
-        target: tvm.target.Target,
-    ) -> None:
+    def __init__(self, name: str, function: Function, artifact: Artifact, texts: Callable[[], Texts]) -> None:
+        """``function``: its types; ``texts``: gives the texts of the stages, compiling where it must."""
         self._name = name
-        self.code = MachineCode(lowered, fused, target)
+        self.artifact = artifact
+        self.texts = texts
+        self._machines = Machines(artifact.bytecode, artifact.code)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
@@ -62,8 +75,8 @@ class Executable:
         self._result = function.ret_type
         results = leaves(self._result, function.span)
         self._readers = [bfloat16_array if leaf.dtype == "bfloat16" else plain_array for leaf in results]
-        self._deep = "deep_calls" in (lowered.attrs or {})
-        self._parallel = pipeline.has_parallel_loops(fused)
+        self._deep = bool(artifact.facts["deep"])
+        self._parallel = bool(artifact.facts["parallel"])
         self._single = isinstance(self._result, TensorType)
         # The virtual machine is not thread-safe: a call takes one that is idle, or starts another.
         self._idle: list[Callable[..., Any]] = []
@@ -100,14 +113,14 @@ class Executable:
             self._idle = idle
 
     def _start(self, watch: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        run: Callable[..., Any] = self.code.start(watch)[ENTRY]
+        run: Callable[..., Any] = self._machines.start(watch)[ENTRY]
         if self._parallel:
             return pooled(run, deep=self._deep)
         return partial(on_deep_stack, run) if self._deep else run
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        return self.code.stage(name)
+        return self.texts().stage(name)
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:

@@ -1,30 +1,20 @@
-"""Whether the shapes of a call's operands fit together: asked when compiling, else when the program runs.
+"""Whether the shapes of a call's operands fit together.
 
 Type inference has asked the operator's relation already, but of a dimension that only the call knows it could
 not. The relation is asked again, with the lengths that the operands turn out to have: so a program is refused
-at a call exactly where the program of those shapes would be. Knows Relay's operators and TVM's calls.
+at a call exactly where the program of those shapes would be. Knows Relay's operators.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
-import tvm_ffi
-from tvm import relax
-from tvm.ir import StringImm
-
-from nnmagic.engine.relax.operators.rule import Site, integer, integers, shape_of
-from nnmagic.engine.relax.signature import flatten, rebuild
-from nnmagic.relay.expr import Attrs, Call
+from nnmagic.engine.relax.attributes import integer, integers
+from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import OPERATORS, RelationError
 from nnmagic.relay.ops.demands import demand
 from nnmagic.relay.types import NUMPY_DTYPES, Dim, TensorType, TupleType, Type
-
-#: The name under which TVM's machine calls ``_at_the_call``.
-CHECK = "nnmagic.shapes_fit"
 
 #: Operators that any shapes do for, or whose rules check all that they need.
 CHECKED_BY_THEIR_RULES = frozenset(
@@ -286,7 +276,7 @@ def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
         demand(name, types, attrs)
     except RelationError as error:
         raise ValueError(error.message) from None
-    tensors = list(_tensors(result))
+    tensors = list(tensors_of(result))
     for tensor in tensors:
         if any(isinstance(dim, int) and dim < 0 for dim in tensor.shape):
             raise ValueError(f"{name}: the result would have a negative dimension, {tensor}")
@@ -301,6 +291,14 @@ def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
             raise ValueError(f"{name}: {reason}")
 
 
+def of_shapes(type_: Type, shapes: Iterator[tuple[int, ...]]) -> Type:
+    """The type with the shapes that its tensors turned out to have."""
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(of_shapes(part, shapes) for part in type_.fields))
+    assert isinstance(type_, TensorType)
+    return TensorType(next(shapes), type_.dtype)
+
+
 def _bytes(tensor: TensorType) -> int:
     sizes = [dim for dim in tensor.shape if isinstance(dim, int)]
     return math.prod(sizes) * NUMPY_DTYPES[tensor.dtype].itemsize
@@ -311,95 +309,11 @@ def is_empty(shape: Sequence[Dim]) -> bool:
     return any(dim == 0 for dim in shape if isinstance(dim, int))
 
 
-def _tensors(type_: Type) -> Iterator[TensorType]:
+def tensors_of(type_: Type) -> Iterator[TensorType]:
+    """The tensors of a type, tuples flattened; none of other types."""
     match type_:
         case TensorType():
             yield type_
         case TupleType(fields=fields):
             for part in fields:
-                yield from _tensors(part)
-
-
-class _Calls:
-    """The calls of operators that are checked when they run, by a text that says all that the check needs."""
-
-    def __init__(self) -> None:
-        self._calls: dict[str, tuple[str, Sequence[Type], Attrs, set[tuple[tuple[int, ...], ...]]]] = {}
-
-    def add(self, call: Call, types: Sequence[Type]) -> str:
-        """The key of a call; equal calls have the same."""
-        name = str(getattr(call.op, "name", ""))
-        what = f"{name} {[str(type_) for type_ in types]} {sorted(call.attrs.items())}"
-        key = f"{name} {hashlib.sha256(what.encode()).hexdigest()[:12]}"
-        self._calls.setdefault(key, (name, types, call.attrs, set()))
-        return key
-
-    def check(self, key: str, *shapes: Sequence[int]) -> None:
-        """Raises ValueError where operands of these shapes do not fit; remembers those that do."""
-        name, types, attrs, known = self._calls[key]
-        found = tuple(tuple(shape) for shape in shapes)
-        if found in known:
-            return
-        items = iter(found)
-        check(name, [_of_shapes(type_, items) for type_ in types], attrs)
-        if len(known) < 1000:
-            known.add(found)
-
-
-def _of_shapes(type_: Type, shapes: Iterator[tuple[int, ...]]) -> Type:
-    """The type with the shapes that its tensors turned out to have."""
-    if isinstance(type_, TupleType):
-        return TupleType(tuple(_of_shapes(part, shapes) for part in type_.fields))
-    assert isinstance(type_, TensorType)
-    return TensorType(next(shapes), type_.dtype)
-
-
-_CALLS = _Calls()
-tvm_ffi.register_global_func(CHECK, _CALLS.check, override=True)
-
-
-def require_fit(site: Site) -> None:
-    """Has a call refused whose operands do not fit: now if their shapes are known, else when it runs."""
-    types = [arg.checked_type for arg in site.call.args]
-    if not all(isinstance(type_, TensorType | TupleType) for type_ in types):
-        return
-    shapes = [shape_of(value) for value in flatten(site.args)]
-    known: list[Type] = [type_ for type_ in types if type_ is not None]
-    if _is_known(site.args):
-        items = iter([tuple(shape) for shape in shapes])
-        try:
-            check(site.name, [_of_shapes(type_, items) for type_ in known], site.attrs)
-        except ValueError as error:
-            site.refuse(str(error).removeprefix(f"{site.name}: "))
-    elif site.name not in CHECKED_BY_THEIR_RULES:
-        key = StringImm(_CALLS.add(site.call, known))
-        site.emit(
-            relax.Call(
-                relax.ExternFunc(CHECK), [key, *map(relax.ShapeExpr, shapes)], ty_args=[relax.TupleType([])]
-            )
-        )
-
-
-def _is_known(values: Sequence[Any]) -> bool:
-    return all(isinstance(dim, int) for value in flatten(tuple(values)) for dim in shape_of(value))
-
-
-def nothing(site: Site) -> Any:
-    """The result of a call that is known to be without elements; None where that is not known."""
-    type_ = site.call.checked_type
-    if type_ is None or not all(isinstance(type_, TensorType | TupleType) for type_ in [type_]):
-        return None
-    if site.name in ("strided_set", "topk") or (
-        site.name in CHECKED_BY_THEIR_RULES and not _is_known(site.args)
-    ):
-        return None  # the rule has something to check
-    tensors = list(_tensors(type_))
-    if not tensors or not all(is_empty(tensor.shape) for tensor in tensors):
-        return None
-    if not all(isinstance(dim, int) for tensor in tensors for dim in tensor.shape):
-        return None
-    made = (
-        site.emit(relax.op.full(list(tensor.shape), relax.const(0, tensor.dtype), tensor.dtype))
-        for tensor in tensors
-    )
-    return rebuild(type_, made)
+                yield from tensors_of(part)

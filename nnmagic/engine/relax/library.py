@@ -63,6 +63,45 @@ _WITH_BITS_SPREAD: Any = tirx.transform.prim_func_pass(
     name="WithBitsSpread",
 )
 
+
+_ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in ("Alloc", "Free"))
+
+#: Memory of this size and more is C's, which says where there is not enough; TVM throws an exception of C++
+#: there, which machine code must not meet.
+_LARGE_BYTES = 1 << 26
+
+
+def _completed(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Has a private function give 0, after its memory is free, or another where there is too little."""
+    if "global_symbol" in function.attrs:
+        return function
+    large: set[Any] = set()
+
+    def declared(statement: tirx.DeclBuffer) -> tirx.DeclBuffer:
+        data = statement.data
+        if not isinstance(data, tvm.ir.Call) or data.op != _ALLOCATE:
+            return statement
+        size = data.args[2]
+        if not isinstance(size, tirx.IntImm) or int(size.value) < _LARGE_BYTES:
+            return statement
+        large.add(statement.buffer)
+        lines = tirx.const(-(-int(size.value) // 64) * 64, "int64")
+        taken = tirx.call_extern(data.ty, "aligned_alloc", tirx.const(64, "int64"), lines)
+        return tirx.DeclBuffer(statement.buffer, data=taken)
+
+    def freed(statement: tirx.IfThenElse) -> Any:
+        found = statement.condition.a if isinstance(statement.condition, tirx.NE) else None
+        if not isinstance(found, tvm.ir.Call) or found.op != _FREE or found.args[2].args[0] not in large:
+            return statement
+        return tirx.Evaluate(tirx.call_extern("void", "free", found.args[2]))
+
+    body = tvm_ffi.structural_map(function.body, [(tirx.DeclBuffer, declared)])
+    body = tvm_ffi.structural_map(body, [(tirx.IfThenElse, freed)])
+    return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
+
+
+_COMPLETED: Any = tirx.transform.prim_func_pass(_completed, opt_level=0, name="Completed")
+
 #: What TVM's own pipeline does for a CPU, in its order: first to functions that are made of blocks.
 _OF_BLOCKS = (
     s_tir.transform.CanonicalizeLoop,
@@ -110,6 +149,7 @@ _TOGETHER = (
     tirx.transform.BF16StorageLegalize,
     lambda: _IN_MEMORY_OF_THE_CPU,
     tirx.transform.LowerTVMBuiltin,
+    lambda: _COMPLETED,
     tirx.transform.LowerIntrin,
 )
 

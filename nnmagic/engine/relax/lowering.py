@@ -17,7 +17,8 @@ from tvm import relax, tirx, topi
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.constants import as_tensor
-from nnmagic.engine.relax.fit import nothing, require_fit
+from nnmagic.engine.relax.executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
+from nnmagic.engine.relax.fit_calls import nothing, require_fit
 from nnmagic.engine.relax.inlining import plan_inlining
 from nnmagic.engine.relax.operators import BLOCKED_RULES, RULES, Site, Value
 from nnmagic.engine.relax.operators.blocked import Blocked
@@ -42,17 +43,8 @@ from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 
-#: The name of the entry function in the Relax module.
-ENTRY = "main"
-
 #: Branches inside branches: TVM's passes recurse over them on the C stack.
 MAX_NESTED_BRANCHES = 100
-
-#: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each.
-MAX_CALL_DEPTH = 100_000
-
-#: What the program says when it calls itself more often.
-TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
 
 
 def lower_module(module: Module, entries: Mapping[str, str]) -> tvm.IRModule:

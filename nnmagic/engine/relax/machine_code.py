@@ -1,28 +1,39 @@
-"""The machine code of a Relax module for TVM's virtual machine, and the texts of its stages. Knows TVM."""
+"""Fused Relax modules as artifacts, and the texts of their stages. Knows TVM.
+
+What the compiler makes is taken out of it as an object file: so a function that was just compiled and one
+that was found in a cache run the same code, loaded in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
+from tvm.target import codegen
 
+from nnmagic.engine import cpu
 from nnmagic.engine.relax import pipeline
+from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
+from nnmagic.engine.relax.library import library
+from nnmagic.engine.relax.straight import Straight, with_entry
 
-#: The texts that an executable can show, in the order in which they are made.
+#: The texts that can be shown, in the order in which they are made.
 STAGES = ("relax", "tir", "llvm", "asm")
 
 
 class Texts:
     """The stages of a module as texts: as it was lowered, its kernels, LLVM's and the assembler's code."""
 
-    def __init__(
-        self, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Callable[[], Iterable[Any]]
-    ) -> None:
+    def __init__(self, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Iterable[Any]) -> None:
         self.lowered = module
         self._kernels = kernels
-        self._libraries = libraries
+        self._libraries = list(libraries)
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
@@ -33,29 +44,44 @@ class Texts:
                 return str(self.lowered.script(show_meta=False))
             if name == "tir":
                 return pipeline.kernels_text(self._kernels)
-            return pipeline.code_text(self._libraries(), name)
+            return pipeline.code_text(self._libraries, name)
 
 
-class MachineCode(Texts):
-    """A fused Relax module, compiled for the virtual machine; ``lowered`` is what it was before fusion."""
+def direct_code(
+    program: Straight, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target
+) -> tuple[Artifact, Texts]:
+    """A straight program compiled; ``lowered`` is what it was before fusion, ``fused`` after it."""
+    code = library(with_entry(program), target)
+    facts = {**program.facts(), **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
+    constants = [np.ascontiguousarray(constant) for constant in program.constants]
+    return Artifact(DIRECT, facts, _written(code, "o"), b"", constants), Texts(lowered, fused, [code])
 
-    def __init__(self, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target) -> None:
-        self.parallel = pipeline.has_parallel_loops(fused)
-        module = pipeline.for_virtual_machine(fused, target)
-        self._program = relax.build(module, target=target, relax_pipeline=None)
-        super().__init__(lowered, module, self._llvm)
 
-    def start(self, watch: Callable[..., Any] | None = None) -> Any:
-        """A new virtual machine: it is not thread-safe, and gives functions by name.
+def machine_code(
+    kind: str, facts: Json, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target
+) -> tuple[Artifact, Texts]:
+    """A fused module compiled for the virtual machine, with what a call must know besides."""
+    module = pipeline.for_virtual_machine(fused, target)
+    built = relax.build(module, target=target, relax_pipeline=None).mod
+    libraries = [each for each in built.imports if each.kind == "llvm"]
+    code = b"".join(_written(each, "o") for each in libraries)  # of one, or none where there are no kernels
+    facts = {**facts, **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
+    return Artifact(kind, facts, code, _written(built, "ro")), Texts(lowered, module, libraries)
 
-        ``watch`` is called before and after each step of it, as TVM's ``set_instrument`` says.
-        """
-        with pipeline.COMPILING:
-            # A pool of buffers would keep those of every size that was ever asked for.
-            machine = relax.VirtualMachine(self._program, tvm.cpu(), memory_cfg="naive")
-        if watch is not None:
-            machine.set_instrument(watch)
-        return machine
 
-    def _llvm(self) -> Iterable[Any]:
-        return (library for library in self._program.mod.imports if library.kind == "llvm")
+def _needs(target: tvm.target.Target) -> Json:
+    """What machine the code is for: the system, and the instruction sets of the target."""
+    features = [str(name) for name in codegen.llvm_get_cpu_features(target)]
+    return {"machine": cpu.machine(), "instruction sets": cpu.needed(features)}
+
+
+def _written(module: Any, form: str) -> bytes:
+    """What TVM writes of a module into a file, which lies in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:
+            module.write_to_file(f"/proc/self/fd/{file.fileno()}", form)
+            return file.read()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"module.{form}")
+        module.write_to_file(str(path), form)
+        return path.read_bytes()

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-import tvm
-
+from nnmagic.engine.relax.runtime import global_function
 from nnmagic.engine.threads import cores, num_threads
 
 #: The stack of the thread that runs the calls of others: virtual memory, of which only what is used is real.
@@ -22,12 +21,6 @@ DEEP_STACK = 1 << 30
 
 #: TVM's mode of a pool whose threads may run on any core; the others bind threads, and the process, to cores.
 _ON_ANY_CORE = -3
-
-
-def prepare() -> None:
-    """Tells TVM how large pools are to be, which it reads once, before it has done anything else."""
-    os.environ["TVM_NUM_THREADS"] = str(max(num_threads(), len(cores())))
-    os.environ["TVM_BIND_THREADS"] = "0"
 
 
 def pooled(run: Callable[..., Any], *, deep: bool = False) -> Callable[..., Any]:
@@ -57,7 +50,7 @@ class _Pools:
         self._sizes: dict[int, int] = {}
         self._starting = threading.Lock()
         self._jobs: SimpleQueue[_Job] | None = None
-        self._configure = tvm.get_global_func("runtime.config_threadpool")
+        self._configure = global_function("runtime.config_threadpool")
 
     def here(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """``run(*args)`` on this thread, with its pool."""

@@ -13,10 +13,11 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
 from nnmagic.engine.relax import pipeline
+from nnmagic.engine.relax.artifact import MACHINE
 from nnmagic.engine.relax.direct import Direct
 from nnmagic.engine.relax.evaluator import Evaluator
 from nnmagic.engine.relax.executable import Executable
-from nnmagic.engine.relax.machine_code import Texts
+from nnmagic.engine.relax.machine_code import machine_code
 from nnmagic.engine.relax.target import resolve_target
 from nnmagic.engine.times import KernelTime
 from nnmagic.relay.module import Module
@@ -41,13 +42,13 @@ def kernel_times(
 ) -> list[KernelTime]:
     """Runs an executable once, and each of its kernels many times; gives them in the order of their calls."""
     resolved = resolve_target(target, opt_level)
-    texts = executable if isinstance(executable, Texts) else executable.code
-    lowered = texts.lowered
+    lowered = executable.texts().lowered
     with pipeline.COMPILING:
         grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
         if isinstance(executable, Direct):  # the same kernels, on the machine that can be watched
             fused = pipeline.fused(lowered, resolved, opt_level)
-            executable = Executable(entry, module.functions[entry], lowered, fused, resolved)
+            artifact, texts = machine_code(MACHINE, {"deep": False}, lowered, fused, resolved)
+            executable = Executable(entry, module.functions[entry], artifact, lambda: texts)
     kernels = {
         var.name_hint: function
         for var, function in grouped.functions_items()

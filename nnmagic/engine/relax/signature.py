@@ -1,6 +1,6 @@
 """How Relay's types appear in Relax: dimensions as symbolic variables, tuples flattened into their tensors.
 
-Knows Relay's types and TVM's Relax types.
+Knows Relay's types and TVM's Relax types; what flattens values is used where TVM's compiler is not loaded.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-
-from tvm import relax, tirx
 
 from nnmagic.diagnostics import Span
 from nnmagic.engine import engine_error
@@ -32,6 +30,8 @@ def size_of(dim: Dim, labels: Mapping[str, Any]) -> Any:
     label = label_of(dim)
     if label is None or label in labels:
         return labels.get(label or "")
+    from tvm import tirx
+
     try:
         return evaluated(polynomial(label), labels, lambda number: tirx.const(number, "int64"))
     except (KeyError, NoPolynomialError):
@@ -65,6 +65,8 @@ class Dimensions:
         label = label_of(dim)
         if label is None:
             return self.fresh()
+        from tvm import tirx
+
         found = size_of(dim, self._by_label)
         if found is None:
             found = self._by_label[label] = tirx.Var(re.sub(r"\W+", "_", label), "int64")
@@ -72,15 +74,21 @@ class Dimensions:
 
     def fresh(self) -> Any:
         """A variable that nothing else uses."""
+        from tvm import tirx
+
         self._fresh += 1
         return tirx.Var(f"dim{self._fresh}", "int64")
 
     def tensor(self, type_: TensorType) -> Any:
         """A tensor type as a Relax type."""
+        from tvm import relax
+
         return relax.TensorType([self.lower(dim) for dim in type_.shape], type_.dtype)
 
     def result(self, type_: TensorType) -> Any:
         """A tensor type of a result: without its shape where the parameters do not determine that."""
+        from tvm import relax
+
         known = all(size_of(dim, self._by_label) is not None for dim in type_.shape)
         return self.tensor(type_) if known else relax.TensorType(dtype=type_.dtype, ndim=len(type_.shape))
 

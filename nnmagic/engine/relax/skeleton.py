@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import tvm
+import tvm_ffi
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.instructions import (
@@ -545,7 +545,7 @@ def _run_kernel(number: int, inputs: Sequence[int], flat: bool, targets: Sequenc
         if single:
             slots[targets[0]] = result
             return
-        tensors = iter([result] if isinstance(result, tvm.runtime.Tensor) else result)
+        tensors = iter([result] if isinstance(result, tvm_ffi.Tensor) else result)
         values = rebuild(type_, tensors)
         for slot, value in zip(targets, values if len(targets) > 1 else (values,), strict=True):
             slots[slot] = value

@@ -18,14 +18,10 @@ import tvm
 from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.array_objects import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
+from nnmagic.engine.relax.artifact import Json
 from nnmagic.engine.relax.constants import as_array
+from nnmagic.engine.relax.direct import ENTRY, FAILED, REFUSED
 from nnmagic.relay.types import NUMPY_DTYPES
-
-#: The name of the entry in the library.
-ENTRY = "nnmagic_entry"
-
-#: What the entry gives else than 0: an array is not what it should be; a kernel failed.
-REFUSED, FAILED = 1, 2
 
 #: Of the workspace and what is in it, in bytes: a vector register's, and a line's of the cache.
 _ALIGNMENT = 64
@@ -73,6 +69,15 @@ class Straight:
     kernels: dict[Any, tirx.PrimFunc] = field(default_factory=dict)
     steps: list[_Step] = field(default_factory=list)
     workspace: int = 0
+
+    def facts(self) -> Json:
+        """What a call must know, for JSON."""
+        return {
+            "parameters": [[array.dtype, list(array.shape)] for array in self.parameters],
+            "results": [[array.dtype, list(array.shape)] for array in self.results],
+            "dtypes": self.dtypes(),
+            "workspace": self.workspace,
+        }
 
     def dtypes(self) -> list[str]:
         """The dtypes of the parameters and results, each once."""
@@ -218,7 +223,7 @@ def _of_pointers(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     declared = [
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(kernel.params, pointers, strict=True)
     ]
-    body = tirx.SeqStmt([*declared, kernel.body, tirx.Return(tirx.const(0, "int32"))])
+    body = tirx.SeqStmt([*declared, kernel.body])  # `library` has it return 0
     return tirx.PrimFunc(pointers, body, _INT32, kernel.attrs).without_attr("global_symbol")
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer, number
 from nnmagic.engine.relax.kernels import vector_math
 from nnmagic.engine.relax.operators import reduction, scalar
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, number, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, shape_of, te_of
 from nnmagic.engine.relax.operators.unary import elementwise
 from nnmagic.relay.expr import Attrs
 

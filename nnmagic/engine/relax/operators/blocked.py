@@ -15,6 +15,7 @@ import numpy as np
 import tvm
 from tvm import relax, te, tirx
 
+from nnmagic.engine.relax.attributes import integer, number
 from nnmagic.engine.relax.constants import as_array, as_tensor
 from nnmagic.engine.relax.kernels import machine_of
 from nnmagic.engine.relax.kernels.kinds import KIND
@@ -26,8 +27,6 @@ from nnmagic.engine.relax.operators.rule import (
     Site,
     Value,
     dtype_of,
-    integer,
-    number,
     shape_of,
 )
 

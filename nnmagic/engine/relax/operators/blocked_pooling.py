@@ -7,13 +7,14 @@ from typing import Any
 
 from tvm import te, tirx
 
+from nnmagic.engine.relax.attributes import integers
 from nnmagic.engine.relax.kernels.convolution import AXES, LARGEST
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.windows import Axis, written
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.blocked import Blocked
 from nnmagic.engine.relax.operators.convolution import padding_of
-from nnmagic.engine.relax.operators.rule import BLOCKED_RULES, Rule, Site, Value, integers
+from nnmagic.engine.relax.operators.rule import BLOCKED_RULES, Rule, Site, Value
 from nnmagic.relay.types import TensorType
 
 _FUSABLE = 4

@@ -7,18 +7,10 @@ from typing import Any
 
 from tvm import topi
 
+from nnmagic.engine.relax.attributes import integer, integers
 from nnmagic.engine.relax.operators.dense import accumulator
 from nnmagic.engine.relax.operators.direct import direct
-from nnmagic.engine.relax.operators.rule import (
-    BLOCKED_RULES,
-    RULES,
-    Rule,
-    Site,
-    Value,
-    integer,
-    integers,
-    te_of,
-)
+from nnmagic.engine.relax.operators.rule import BLOCKED_RULES, RULES, Rule, Site, Value, te_of
 from nnmagic.relay.expr import Attrs
 
 

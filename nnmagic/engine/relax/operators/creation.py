@@ -6,8 +6,9 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer
 from nnmagic.engine.relax.constants import as_array
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, shape_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, shape_of
 
 
 def _dtype(site: Site) -> str:

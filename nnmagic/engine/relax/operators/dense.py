@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer
 from nnmagic.engine.relax.constants import as_array, as_tensor
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.products import PRODUCT
 from nnmagic.engine.relax.operators.binary import broadcast_shape, place_in
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, integer, shape_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, shape_of
 
 _NARROW = ("float16", "bfloat16")
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
+from nnmagic.engine.relax.attributes import integer, integers
 from nnmagic.engine.relax.constants import as_tensor
 from nnmagic.engine.relax.kernels.convolution import AXES, CHANNELS, PADDED, Channels
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.windows import Axis, written
 from nnmagic.engine.relax.operators.blocked import Blocked, blocked, constant_of, lanes_of, moved
-from nnmagic.engine.relax.operators.rule import Site, Value, dtype_of, integer, integers, shape_of
+from nnmagic.engine.relax.operators.rule import Site, Value, dtype_of, shape_of
 from nnmagic.relay.types import TensorType
 
 #: TVM's number of the kernels into which it fuses the element-wise operators that follow.

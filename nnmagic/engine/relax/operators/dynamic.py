@@ -10,9 +10,10 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.creation import arange
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, integer, shape_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, shape_of
 from nnmagic.engine.relax.operators.shaping import (
     PAD_MODES,
     broadcast_to,

@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, te_of
+from nnmagic.engine.relax.attributes import integer
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
 from nnmagic.relay.expr import Attrs
 
 

@@ -7,19 +7,10 @@ from typing import Any
 
 from tvm import te, topi
 
+from nnmagic.engine.relax.attributes import integer, integers, number
 from nnmagic.engine.relax.operators.convolution import in_layout, is_divided
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import (
-    RULES,
-    Rule,
-    Site,
-    Value,
-    integer,
-    integers,
-    number,
-    shape_of,
-    te_of,
-)
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 

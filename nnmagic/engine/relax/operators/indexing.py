@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tvm_ffi
 from tvm import relax, te, tirx, topi
 from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
+from nnmagic.engine.relax.attributes import integer
+from nnmagic.engine.relax.checks import INDEX_IN_RANGE
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcast_shape, element_at
 from nnmagic.engine.relax.operators.loops import filled_by, grid
-from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, integer, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.engine.relax.operators.shaping import product
 from nnmagic.relay.expr import Attrs
@@ -59,22 +60,6 @@ def checked(rule: Rule, axes: Callable[[Site, list[Any]], Sequence[Any]]) -> Rul
     return looked
 
 
-#: The name under which TVM's machine calls ``_require_index``.
-_REQUIRE = "nnmagic.index_in_range"
-
-
-def _require_index(found: Any, size: Any) -> None:
-    """Raises IndexError where ``found`` holds 1 and a place that there is not."""
-    wrong, place = found.numpy().tolist()
-    if wrong:
-        (length,) = size
-        index = place if place >= 0 else place - length  # negative ones were counted from the end
-        raise IndexError(f"index {index} is out of range for an axis of size {length}")
-
-
-tvm_ffi.register_global_func(_REQUIRE, _require_index, override=True)
-
-
 def require_places(site: Site, indices: Value, dim: Any) -> None:
     """Has the call raise IndexError for the first of the indices that is not from 0 to before ``dim``."""
 
@@ -98,7 +83,7 @@ def require_places(site: Site, indices: Value, dim: Any) -> None:
 
     size = relax.ShapeExpr([dim])
     found = site.emit(site.te(first, indices, size))
-    site.emit(relax.Call(relax.ExternFunc(_REQUIRE), [found, size], ty_args=[relax.TupleType([])]))
+    site.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [found, size], ty_args=[relax.TupleType([])]))
 
 
 def _take_with_mode(site: Site) -> Value:

@@ -10,8 +10,9 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer, number
 from nnmagic.engine.relax.operators import reduction
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, number, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, te_of
 from nnmagic.relay.expr import Attrs
 
 _NARROW = ("float16", "bfloat16")

@@ -6,9 +6,10 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integers
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.convolution import padding_of
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, integers, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.layouts import parse_layout
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer, number
 from nnmagic.engine.relax.constants import as_array, as_tensor
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcasting
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, number, shape_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, shape_of
 
 
 def _at(parameter: Any, index: Sequence[Any], axis: int) -> Any:

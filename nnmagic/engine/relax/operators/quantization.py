@@ -6,8 +6,9 @@ from typing import Any
 
 from tvm import te, tirx
 
+from nnmagic.engine.relax.attributes import integer
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, integer, te_of
+from nnmagic.engine.relax.operators.rule import RULES, te_of
 from nnmagic.relay.expr import Attrs
 
 

@@ -14,21 +14,12 @@ from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
+from nnmagic.engine.relax.attributes import integer, integers
 from nnmagic.engine.relax.kernels.places import keeps
 from nnmagic.engine.relax.kernels.stages import PLACE
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcast
-from nnmagic.engine.relax.operators.rule import (
-    OPAQUE,
-    RULES,
-    Rule,
-    Site,
-    Value,
-    dtype_of,
-    integer,
-    integers,
-    te_of,
-)
+from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, dtype_of, te_of
 from nnmagic.engine.relax.operators.shaping import product
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import TensorType, is_float

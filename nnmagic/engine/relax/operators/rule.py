@@ -134,23 +134,6 @@ def te_of(function: Callable[..., Any]) -> Rule:
     return lambda site: site.te(lambda *tensors: function(site.attrs, *tensors), *site.args)
 
 
-def integer(value: object) -> int:
-    """An attribute that is declared as an int."""
-    assert isinstance(value, int)
-    return int(value)
-
-
-def number(value: object) -> float:
-    """An attribute that is declared as a number."""
-    assert isinstance(value, int | float)
-    return float(value)
-
-
-def integers(value: object) -> list[int]:
-    """An attribute that is declared as ints, or as one int that stands for a sequence of one."""
-    return [integer(item) for item in value] if isinstance(value, tuple | list) else [integer(value)]
-
-
 def shape_of(value: Value) -> list[Any]:
     """The dimensions of a lowered tensor, ints where they are known."""
     return [_plain(dim) for dim in value.ty.shape.values]

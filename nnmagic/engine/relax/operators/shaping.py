@@ -9,18 +9,9 @@ from typing import Any
 import tvm_ffi
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer, integers, number
 from nnmagic.engine.relax.constants import as_array
-from nnmagic.engine.relax.operators.rule import (
-    RULES,
-    Site,
-    Value,
-    integer,
-    integers,
-    number,
-    op,
-    shape_of,
-    te_of,
-)
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, op, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 

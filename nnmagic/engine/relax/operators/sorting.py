@@ -10,8 +10,9 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, integer, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 
 #: dtype -> the dtype of its keys.

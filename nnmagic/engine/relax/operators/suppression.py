@@ -15,8 +15,9 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
+from nnmagic.engine.relax.attributes import integer
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, integer, te_of
+from nnmagic.engine.relax.operators.rule import RULES, te_of
 from nnmagic.engine.relax.operators.sorting import order
 from nnmagic.relay.expr import Attrs
 

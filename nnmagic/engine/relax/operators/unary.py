@@ -7,9 +7,10 @@ from typing import Any
 
 from tvm import relax, te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer, number
 from nnmagic.engine.relax.kernels import vector_math
 from nnmagic.engine.relax.operators import scalar
-from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, integer, number, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, dtype_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float

@@ -6,9 +6,10 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from nnmagic.engine.relax.attributes import integer, integers, number
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.indexing import within
-from nnmagic.engine.relax.operators.rule import RULES, integer, integers, number, te_of
+from nnmagic.engine.relax.operators.rule import RULES, te_of
 from nnmagic.relay.expr import Attrs
 
 

@@ -97,14 +97,7 @@ class MemoryCache(Generic[Value]):
         nearest = min(related, key=lambda entry: _distance(entry, parts), default=None)
         if nearest is None:
             return "first time, or dropped since" if dropped else "first time"
-        changed = [name for name in parts if nearest.parts.get(name) != parts[name]]
-        if not changed:
-            changed = [
-                f"captured {nearest.captured[name].split(' ', 1)[0]} `{name}`"
-                for name in nearest.captured
-                if fingerprint(name) != nearest.captured[name]
-            ]
-        return f"{', '.join(changed)} changed" if changed else "dropped in the meantime"
+        return what_changed(nearest.parts, nearest.captured, parts, fingerprint) or "dropped in the meantime"
 
     def put(self, entry: Entry[Value]) -> None:
         """Keeps an entry in place of one with its key; drops what was used longest ago if it is too much."""
@@ -142,6 +135,23 @@ class MemoryCache(Generic[Value]):
 
     def _reset_counts(self) -> None:
         self._hits = self._misses = self._evictions = 0
+
+
+def what_changed(
+    were: Fingerprints, captured: Fingerprints, parts: Fingerprints, fingerprint: Callable[[str], str]
+) -> str:
+    """What differs between a compilation before and one that is asked for, in words; empty where all agrees.
+
+    were and captured: the parts and captured names of the one before; parts and fingerprint: those of now.
+    """
+    changed = [name for name in parts if were.get(name) != parts[name]]
+    if not changed:
+        changed = [
+            f"captured {was.split(' ', 1)[0]} `{name}`"
+            for name, was in captured.items()
+            if fingerprint(name) != was
+        ]
+    return f"{', '.join(changed)} changed" if changed else ""
 
 
 def _distance(entry: Entry[Value], parts: Fingerprints) -> int:

@@ -1,0 +1,73 @@
+"""Where the cache on disk is and how large it may be: as the environment says, or as was set since."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from nnmagic.cache.disk import DiskCache
+
+#: The variables that say so where nothing else does; the second in MB, 0 for no cache on disk.
+DIRECTORY, MEGABYTES = "NNMAGIC_CACHE_DIR", "NNMAGIC_CACHE_MB"
+
+#: How many MB there are where nobody says.
+DEFAULT_MEGABYTES = 512
+
+
+class _Chosen:
+    directory: Path | None = None
+    megabytes: int | None = None
+
+
+_chosen = _Chosen()
+
+
+def set_cache(directory: str | os.PathLike[str] | None = None, megabytes: int | None = None) -> None:
+    """Puts the cache on disk into a directory and bounds it; None: as the environment says.
+
+    Raises TypeError or ValueError for a size that is no whole number from 0 on.
+    """
+    if megabytes is not None:
+        if isinstance(megabytes, bool) or not isinstance(megabytes, int):
+            raise TypeError(f"the size of the cache must be a whole number of MB, not {megabytes!r}")
+        if megabytes < 0:
+            raise ValueError(f"the size of the cache must be at least 0 MB, not {megabytes}")
+    _chosen.directory = None if directory is None else Path(directory)
+    _chosen.megabytes = megabytes
+
+
+def disk_cache() -> DiskCache | None:
+    """The cache on disk; None where its size is 0.
+
+    Raises ValueError where ``NNMAGIC_CACHE_MB`` is no whole number from 0 on.
+    """
+    megabytes = _megabytes() if _chosen.megabytes is None else _chosen.megabytes
+    if megabytes == 0:
+        return None
+    found = _in_directory(_chosen.directory or _directory())
+    found.max_bytes = megabytes * 1_000_000
+    return found
+
+
+def _megabytes() -> int:
+    given = os.environ.get(MEGABYTES, "").strip()
+    if not given:
+        return DEFAULT_MEGABYTES
+    if not given.isascii() or not given.isdigit():
+        raise ValueError(f"the variable {MEGABYTES} must be a whole number from 0 on, not {given!r}")
+    return int(given)
+
+
+def _directory() -> Path:
+    given = os.environ.get(DIRECTORY, "")
+    if given:
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_cache_path("nnmagic", appauthor=False)
+
+
+@cache
+def _in_directory(directory: Path) -> DiskCache:
+    return DiskCache(directory, DEFAULT_MEGABYTES * 1_000_000)

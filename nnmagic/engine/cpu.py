@@ -1,0 +1,84 @@
+"""The processor of this machine, as code depends on it. Knows the operating system only."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from functools import cache
+from pathlib import Path
+
+#: Where Linux lists what its processors can do.
+CPUINFO = Path("/proc/cpuinfo")
+
+#: LLVM's names of instruction sets that Linux calls otherwise.
+_OTHER_NAMES = {
+    "sse3": "pni",
+    "lzcnt": "abm",
+    "sha": "shani",
+    "bmi": "bmi1",
+    "pclmul": "pclmulqdq",
+    "neon": "asimd",
+    "dotprod": "asimddp",
+    "lse": "atomics",
+    "fullfp16": "asimdhp",
+    "rdm": "asimdrdm",
+}
+
+#: How the names of those begin that a compiler may use unasked; the others are for operating systems.
+_OF_COMPILERS = (
+    *("abm", "adx", "aes", "amx", "asimd", "atomics", "avx", "bmi", "f16c", "fma", "gfni", "movbe", "pclmul"),
+    *("pni", "popcnt", "shani", "sse", "ssse", "sve", "vaes", "vpclmul"),
+)
+
+
+def machine() -> str:
+    """The system and the architecture: what an object file is for."""
+    return f"{platform.system()} {platform.machine()}"
+
+
+@cache
+def processor() -> str:
+    """Tells processors apart that machine code may differ for: by model and instruction sets."""
+    words = [machine(), platform.processor(), *(f"{name} {value}" for name, value in _listed().items())]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+
+@cache
+def instruction_sets() -> frozenset[str] | None:
+    """What this processor can do, in Linux's words without points and lines; None where nobody says."""
+    listed = _listed()
+    words = listed.get("flags", listed.get("Features", listed.get("isa", ""))).split()
+    return frozenset(map(_plain, words)) or None
+
+
+def needed(features: list[str]) -> list[str]:
+    """Of LLVM's names of instruction sets, those that this processor has by its own account."""
+    known = instruction_sets() or frozenset()
+    found = {name for name in map(_in_linux, features) if name.startswith(_OF_COMPILERS)}
+    return sorted(found & known)
+
+
+def missing(wanted: list[str]) -> list[str]:
+    """Of what ``needed`` gave on another machine, what this one lacks; nothing where nobody knows."""
+    known = instruction_sets()
+    return [] if known is None else [name for name in wanted if name not in known]
+
+
+def _listed() -> dict[str, str]:
+    """The first processor's entry, as far as machine code depends on it."""
+    if not CPUINFO.exists():
+        return {}
+    lines = CPUINFO.read_text(errors="replace").split("\n\n", 1)[0].splitlines()
+    pairs = (line.split(":", 1) for line in lines if ":" in line)
+    kept = {"model name", "flags", "Features", "CPU part", "isa"}
+    return {name.strip(): value.strip() for name, value in pairs if name.strip() in kept}
+
+
+def _in_linux(feature: str) -> str:
+    return _plain(_OTHER_NAMES.get(feature, feature))
+
+
+def _plain(name: str) -> str:
+    """AVX-512's sets are ``avx512vbmi2`` to LLVM and ``avx512_vbmi2`` to Linux."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

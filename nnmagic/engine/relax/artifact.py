@@ -1,0 +1,69 @@
+"""What a build leaves behind: machine code, TVM's bytecode, constants, and what a call must know of them.
+
+It is made by the compiler and run without it, in this process or in another one. Knows NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+#: A value as JSON has it.
+Json = Any
+
+#: The kinds: one machine function; a program of TVM's virtual machine; kernels of one for the evaluator.
+DIRECT, MACHINE, EVALUATOR = "direct", "machine", "evaluator"
+
+#: Where a constant begins: at a line of the cache, as what TVM allocates.
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """kind: DIRECT, MACHINE or EVALUATOR. facts: what a call must know, for JSON. code: an object file.
+
+    bytecode: TVM's, of the other kinds than DIRECT. constants: those that a DIRECT one reads.
+    """
+
+    kind: str
+    facts: Mapping[str, Json]
+    code: bytes
+    bytecode: bytes = b""
+    constants: Sequence[np.ndarray] = field(default=())
+
+    def to_files(self) -> tuple[Json, dict[str, bytes]]:
+        """The facts for JSON and the files that ``from_files`` takes."""
+        facts = {**self.facts, "kind": self.kind}
+        files = {"code.o": self.code, "bytecode": self.bytecode}
+        files = {name: data for name, data in files.items() if data}
+        if self.constants:
+            facts["constants"] = [constant.nbytes for constant in self.constants]
+            files["constants"] = b"".join(_bytes(constant) for constant in self.constants)
+        return facts, files
+
+
+def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes]) -> Artifact:
+    """The artifact again. Raises ValueError or KeyError for what ``to_files`` did not give."""
+    sizes = [int(size) for size in facts.get("constants", ())]
+    data = np.frombuffer(files["constants"], np.uint8) if sizes else np.empty(0, np.uint8)
+    if sum(sizes) != data.size:
+        raise ValueError(f"the constants have {data.size} bytes, not {sum(sizes)}")
+    ends = np.cumsum(sizes, dtype=np.int64).tolist()
+    constants = [_aligned(data[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+    code, bytecode = files.get("code.o", b""), files.get("bytecode", b"")
+    return Artifact(str(facts["kind"]), facts, code, bytecode, constants)
+
+
+def _bytes(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def _aligned(data: np.ndarray) -> np.ndarray:
+    """A copy that begins at a line of the cache."""
+    room = np.empty(data.size + _ALIGNMENT, np.uint8)
+    copy = room[-room.ctypes.data % _ALIGNMENT :][: data.size]
+    copy[...] = data
+    return copy

@@ -1,0 +1,109 @@
+"""TVM's runtime without its compiler: loading it, object files as functions, virtual machines.
+
+``import tvm`` loads the compiler, 80 times as large; what runs compiled programs knows only this file. Object
+files are linked in memory by ``tvm_ffi_orcjit``: no C compiler, no linker, no file on disk.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+from tvm_ffi import libinfo
+
+from nnmagic.engine.threads import cores, num_threads
+
+#: What loads TVM's bytecode, and a virtual machine's settings: the CPU, a plain allocator. A pool of buffers
+#: would keep those of every size that was ever asked for.
+_LOAD_BYTECODE, _ON_CPU, _NAIVE_ALLOCATOR = "ffi.Module.load_from_bytes.relax.VMExecutable", (1, 0), 1
+
+
+@cache
+def ensure() -> None:
+    """Loads TVM's runtime; what it reads of the environment, once, is set before.
+
+    Raises RuntimeError where TVM is not installed.
+    """
+    os.environ["TVM_NUM_THREADS"] = str(max(num_threads(), len(cores())))
+    os.environ["TVM_BIND_THREADS"] = "0"
+    libinfo.load_lib_ctypes("tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=[_libraries()])
+
+
+def _libraries() -> Path:
+    found = importlib.util.find_spec("tvm")
+    if found is None or found.origin is None:
+        raise RuntimeError("TVM is not installed: pip install apache-tvm")
+    return Path(found.origin).parent / "lib"
+
+
+def has_compiler() -> bool:
+    """Whether TVM's compiler can be loaded, too."""
+    return os.environ.get("TVM_USE_RUNTIME_LIB") != "1" and any(_libraries().glob("*tvm_compiler*"))
+
+
+def global_function(name: str) -> Callable[..., Any]:
+    """A function of TVM's runtime."""
+    ensure()
+    found: Callable[..., Any] = tvm_ffi.get_global_func(name)
+    return found
+
+
+class _Linker:
+    """What links object files: the same for a whole process, but another in a forked child."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self._session: Any = None
+
+    def load(self, code: bytes) -> Any:
+        """The functions of an object file by name."""
+        ensure()
+        import tvm_ffi_orcjit
+
+        with self.turn:
+            if self._session is None:
+                # None: no support for what runs when C++ is loaded, which our code does not have.
+                self._session = tvm_ffi_orcjit.ExecutionSession(orc_rt=None)
+            return self._session.load_module(code)
+
+
+def load_object(code: bytes) -> Any:
+    """The functions of an object file by name. Raises RuntimeError for what is no object file."""
+    return _linker.load(code)
+
+
+class Machines:
+    """TVM's bytecode and the object file of its kernels, if any: what virtual machines run."""
+
+    def __init__(self, bytecode: bytes, code: bytes) -> None:
+        self._program = global_function(_LOAD_BYTECODE)(bytecode)
+        if code:
+            self._program.import_module(load_object(code))
+
+    def start(self, watch: Callable[..., Any] | None = None) -> Any:
+        """A new virtual machine: it is not thread-safe, and gives functions by name.
+
+        ``watch`` is called before and after each step of it, as TVM's ``set_instrument`` says.
+        """
+        with _linker.turn:
+            machine = self._program["vm_load_executable"]()
+            machine["vm_initialization"](*_ON_CPU, _NAIVE_ALLOCATOR)
+        if watch is not None:
+            machine["set_instrument"](watch)
+        return machine
+
+
+def _in_child() -> None:
+    global _linker  # noqa: PLW0603 - the parent's may be at work just now
+    _linker = _Linker()
+
+
+_linker = _Linker()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
