@@ -15,13 +15,26 @@ PACKAGE = Path(__file__).parent.parent / "nnmagic"
 MAY_IMPORT = {
     "_version": set(),
     "diagnostics": set(),
+    "progress": set(),
     "cache": set(),
     "relay": {"diagnostics"},
-    "engine": {"diagnostics", "relay"},
+    "engine": {"diagnostics", "progress", "relay"},
     "tinynn": {"diagnostics", "relay"},
     "pictures": {"diagnostics", "relay"},
     "functions": {"_version", "cache", "diagnostics", "engine", "pictures", "relay", "tinynn"},
-    "jupyter": {"_version", "cache", "diagnostics", "engine", "functions", "pictures", "relay", "tinynn"},
+    "jupyter": {
+        *(
+            "_version",
+            "cache",
+            "diagnostics",
+            "engine",
+            "functions",
+            "pictures",
+            "progress",
+            "relay",
+            "tinynn",
+        )
+    },
     "__init__": {"_version", "cache", "diagnostics", "engine", "functions", "jupyter", "relay", "tinynn"},
 }
 #: outside package -> the only parts that may import it.

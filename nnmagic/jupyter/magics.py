@@ -20,6 +20,7 @@ from nnmagic.functions.errors import show_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import commands, manual
 from nnmagic.jupyter.errors import MagicError, show_all_frames
+from nnmagic.jupyter.progress import shown_progress
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
 
 if TYPE_CHECKING:
@@ -134,14 +135,16 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
         output_name = _checked_name(given.output)
         shown = shown_list(self.show if given.show is None else given.show)
-        cell = compile_cell(
-            source,
-            self.shell.user_ns,
-            self._options(given),
-            language=language,
-            cache=self.cache and not given.no_cache,
-            force=given.force,
-        )
+        options = self._options(given)
+        with shown_progress(self.shell):
+            cell = compile_cell(
+                source,
+                self.shell.user_ns,
+                options,
+                language=language,
+                cache=self.cache and not given.no_cache,
+                force=given.force,
+            )
         if given.quiet or (self.quiet and given.show is None):
             shown = []
         note = commands.cache_text(cell.cache_info) if given.verbose else None

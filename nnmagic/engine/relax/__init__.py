@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError
 from nnmagic.engine import cpu, engine_error
+from nnmagic.progress import report
 from nnmagic.relay.module import Module
 from nnmagic.relay.serial import module_to_data
 
@@ -141,6 +142,7 @@ def _compiled(
     from nnmagic.engine.relax import pipeline, runtime
     from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
     from nnmagic.engine.relax.executable import ENTRY
+    from nnmagic.engine.relax.interrupts import interruptible
     from nnmagic.engine.relax.lowering import lower_module
     from nnmagic.engine.relax.machine_code import direct_code, machine_code
     from nnmagic.engine.relax.straight import straight
@@ -153,12 +155,14 @@ def _compiled(
         kernels = {kernel.name: kernel.function for kernel in control.kernels}
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
     runtime.ensure()
-    with pipeline.COMPILING:
+    with pipeline.COMPILING, interruptible():
         resolved = resolve_target(target, opt_level)
         try:
+            report("Relax")
             with resolved:
                 lowered = lower_module(module, entries)
             fused = pipeline.fused(lowered, resolved, opt_level)
+            report("machine code")
             if control is not None:
                 return machine_code(EVALUATOR, control.facts, lowered, fused, resolved)
             program = straight(fused, ENTRY)

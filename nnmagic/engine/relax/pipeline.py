@@ -17,6 +17,7 @@ from tvm import relax, s_tir, tirx
 
 from nnmagic.engine.relax.kernels import Machine, machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
+from nnmagic.progress import report
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = threading.RLock()
@@ -105,7 +106,10 @@ def kernels_for(machine: Machine | None) -> Any:
         return found.without_attr("global_symbol")
 
     def kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        functions = {var: rewrite(function) for var, function in module.functions_items()}
+        functions = {}
+        for done, (var, function) in enumerate(module.functions_items()):
+            report("kernels", done, len(module.functions))
+            functions[var] = rewrite(function)
         return tvm.IRModule(functions, attrs=module.attrs)
 
     return tvm.transform.module_pass(kernels, opt_level=0, name="Kernels")

@@ -1,0 +1,99 @@
+"""Long compilations and calls in a live notebook: what they show meanwhile, what an interrupt leaves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jupyter_client.manager import KernelManager, start_new_kernel
+
+#: Many kernels, each of other shapes: some seconds of work for TVM.
+FUNCTIONS = "\n".join(
+    f"def g{size}(x: Tensor[({size}, 7), f32]):\n    return (x @ x.T).softmax(axis=-1).sum(axis=0)\n"
+    for size in range(3, 36)
+)
+LOOP = (
+    "%%tinynn -q\ndef loop(x: f32, n: i32):\n"
+    "    while n > 0:\n        x = x.sin() + 1\n        n = n - 1\n    return x"
+)
+pytestmark = pytest.mark.slow
+
+
+class Kernel:
+    """A kernel with a front end, in which somebody could type."""
+
+    def __init__(self) -> None:
+        self.manager: KernelManager
+        self.manager, self.client = start_new_kernel(kernel_name="python3")
+
+    def run(
+        self, code: str, *, interrupt_after: float | None = None, live: bool = True
+    ) -> tuple[Any, list[Any]]:
+        """The reply, and the messages in between."""
+        messages: list[Any] = []
+        timer = threading.Timer(interrupt_after or 0.0, self.manager.interrupt_kernel)
+        if interrupt_after is not None:
+            timer.start()
+        try:
+            reply = self.client.execute_interactive(
+                code, timeout=120, allow_stdin=live, output_hook=messages.append
+            )
+        finally:
+            timer.cancel()
+        return reply["content"], messages
+
+    def value(self, expression: str) -> str:
+        reply = self.client.execute("", user_expressions={"value": expression}, reply=True, timeout=60)
+        return reply["content"]["user_expressions"]["value"]["data"]["text/plain"]
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    made = Kernel()
+    try:
+        made.run("%load_ext nnmagic\nfrom nnmagic.functions.compile import MEMORY")
+        made.run("%%tinynn -q\ndef g3(x: f32):\n    return x + 1")
+        yield made
+    finally:
+        made.client.stop_channels()
+        made.manager.shutdown_kernel(now=True)
+
+
+def kinds(messages: list[Any]) -> list[str]:
+    return [each["msg_type"] for each in messages if each["msg_type"] not in ("status", "execute_input")]
+
+
+def test_an_interrupt_leaves_all_names_and_the_cache(kernel: Kernel) -> None:
+    before = kernel.value("g3.__relay_key__, MEMORY.statistics.entries")
+    for seconds in (0.3, 0.6, 0.9):
+        reply, _ = kernel.run(f"%%tinynn -q --no-cache\n{FUNCTIONS}", interrupt_after=seconds)
+        assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+        assert kernel.value("g3.__relay_key__, MEMORY.statistics.entries") == before
+        assert kernel.value("'g4' in globals(), g3(1.0).item()") == "(False, 2.0)"
+
+
+def test_an_interrupt_ends_a_call(kernel: Kernel) -> None:
+    kernel.run(LOOP)
+    reply, _ = kernel.run("result = loop(1.0, 2_000_000_000)", interrupt_after=0.5)
+    assert reply["ename"] == "KeyboardInterrupt"
+    assert kernel.value("'result' in globals(), loop(0.0, 1).item()") == "(False, 1.0)"
+
+
+def test_progress_is_shown_and_taken_away(kernel: Kernel) -> None:
+    reply, messages = kernel.run(f"%%tinynn --no-cache --show relay\n{FUNCTIONS}")
+    assert reply["status"] == "ok", reply
+    found = kinds(messages)
+    assert found[0] == "display_data"
+    assert found[-2:] == ["clear_output", "display_data"], "the text of the cell comes after it"
+    assert set(found[1:-2]) <= {"update_display_data"}
+    first = next(each for each in messages if each["msg_type"] == "display_data")
+    assert first["content"]["data"]["text/plain"].startswith("compiling: ")
+    assert "<progress" in first["content"]["data"]["text/html"]
+
+
+def test_no_progress_where_nobody_looks_on(kernel: Kernel) -> None:
+    reply, messages = kernel.run(f"%%tinynn -q --no-cache\n{FUNCTIONS}", live=False)
+    assert reply["status"] == "ok", reply
+    assert kinds(messages) == []
