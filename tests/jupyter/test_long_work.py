@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_core.utils import ensure_event_loop
 
 #: Many kernels, each of other shapes: some seconds of work for TVM.
 FUNCTIONS = "\n".join(
@@ -27,13 +30,14 @@ class Kernel:
     def __init__(self) -> None:
         self.manager: KernelManager
         self.manager, self.client = start_new_kernel(kernel_name="python3")
+        self.pid = self.manager.provisioner.pid
 
     def run(
         self, code: str, *, interrupt_after: float | None = None, live: bool = True
     ) -> tuple[Any, list[Any]]:
         """The reply, and the messages in between."""
         messages: list[Any] = []
-        timer = threading.Timer(interrupt_after or 0.0, self.manager.interrupt_kernel)
+        timer = threading.Timer(interrupt_after or 0.0, os.kill, (self.pid, signal.SIGINT))
         if interrupt_after is not None:
             timer.start()
         try:
@@ -59,6 +63,7 @@ def kernel() -> Iterator[Kernel]:
     finally:
         made.client.stop_channels()
         made.manager.shutdown_kernel(now=True)
+        ensure_event_loop().close()  # which the client has made
 
 
 def kinds(messages: list[Any]) -> list[str]:

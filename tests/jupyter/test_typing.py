@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from jupyter_client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
+from jupyter_core.utils import ensure_event_loop
 
 from nnmagic.jupyter.typing import cursor_in, names_in
 from nnmagic.relay import OPERATORS
@@ -80,6 +81,7 @@ def kernel() -> Iterator[Kernel]:
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+        ensure_event_loop().close()  # which the client has made
 
 
 def begins_with(prefix: str) -> list[str]:
