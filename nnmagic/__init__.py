@@ -13,6 +13,7 @@ TYPE_CHECKING = (
 )
 if TYPE_CHECKING:
     from nnmagic import relay
+    from nnmagic.cache import CacheWarning, set_cache
     from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError, TinyNNWarning
     from nnmagic.engine import EngineError
     from nnmagic.engine.threads import num_threads, set_num_threads
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 #: Where each public name stands.
 _MODULES = {
+    "nnmagic.cache": "CacheWarning set_cache",
     "nnmagic.diagnostics": "CompileError Diagnostic RelayError Span TinyNNError TinyNNWarning",
     "nnmagic.engine": "EngineError",
     "nnmagic.engine.threads": "num_threads set_num_threads",
@@ -52,6 +54,7 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names.sp
 
 __all__ = [
     "CacheInfo",
+    "CacheWarning",
     "CompileError",
     "CompiledFunction",
     "Diagnostic",
@@ -77,6 +80,7 @@ __all__ = [
     "load_ipython_extension",
     "num_threads",
     "relay",
+    "set_cache",
     "set_num_threads",
     "u8",
     "u16",

@@ -12,7 +12,6 @@ import errno
 import json
 import os
 import re
-import secrets
 import stat
 import threading
 import time
@@ -128,7 +127,7 @@ class DiskCache:
             self._warn(f"cannot be written to: {_reason(error)}")
 
     def _write(self, root: int, key: str, members: dict[str, bytes], *, replace: bool) -> None:
-        name = f"{_PARTIAL}{secrets.token_hex(8)}"
+        name = f"{_PARTIAL}{os.urandom(8).hex()}"
         os.mkdir(name, 0o700, dir_fd=root)
         try:
             with _folder(name, root) as folder:
@@ -142,7 +141,7 @@ class DiskCache:
 
     def note(self, name: str, data: Json) -> None:
         """Keeps a few words under a name, in place of those before."""
-        partial = f"{_PARTIAL}{secrets.token_hex(8)}"
+        partial = f"{_PARTIAL}{os.urandom(8).hex()}"
         with suppress(OSError), self._opened(create=True) as root:  # a note is nothing to worry about
             try:
                 _create(partial, json.dumps(data).encode(), root)
@@ -212,7 +211,7 @@ class DiskCache:
 
     def _discard(self, root: int, name: str) -> None:
         """Takes an entry out of sight, then apart."""
-        trash = f"{_TRASH}{secrets.token_hex(8)}"
+        trash = f"{_TRASH}{os.urandom(8).hex()}"
         with suppress(OSError):
             os.rename(name, trash, src_dir_fd=root, dst_dir_fd=root)
             _delete(trash, root)

@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import time
 import zipfile
 from dataclasses import replace
@@ -107,7 +106,7 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
     if function._definition.call.crosses:
         function.build()
     data, path = to_bytes(function), Path(path)
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
     try:
         with partial.open("xb") as file:
             file.write(data)

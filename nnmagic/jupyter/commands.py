@@ -17,6 +17,7 @@ from nnmagic.pictures.bars import Bar, bar_table
 from nnmagic.pictures.output import Output, Section, plain, table
 
 if TYPE_CHECKING:
+    from nnmagic.cache import DiskCache
     from nnmagic.functions.compiled import CacheInfo, CompiledFunction
     from nnmagic.functions.profile import Profile
     from nnmagic.relay.ops import Operator
@@ -113,17 +114,22 @@ def _call_form(operator: Operator) -> str:
 
 
 def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
+    from nnmagic.cache import disk_cache
     from nnmagic.functions.compile import MEMORY
 
+    disk = disk_cache()
     if words:
         if words[0] != "--clear":
             raise MagicError("usage: %tinynn cache [--clear]")
         MEMORY.clear()
+        if disk is not None:
+            disk.clear()
         return plain("cache", "the cache is empty now")
     statistics = MEMORY.statistics
     head = (
         f"cells in memory: {statistics.entries}, {statistics.nbytes / 1e6:.1f} MB of constants; "
-        f"hits: {statistics.hits}, misses: {statistics.misses}, dropped: {statistics.evictions}"
+        f"hits: {statistics.hits}, misses: {statistics.misses}, dropped: {statistics.evictions}\n"
+        f"{_on_disk(disk)}"
     )
     rows = [
         (" ".join(entry.names), ", ".join(entry.captured) or "-", entry.key[:12])
@@ -132,9 +138,24 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     return table("cache", rows, ("functions", "looked up", "key"), head) if rows else plain("cache", head)
 
 
+def _on_disk(disk: DiskCache | None) -> str:
+    """What is on disk, and what this kernel had of it."""
+    from nnmagic.functions.objects import COUNTS
+
+    saved = f"seconds of compiling that both saved in this kernel: {COUNTS.seconds:.1f}"
+    if disk is None:
+        return f"functions on disk: none are kept\n{saved}"
+    usage = disk.usage
+    return (
+        f"functions on disk: {usage.entries}, {usage.nbytes / 1e6:.1f} of {disk.max_bytes / 1e6:.0f} MB, in "
+        f"{disk.directory}; hits: {COUNTS.hits}, misses: {COUNTS.misses}\n{saved}"
+    )
+
+
 def cache_text(info: CacheInfo) -> str:
     """What the cache did for a cell: whether it was found, why not, how long it took."""
-    what = f"found in {info.hit}" if info.hit else f"compiled ({info.why})"
+    where = {"memory": "in memory", "disk": "on disk"}
+    what = f"found {where[info.hit]}" if info.hit else f"compiled ({info.why})"
     return f"{what}; {info.seconds * 1000:.2f} ms; key {info.key}"
 
 
@@ -220,7 +241,9 @@ def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
 COMMANDS = {
     "show": Command("show NAME [STAGE]", f"a stage of a function: {', '.join(SHOWN)}", range(1, 3), _show),
     "ops": Command("ops [PATTERN]", "the operators whose names or summaries have it", range(2), _ops),
-    "cache": Command("cache [--clear]", "what is kept in memory; or forget it", range(2), _cache),
+    "cache": Command(
+        "cache [--clear]", "what is kept in memory and on disk; or drop it all", range(2), _cache
+    ),
     "profile": Command(
         "profile CALL",
         "time a call, kernel by kernel, beside the machine's peak",

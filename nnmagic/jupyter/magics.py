@@ -73,6 +73,16 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     show = Unicode("relay", help=f"What a cell shows, a comma list of {', '.join(SHOWN)}.").tag(config=True)
     quiet = Bool(default_value=False, help="Whether a cell shows nothing.").tag(config=True)
     cache = Bool(default_value=True, help="Whether cells use the cache.").tag(config=True)
+    cache_mb = Int(
+        None,
+        allow_none=True,
+        help="How many MB the cache on disk may have, 0 for none; None for NNMAGIC_CACHE_MB, or 512.",
+    ).tag(config=True)
+    cache_dir = Unicode(
+        None,
+        allow_none=True,
+        help="Where the cache on disk is; None for NNMAGIC_CACHE_DIR, or the system's place for caches.",
+    ).tag(config=True)
     num_threads = Int(
         None,
         allow_none=True,
@@ -170,11 +180,24 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         if change["new"] is None or change["new"] >= 1:
             set_num_threads(change["new"])
 
+    @observe("cache_mb", "cache_dir")
+    def _use_cache(self, _change: dict[str, Any]) -> None:
+        """A setting that makes no sense is told when a cell runs."""
+        from nnmagic.cache import set_cache
+
+        if self.cache_mb is None or self.cache_mb >= 0:
+            set_cache(self.cache_dir, self.cache_mb)
+
     def _options(self, given: Namespace) -> Options:
         """The options of a line, and the settings where it has none."""
+        from nnmagic.cache import disk_cache, set_cache
+
         try:
             if self.num_threads is not None:
                 set_num_threads(self.num_threads)
+            if self.cache_mb is not None:
+                set_cache(self.cache_dir, self.cache_mb)
+            disk_cache()  # what the environment says may make no sense
             return Options(
                 engine=self.engine if given.engine is None else given.engine,
                 target=_target(self.target if given.target is None else given.target),

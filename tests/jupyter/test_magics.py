@@ -274,6 +274,8 @@ def test_settings(shell: Shell) -> None:
         "show": "relay",
         "quiet": False,
         "cache": True,
+        "cache_mb": None,
+        "cache_dir": None,
         "opt_level": 3,
         "engine": "auto",
         "target": None,
