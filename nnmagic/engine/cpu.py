@@ -40,7 +40,8 @@ def machine() -> str:
 @cache
 def processor() -> str:
     """Tells processors apart that machine code may differ for: by model and instruction sets."""
-    words = [machine(), platform.processor(), *(f"{name} {value}" for name, value in _listed().items())]
+    listed = _listed() or {"processor": platform.processor()}  # which starts a process on some systems
+    words = [machine(), *(f"{name} {value}" for name, value in listed.items())]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 

@@ -1,0 +1,302 @@
+"""What a compiled object depends on: each field of its key alone makes a miss, what is no field a hit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic import relay
+from nnmagic.engine import cpu
+from nnmagic.engine.relax import array_objects
+from nnmagic.functions import objects
+from nnmagic.functions.compile import MEMORY
+from nnmagic.functions.environment import environment
+from nnmagic.functions.objects import fields, key_of
+from nnmagic.functions.options import Options
+
+SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0\n"
+W0 = np.array([1, 2], "float32")
+X = np.array([0.5, -1], "float32")
+PACKAGE = Path(nnmagic.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cache on disk of its own; each compilation is as one of a new kernel."""
+    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path / "cache"))
+    environment.cache_clear()
+    yield
+    monkeypatch.undo()
+    environment.cache_clear()
+
+
+def hit(source: str = SOURCE, *, expected: np.ndarray | None = None, **options: object) -> bool:
+    """Whether a new kernel finds it on disk; the result must be right in any case."""
+    MEMORY.clear()
+    namespace = options.pop("namespace", {"w0": W0})
+    function = nnmagic.compile(source, namespace=namespace, **options)  # type: ignore[arg-type]
+    wanted = np.exp(X) * W0 if expected is None else expected
+    np.testing.assert_allclose(function(X), wanted, rtol=1e-5)
+    assert function.cache_info.hit in (None, "disk")
+    return function.cache_info.hit == "disk"
+
+
+def test_the_fields_are_those_that_are_tested_here() -> None:
+    module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
+    assert [*fields(module, "foo", Options())] == [
+        *("format", "program", "constants", "engine", "option target", "option opt_level"),
+        *("version of TVM", "version of TVM's FFI", "version of NumPy", "compiler of nnmagic"),
+        *("layout of arrays", "processor"),
+    ]
+
+
+def test_each_field_alone_makes_another_key() -> None:
+    module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
+    found = fields(module, "foo", Options())
+    for name in found:
+        assert key_of({**found, name: f"{found[name]}x"}) != key_of(found), name
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        pytest.param(SOURCE.replace("* w0", "+ w0"), {"expected": np.exp(X) + W0}, id="program"),
+        pytest.param(SOURCE.replace("* w0", "* w0 * 1"), {}, id="program-of-the-same-meaning"),
+        pytest.param(SOURCE, {"namespace": {"w0": W0 * 2}, "expected": np.exp(X) * W0 * 2}, id="constants"),
+        pytest.param(
+            SOURCE,
+            {"namespace": {"w0": np.nextafter(W0, np.float32(9))}},
+            id="constants-in-the-last-bit",
+        ),
+        pytest.param(SOURCE, {"opt_level": 2}, id="opt_level"),
+        pytest.param(SOURCE, {"target": {"kind": "llvm", "mcpu": "x86-64"}}, id="target"),
+    ],
+)
+@pytest.mark.skipif(cpu.machine() != "Linux x86_64", reason="the target is of this architecture")
+def test_what_is_compiled_and_how_are_fields(source: str, options: dict[str, object]) -> None:
+    assert not hit()
+    assert hit()
+    assert not hit(source, **options)
+    assert hit(source, **options)
+    assert hit(), "the one from before is still there"
+
+
+def test_the_engine_is_a_field() -> None:
+    module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
+    assert fields(module, "foo", Options())["engine"] == "relax"
+    assert fields(module, "foo", Options(engine="relay"))["engine"] == "relay"
+
+
+def test_the_format_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not hit()
+    monkeypatch.setattr(objects, "FORMAT", objects.FORMAT + 1)
+    assert not hit()
+    assert hit()
+
+
+def test_the_layout_of_arrays_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not hit()
+    monkeypatch.setattr(array_objects, "WORDS", array_objects.WORDS + 1)  # reads one more, which is there
+    environment.cache_clear()
+    assert not hit()
+
+
+def test_the_processor_is_a_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the system tells it, by another instruction set alone."""
+    if not cpu.CPUINFO.exists():
+        pytest.skip("this system does not list its processors")
+    told = tmp_path / "cpuinfo"
+    told.write_text(cpu.CPUINFO.read_text())
+    monkeypatch.setattr(cpu, "CPUINFO", told)
+
+    def forget() -> None:
+        for known in (cpu.processor, cpu.instruction_sets, environment):
+            known.cache_clear()
+
+    forget()
+    assert not hit()
+    assert hit()
+    told.write_text(told.read_text().replace("cpu MHz\t\t: ", "cpu MHz\t\t: 1"))
+    forget()
+    assert hit(), "its speed is no field"
+    told.write_text(
+        told.read_text()
+        .replace("flags\t\t: ", "flags\t\t: avx9000 ")
+        .replace("Features\t: ", "Features\t: sve9 ")
+    )
+    forget()
+    assert not hit()
+    monkeypatch.undo()
+    forget()
+
+
+CHILD = """
+    import sys
+    import numpy as np, nnmagic
+    f = nnmagic.compile({source!r}, namespace={{"w0": np.array([1, 2], "float32")}})
+    assert np.allclose(f(np.zeros(2, "float32")), [1, 2])
+    print(f.cache_info.hit, "|", f.cache_info.why, "|", "tvm" in sys.modules)
+"""
+
+
+def in_child(path: Path | None = None, **environment: str) -> list[str]:
+    """What a fresh Python finds: the hit, the reason, whether TVM was imported; ``path``: of its modules."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(CHILD.format(source=SOURCE))],
+        env={**os.environ, **environment, **({"PYTHONPATH": str(path)} if path else {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=path,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().split(" | ")
+
+
+def other_version(package: str) -> Callable[[Path], None]:
+    """Has Python's metadata say another version of a package."""
+
+    def change(path: Path) -> None:
+        folder = path / f"{package.replace('-', '_')}-99.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 99.0\n")
+
+    return change
+
+
+def other_source(name: str) -> Callable[[Path], None]:
+    """Adds a comment to a file of nnmagic."""
+
+    def change(path: Path) -> None:
+        with (path / "nnmagic" / name).open("a") as file:
+            file.write("# changed\n")
+
+    return change
+
+
+ELSEWHERE = {
+    "version of TVM": other_version("apache-tvm"),
+    "version of TVM's FFI": other_version("apache-tvm-ffi"),
+    "version of NumPy": other_version("numpy"),
+    "compiler of nnmagic": other_source("engine/relax/kernels/rows.py"),
+    "compiler of nnmagic (Relay)": other_source("relay/passes/batch_norm.py"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_versions_are_fields_and_a_miss_names_them(what: str, tmp_path: Path) -> None:
+    """In another kernel, with another version installed, or another source of nnmagic's compiler."""
+    copy = tmp_path / "copy"
+    shutil.copytree(PACKAGE, copy / "nnmagic", ignore=shutil.ignore_patterns("__pycache__"))
+    assert in_child(copy)[0] == "None"
+    assert in_child(copy) == ["disk", "found on disk", "False"]
+    ELSEWHERE[what](copy)
+    assert in_child(copy)[:2] == ["None", f"{what.partition(' (')[0]} changed"]
+
+
+@pytest.mark.slow
+def test_what_makes_no_code_is_no_field(tmp_path: Path) -> None:
+    """The notebook's part of nnmagic, the number of threads, the place of the cell."""
+    copy = tmp_path / "copy"
+    shutil.copytree(PACKAGE, copy / "nnmagic", ignore=shutil.ignore_patterns("__pycache__"))
+    assert in_child(copy)[0] == "None"
+    other_source("jupyter/magics.py")(copy)
+    assert in_child(copy)[0] == "disk"
+    assert in_child(copy, NNMAGIC_NUM_THREADS="1")[0] == "disk"
+    assert in_child(copy, NNMAGIC_NUM_THREADS="3")[0] == "disk"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("# why\n" + SOURCE.replace("return", "# how\n    return"), id="comment"),
+        pytest.param(SOURCE.replace("x", "y").replace("ey", "ex"), id="parameter's-name"),
+        pytest.param(
+            "def foo(x: Tensor[(2,), f32]):\n    h = exp(x)\n    return h * w0\n", id="a-local-name"
+        ),
+        pytest.param(
+            "def foo(x: Tensor[(2,), f32]):\n    other = exp(x)\n    return other * w0\n", id="another"
+        ),
+        pytest.param(SOURCE.replace("):", "):\n    'what it does'"), id="docstring"),
+        pytest.param(SOURCE.replace("    return", "\n\n    return"), id="lines"),
+        pytest.param("def bar(x: Tensor[(3,), i32]):\n    return x\n\n" + SOURCE, id="other-functions"),
+        pytest.param(SOURCE.replace("(2,)", "(n,)"), id="a-captured-size"),
+        pytest.param(
+            "def foo(x: Tensor[(2,), f32]) -> Tensor[(2,), f32]:\n    return np.exp(x) * w0\n", id="spelling"
+        ),
+    ],
+)
+def test_what_a_source_calls_things_is_no_field(source: str) -> None:
+    assert not hit()
+    assert hit(source, namespace={"w0": W0, "n": 2, "np": np})
+
+
+def test_the_place_of_a_constant_and_its_name_are_no_fields() -> None:
+    assert not hit()
+    assert hit(SOURCE.replace("w0", "weights"), namespace={"weights": np.repeat(W0, 2)[::2]})
+    assert hit(namespace={"w0": W0.astype(">f4")})
+
+
+def test_the_order_of_cells_is_no_field() -> None:
+    first = "def half(x: Tensor[(2,), f32]):\n    return x / 2\n"
+    second = "def foo(x: Tensor[(2,), f32]):\n    return half(exp(x))\n"
+    for once in (False, True):
+        MEMORY.clear()
+        half = nnmagic.compile(first)
+        cells = [(second, {"half": half}), (SOURCE, {"w0": W0})]
+        for source, namespace in reversed(cells) if once else cells:
+            assert (nnmagic.compile(source, namespace=namespace).cache_info.hit == "disk") is once
+
+
+def test_relay_text_and_a_cell_find_the_same_object() -> None:
+    assert not hit()
+    text = nnmagic.compile(SOURCE, namespace={"w0": W0}).relay
+    assert nnmagic.compile(text).cache_info.hit == "disk"
+
+
+def test_functions_of_the_same_text_but_other_floats_are_told_apart() -> None:
+    """Relay's text rounds attributes; the key does not."""
+    for alpha in (0.1234567890123, 0.1234567890124):
+        MEMORY.clear()
+        found = nnmagic.compile(
+            f"def foo(x: Tensor[(2,), f32]):\n    return nn.leaky_relu(x, alpha={alpha})\n"
+        )
+        assert found.cache_info.hit is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'def foo(x: Tensor[("n",), f32]):\n    return exp(x) * scale\n',
+        "def foo(x: Tensor[(2,), f32]):\n    assert x[0] > 0, 'positive'\n    return exp(x) * w0\n",
+        "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0 if x[0] > 0 else exp(x) * w0\n",
+        "def foo(x: Tensor[(2,), f32]):\n    while x[0] > 2:\n        x = x / 2\n    return exp(x) * w0\n",
+    ],
+    ids=["open dimension", "assertion", "branch", "loop"],
+)
+def test_every_kind_of_program_is_kept(source: str) -> None:
+    options = {"namespace": {"w0": W0, "scale": 2}, "expected": np.exp(X) * (2 if "scale" in source else W0)}
+    assert not hit(source, **options)
+    assert hit(source, **options)
+    assert hit(f"# why\n{source}", **options)
+
+
+def test_an_assertion_that_was_loaded_tells_of_this_source() -> None:
+    """The message and the place of a failure are this cell's, though the code is another's."""
+    source = "def foo(x: Tensor[(2,), f32]):\n    assert x[0] > 0, 'positive'\n    return x\n"
+    nnmagic.compile(source)
+    MEMORY.clear()
+    loaded = nnmagic.compile(f"# one more line\n{source}")
+    assert loaded.cache_info.hit == "disk"
+    with pytest.raises(AssertionError, match=r"(?s)positive.*<tinynn>:3:"):
+        loaded(-X[:1].repeat(2))

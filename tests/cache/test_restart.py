@@ -1,0 +1,158 @@
+"""A notebook in real kernels: the next day's kernel compiles nothing and loads no compiler."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+pytestmark = pytest.mark.slow
+
+#: Times each cell inside the kernel, between IPython's own events; of a cell that runs often, the least.
+TIMING = """
+import time
+cell_times, _begun = [], []
+get_ipython().events.register("pre_run_cell", lambda info: _begun.append(time.perf_counter()))
+get_ipython().events.register(
+    "post_run_cell", lambda result: cell_times.append((time.perf_counter() - _begun.pop()) if _begun else 0)
+)
+"""
+
+CELLS = [
+    """\
+%%tinynn
+def layer(x: Tensor[(2, 4), f32]):
+    return softmax(nn.relu(x @ w0) + 1)
+""",
+    "layer(x).tolist()",
+    """\
+%%tinynn
+def large(x: Tensor[(1024, 1024), f32]):
+    return exp(x) * sigmoid(x) + tanh(x)
+""",
+    "float(large(np.ones((1024, 1024), 'float32')).sum())",
+    """\
+%%tinynn
+def open_dimension(x: Tensor[("n", 4), f32]):
+    return layer2(x).sum(axis=0), x.shape[0]
+
+def layer2(x: Tensor[("n", 4), f32]):
+    return exp(x) / 2
+""",
+    "[np.asarray(part).tolist() for part in open_dimension(x)]",
+    """\
+%%tinynn
+def halved(x: f32, limit: f32):
+    assert limit > 0, "the limit must be positive"
+    while x > limit:
+        x = x / 2
+    return x
+""",
+    "halved(9.0, 1.5).tolist()",
+    """\
+%%tinynn
+class List:
+    def Nil(): ...
+    def Cons(head: f32, tail: List): ...
+
+def total(items: List) -> f32:
+    match items:
+        case Nil():
+            return 0.0
+        case Cons(head, tail):
+            return head + total(tail)
+""",
+    "total(List.Cons(1.5, List.Cons(2.0, List.Nil()))).tolist()",
+    """\
+%%relay
+def @main(%x: Tensor[(2, 4), float32], %i: Tensor[(?), int32]) {
+  take(nn.dense(%x, %x, units=2), %i, axis=0, mode="fast")
+}
+""",
+    "main(x, np.array([1, 0, 1], 'int32')).tolist()",
+]
+#: Calls that fail, whose messages come from the source though the code is loaded.
+FAILURES = [
+    "try:\n    main(x, np.array([7], 'int32'))\nexcept IndexError as error:\n    print(error)",
+    "try:\n    halved(9.0, -1.0)\nexcept AssertionError as error:\n    print(error)",
+]
+FUNCTIONS = ["layer", "large", "open_dimension", "layer2", "halved", "total", "main"]
+
+BEGIN = """\
+%load_ext nnmagic
+import numpy as np
+w0 = np.eye(4, dtype="float32")
+x = np.arange(8, dtype="float32").reshape(2, 4)
+"""
+IMPORTS = """\
+import contextlib, importlib
+for name in {names!r}:
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
+"""
+END = f"""\
+import sys
+maps = open("/proc/self/maps").read()
+functions = ({", ".join(FUNCTIONS)})
+print(dict(
+    hits=[f.cache_info.hit for f in functions],
+    whys=list({{f.cache_info.why for f in functions}}),
+    libraries=[name for name in ("libtvm_compiler", "libtvm_runtime") if name in maps],
+    tvm="tvm" in sys.modules,
+    times=cell_times[-{len(CELLS) + len(FAILURES)}:][:{len(CELLS)}],
+    modules=[name for name in sys.modules if name.replace(".", "").isidentifier() and name != "__main__"],
+))
+"""
+
+
+def run(imports: list[str]) -> tuple[list[object], dict[str, object]]:
+    """The outputs of the cells in a new kernel, and what the last one tells of it."""
+    before = [BEGIN, IMPORTS.format(names=imports), TIMING]
+    cells = [nbformat.v4.new_code_cell(source) for source in (*before, *CELLS, *FAILURES, END)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    outputs = [cell.outputs for cell in notebook.cells[len(before) : -1]]
+    shown = [[output.get("text") or dict(output.data) for output in each] for each in outputs]
+    return shown, ast.literal_eval(notebook.cells[-1].outputs[-1].text)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is loaded")
+def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
+    shown, kernel = run([])
+    assert kernel["hits"] == [None] * len(FUNCTIONS)
+    assert kernel["whys"] == ["first time"]
+    assert kernel["libraries"] == ["libtvm_compiler", "libtvm_runtime"]
+    assert shown[-2][0] == "index 7 is out of range for an axis of size 2\n"  # type: ignore[index]
+    assert "the limit must be positive" in shown[-1][0]  # type: ignore[index]
+    imports: list[str] = []
+    times = [[9.0] * len(CELLS)]
+    for _ in range(3):
+        again, kernel = run(imports)
+        assert again == shown
+        assert kernel["hits"] == ["disk"] * len(FUNCTIONS)
+        assert kernel["whys"] == ["found on disk"]
+        assert kernel["libraries"] == ["libtvm_runtime"], "the compiler was loaded"
+        assert kernel["tvm"] is False
+        imports = kernel["modules"]  # type: ignore[assignment]
+        times.append(kernel["times"])  # type: ignore[arg-type]
+    best = [min(each) for each in zip(*times, strict=True)]
+    assert max(best) < 0.05, best
+
+
+def test_a_repeated_cell_takes_less_than_a_millisecond(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
+    again = [CELLS[0].replace("%%tinynn", "%%tinynn -q")] * 20
+    end = "print([min(cell_times[-20:]), layer.cache_info.hit, layer.cache_info.seconds])"
+    cells = [nbformat.v4.new_code_cell(source) for source in (BEGIN, CELLS[0], TIMING, *again, end)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    whole, hit, seconds = ast.literal_eval(cells[-1].outputs[-1].text)
+    assert hit == "memory"
+    assert seconds < 0.001
+    assert whole < 0.001, "with IPython's own part of it"

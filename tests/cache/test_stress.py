@@ -1,0 +1,109 @@
+"""Processes compile on one cache while others are killed and files are damaged: never a wrong result.
+
+``NNMAGIC_STRESS=1`` runs it in full: 8 processes that compile 200 functions each.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+FULL = os.environ.get("NNMAGIC_STRESS") == "1"
+PROCESSES, COMPILES, KILLS, LIMIT = (8, 200, 40, 900) if FULL else (3, 25, 4, 200)
+
+
+class Worker:
+    """A process, and how many functions it has still to compile."""
+
+    def __init__(self, directory: Path, number: int) -> None:
+        self.output = directory / f"{number}.out"
+        self.errors = directory / f"{number}.err"
+        self.seed = number
+        self.starts = 0
+        self.start()
+
+    def lines(self) -> list[str]:
+        return self.output.read_text().splitlines() if self.output.exists() else []
+
+    def start(self) -> None:
+        self.starts += 1
+        left = COMPILES - sum(line.startswith("right") for line in self.lines())
+        command = [sys.executable, "-m", "tests.cache.stress", str(self.seed + 100 * self.starts), str(left)]
+        with self.output.open("a") as out, self.errors.open("a") as errors:
+            self.process = subprocess.Popen(command, stdout=out, stderr=errors)
+
+
+def damage(cache: Path, rng: random.Random) -> None:
+    """Changes, cuts, empties, deletes or replaces a file or a folder that lies in the cache."""
+    found = [path for path in cache.rglob("*") if rng.random() < 0.5] if cache.exists() else []
+    if not found:
+        return
+    path = rng.choice(found)
+    try:
+        if path.is_dir():
+            rng.choice(
+                [shutil.rmtree, lambda folder: folder.rename(cache / ("f" * 63 + rng.choice("0123")))]
+            )(path)
+            return
+        data = bytearray(path.read_bytes())
+        match rng.randrange(4):
+            case 0:
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+                path.write_bytes(data)
+            case 1:
+                path.write_bytes(data[: rng.randrange(len(data))])
+            case 2:
+                path.unlink()
+            case 3:
+                path.write_bytes(os.urandom(len(data)))
+    except (OSError, ValueError, IndexError):
+        pass  # somebody else was there, too
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LIMIT + 60)
+def test_nothing_wrong_comes_of_kills_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(cache))
+    monkeypatch.setenv("NNMAGIC_CACHE_MB", "1")
+    monkeypatch.setenv("NNMAGIC_NUM_THREADS", "1")
+    rng = random.Random(0)
+    workers = [Worker(tmp_path, number) for number in range(PROCESSES)]
+    kills, damages, begin = 0, 0, time.monotonic()
+    try:
+        while running := [each for each in workers if each.process.poll() is None]:
+            assert time.monotonic() - begin < LIMIT, "it hangs"
+            time.sleep(rng.uniform(0.1, 0.4))
+            damage(cache, rng)
+            damages += 1
+            if kills < KILLS and rng.random() < 0.15:
+                kills += 1
+                killed = rng.choice(running)
+                killed.process.kill()
+                if killed.process.wait() != 0:
+                    killed.start()
+    finally:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.wait()
+    counts: Counter[str] = Counter()
+    warned = 0
+    for worker in workers:
+        assert worker.process.returncode == 0, [*worker.lines()[-1:], worker.errors.read_text()[-2000:]]
+        lines = worker.lines()
+        assert len(lines) == COMPILES
+        assert all(line.startswith("right") for line in lines), lines
+        counts.update(line.split()[1] for line in lines)
+        warned += sum(int(line.split()[2]) for line in lines)
+    sys.stdout.write(f"{counts}, warnings: {warned}, kills: {kills}, damages: {damages}\n")
+    assert counts["disk"] > 0
+    assert counts["None"] > 0
+    assert warned > 0
