@@ -110,20 +110,19 @@ def build(
             return _carried(carried, module, entry, options), Origin(None)
         except _OF_OTHER_CODE as error:
             why = f"its machine code cannot run here: {_reason(error)}"
-            _need_compiler(entry, why)
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
-        return options.build(module, entry), Origin(None, why)
+        return _compiled(module, entry, options, why), Origin(None, why)
     wanted = fields(module, entry, options)
     key = key_of(wanted)
     if use is Use.YES:
         found = _found(cache, key, wanted, module, entry, options)
         if not isinstance(found, Missing):
-            return found, Origin("disk", "found on disk")
+            return found, Origin("disk", f"{why}; found on disk" if why else "found on disk")
         COUNTS.missed()
         why = why or found.why
     begin = time.perf_counter()
-    built = options.build(module, entry)
+    built = _compiled(module, entry, options, why)
     if built.artifact is not None:
         content = content_of(built.artifact, wanted, entry, time.perf_counter() - begin)
         cache.put(key, content, replace=use is Use.REFRESH or bool(why))
@@ -171,12 +170,14 @@ def _loaded(content: Content, module: Module, entry: str, options: Options) -> E
     return relax.load(artifact, module, entry, target=options.target, opt_level=options.opt_level)
 
 
-def _need_compiler(entry: str, why: str) -> None:
+def _compiled(module: Module, entry: str, options: Options, why: str) -> Executable:
+    """Compiles; why: what kept code from being used that was there."""
     from nnmagic.engine.relax.runtime import has_compiler
 
-    if not has_compiler():
+    if why and not has_compiler():
         hint = "load it where TVM's compiler is, which compiles the Relay that the function carries"
         raise engine_error(f"@{entry} cannot be run: {why}", hint=hint)
+    return options.build(module, entry)
 
 
 def _reason(error: Exception) -> str:

@@ -43,15 +43,10 @@ class Worker:
 
 def damage(cache: Path, rng: random.Random) -> None:
     """Changes, cuts, empties, deletes or replaces a file or a folder that lies in the cache."""
-    found = [path for path in cache.rglob("*") if rng.random() < 0.5] if cache.exists() else []
-    if not found:
-        return
-    path = rng.choice(found)
     try:
+        path = rng.choice([path for path in cache.rglob("*") if rng.random() < 0.5])
         if path.is_dir():
-            rng.choice(
-                [shutil.rmtree, lambda folder: folder.rename(cache / ("f" * 63 + rng.choice("0123")))]
-            )(path)
+            shutil.rmtree(path) if rng.random() < 0.5 else path.rename(cache / f"{rng.randrange(4):064x}")
             return
         data = bytearray(path.read_bytes())
         match rng.randrange(4):
@@ -65,7 +60,7 @@ def damage(cache: Path, rng: random.Random) -> None:
             case 3:
                 path.write_bytes(os.urandom(len(data)))
     except (OSError, ValueError, IndexError):
-        pass  # somebody else was there, too
+        pass  # nothing is there yet, or somebody else was quicker
 
 
 @pytest.mark.slow

@@ -40,10 +40,17 @@ def build(
     operator and lets LLVM do little; from 1 on operators are fused; LLVM works as hard as the level says.
     Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
     """
-    from nnmagic.engine.relax.lowering import refuse_unknown_operators
+    from nnmagic.engine.relax.runtime import has_compiler
 
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
+    if not has_compiler():
+        raise engine_error(
+            f"@{entry} cannot be compiled: TVM's compiler is not here",
+            hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
+        )
+    from nnmagic.engine.relax.lowering import refuse_unknown_operators
+
     refuse_unknown_operators(module, entry)
     prepared = _prepared(module, entry, opt_level)
     artifact, texts = _compiled(prepared, target, opt_level)
