@@ -21,7 +21,7 @@ _TOKENS: dict[_TokenType, tuple[str, str, str, str, str]] = {
     Keyword: ("k", "--jp-mirror-editor-keyword-color", "debugTokenExpression-name", "#8a2b9b", "#d7a0ea"),
     Name.Builtin: (
         "o",
-        "--jp-mirror-editor-operator-color",
+        "--jp-mirror-editor-def-color",
         "symbolIcon-functionForeground",
         "#1f5fbf",
         "#82b7ff",
