@@ -42,8 +42,6 @@ def reduction(function: tirx.PrimFunc, machine: Machine) -> Any:
     kernel = kernel_of(function)
     if kernel is None or not all(_is_known(stage) for stage in kernel.stages):
         return function
-    if _is_integer_row(kernel):
-        return function
     kernel, views = merged(kernel)
     rows = _common(kernel)
     if rows and _fits(kernel, rows):
@@ -66,14 +64,6 @@ def sorted_buffers(kernel: Kernel) -> list[Any]:
 
 def _is_known(stage: Stage) -> bool:
     return not stage.reduces or stage.place is not None or term_of(stage) is not None
-
-
-def _is_integer_row(kernel: Kernel) -> bool:
-    """Whether it has several reductions of integers (qnn.softmax), which these loops get wrong."""
-    reducing = [stage for stage in kernel.stages if stage.reduces]
-    return len(reducing) > 1 and any(
-        "int" in dtype_of(stage.targets[0]) and not stage.place for stage in reducing
-    )
 
 
 def _function(function: tirx.PrimFunc, buffers: Sequence[Any], statements: Sequence[Any]) -> tirx.PrimFunc:
