@@ -2,6 +2,7 @@
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    the whole suite           make test-fast   without what is marked slow
 #   make bench   speeds beside other libraries: a table, bench.json, bench.md
+#   make docs    the documentation, in site/; strict
 #   make lint    style and strict types    make format      put style right
 #   make oracle  real Relay judges programs, texts, types and numbers; wants a Python 3.10 for x86-64 Linux, too
 PYTHON ?= python3
@@ -16,7 +17,7 @@ FITS   := import platform, sys; sys.exit((sys.version_info[:2], sys.platform, pl
 ORACLE_PYTHON ?= $(shell for python in python3.10 "$$HOME"/.pyenv/versions/3.10.*/bin/python; do \
 	"$$python" -c '$(FITS)' 2>/dev/null && { echo "$$python"; break; }; done)
 
-.PHONY: demo bench test test-fast lint format lab oracle oracle-python clean
+.PHONY: demo bench docs test test-fast lint format lab oracle oracle-python clean
 
 demo: $(VENV)/ready-test
 	$(BIN)/python tools/run_notebook.py examples/quickstart.ipynb
@@ -26,6 +27,9 @@ test: $(VENV)/ready-test
 
 test-fast: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+docs: $(VENV)/ready-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # One table of speeds beside NumPy, onnxruntime, torch, jax and numba; nothing else should run meanwhile.
 bench: $(VENV)/ready-bench
@@ -53,7 +57,7 @@ lab: $(VENV)/ready-test
 	$(BIN)/jupyter lab examples
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist build site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # A group of dependencies is installed again when pyproject.toml changes; pip older than 25.1 has no --group.
 $(VENV)/ready-%: pyproject.toml

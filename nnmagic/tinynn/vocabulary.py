@@ -103,7 +103,7 @@ def function_word(builtin: Builtin, *, method: bool = False) -> Word:
         builtin.summary,
         tuple(shown),
         twin.name if twin else None,
-        builtin.numpy,
+        f"numpy.{builtin.numpy.removeprefix('numpy.')}" if builtin.numpy else None,
     )
 
 

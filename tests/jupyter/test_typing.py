@@ -151,7 +151,7 @@ class TestKernel:
             assert "padding: 1, 2 or 4 ints" in shown
             assert "Relay: nn.conv2d" in shown
         inside, outside = kernel.inspect(f"{HEAD}y = su|m(local)"), kernel.inspect("su|m(local)")
-        assert "NumPy: sum" in inside
+        assert "NumPy: numpy.sum" in inside
         assert "iterable" in outside, "Python's own"
         assert "exp(x) divided by its sum" in kernel.inspect(f"{HEAD}y = local.softm|ax()")
         assert kernel.inspect("nn.nothin|g") is None

@@ -1,0 +1,54 @@
+"""The documentation: every link leads somewhere, every page is in its place, the reference is complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import nnmagic
+from nnmagic.relay import OPERATORS
+from nnmagic.tinynn.vocabulary import members, operator_word, words
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+#: Where the first function of the documentation's picture comes from.
+PICTURE = """
+def layer(x: Tensor[("n", 784), f32], w: Tensor[(784, 10), f32], b: Tensor[(10,), f32]):
+    scores = nn.relu(x @ w + b)
+    return scores / scores.sum(axis=1, keepdims=True)
+"""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if target.startswith("https://"):
+            continue
+        made = target.removeprefix("docs/").startswith(("reference/", "examples/"))  # when the site is built
+        assert (page.parent / target).exists() or (made and page.name != "README.md"), target
+
+
+def test_every_page_is_in_the_contents() -> None:
+    contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name in contents
+    for notebook in (ROOT / "examples").glob("*.ipynb"):
+        assert notebook.name in contents
+
+
+def test_the_picture_is_what_nnmagic_draws() -> None:
+    drawn = nnmagic.compile(PICTURE).graph.svg
+    assert (ROOT / "docs/pictures/graph.svg").read_text(encoding="utf-8").rstrip("\n") == drawn
+
+
+def test_the_vocabulary_has_every_operator_and_says_what_it_is() -> None:
+    for name, operator in OPERATORS.items():
+        word = operator_word(operator)
+        assert word.relay == name
+        assert word.summary.endswith(".")
+        assert set(operator.args) <= set(word.keywords) | {*operator.args[1:]}
+    assert {"exp", "softmax", "arange", "f32", "Tensor", "pi"} <= set(words())
+    assert {"shape", "reshape", "softmax", "relu"} <= set(members())

@@ -1,0 +1,146 @@
+"""Pages of the documentation that are made when the site is built: the reference, and the notebooks.
+
+The reference comes from the declarations that the compiler itself reads: it cannot say anything else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+
+import nnmagic
+from nnmagic.jupyter.commands import COMMANDS
+from nnmagic.jupyter.magics import TinyNNMagics
+from nnmagic.relay import OPERATORS
+from nnmagic.tinynn.annotations import DTYPES
+from nnmagic.tinynn.vocabulary import Word, members, namespaces, operator_word, words
+
+ROOT = Path(__file__).parent.parent
+
+
+@event_priority(100)  # before the plugin that shows notebooks looks for them
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the notebooks and the pages of the reference."""
+    for path in sorted((ROOT / "examples").glob("*.ipynb")):
+        name = f"examples/{path.name}"
+        files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+    for name, page in PAGES.items():
+        text = "\n".join(page())
+        files.append(File.generated(config, f"reference/{name}.md", content=text))
+    return files
+
+
+def operators_page() -> Iterator[str]:
+    """Every operator of Relay, by family."""
+    yield "# Operators\n"
+    yield (
+        f"The {len(OPERATORS)} operators of Relay that nnmagic has. In a cell each is called by its name "
+        "(`nn.conv2d(x, w, strides=2)`), or as a method of its first argument; `nn.conv2d?` shows it there."
+    )
+    families = defaultdict(list)
+    for name in sorted(OPERATORS):
+        families[OPERATORS[name].family].append(operator_word(OPERATORS[name]))
+    for family in sorted(families):
+        yield f"\n## {family}\n"
+        for word in families[family]:
+            yield from _entry(word)
+
+
+def functions_page() -> Iterator[str]:
+    """The functions of the language, and the members of tensors."""
+    yield "# Functions and methods\n"
+    yield (
+        "What a name means in a cell, beside the [operators](operators.md): NumPy's functions under NumPy's "
+        "names, PyTorch's for neural networks, Python's. `np.exp(x)`, `F.relu(x)`, `jnp.exp(x)` work, too, "
+        "where the notebook has these modules. The language itself is described [here](../language.md).\n"
+    )
+    yield "## dtypes\n"
+    yield ", ".join(f"`{dtype.short}` ({dtype.name})" for dtype in DTYPES.values())
+    yield "\n## Functions\n"
+    for word in sorted((word for word in words().values() if word.kind == "function"), key=_by_name):
+        yield from _entry(word)
+    yield "\n## Methods and attributes of tensors\n"
+    yield "Every function and operator whose first argument is one tensor is a method of it. Attributes:\n"
+    for name, word in members().items():
+        if word.kind == "attribute":
+            yield f"- `x.{name}`: {word.summary}"
+    yield "\n## Name spaces of operators\n"
+    for name, found in namespaces().items():
+        yield f"- `{name}`: {', '.join(f'`{each}`' for each in sorted(found))}"
+
+
+def magics_page() -> Iterator[str]:
+    """Options, commands, settings."""
+    yield "# Magics\n"
+    for magic in ("tinynn", "relay"):
+        yield f"## %%{magic}\n"
+        yield f"```text\n{inspect.cleandoc(getattr(TinyNNMagics, f'{magic}_cell').__doc__)}\n```\n"
+    yield "## %tinynn\n"
+    yield "| command | what it does |\n|---|---|"
+    for command in COMMANDS.values():
+        yield f"| `%tinynn {command.usage}` | {_cell(command.summary)} |"
+    yield "\n## %config TinyNNMagics\n"
+    yield "| setting | default | what it does |\n|---|---|---|"
+    for name, trait in sorted(TinyNNMagics.class_traits(config=True).items()):
+        yield f"| `{name}` | `{trait.default_value!r}` | {_cell(trait.help)} |"
+
+
+def python_page() -> Iterator[str]:
+    """The public names of the package."""
+    yield "# Python\n"
+    yield "The public names of `nnmagic`; those of `nnmagic.relay` are described [there](../relay.md).\n"
+    for name in sorted(nnmagic.__all__, key=str.lower):
+        value = getattr(nnmagic, name)
+        if not callable(value) or name in {dtype.short for dtype in DTYPES.values()}:
+            continue
+        yield f"## {name}\n"
+        yield f"```python\n{_heading(name, value)}\n```\n"
+        yield f"{inspect.getdoc(value) or ''}\n"
+        if inspect.isclass(value):
+            for member, found in sorted(vars(value).items()):
+                if not member.startswith("_") and (doc := inspect.getdoc(found)):
+                    yield f"- `{member}`: {_first_sentence(doc)}"
+
+
+def _heading(name: str, value: Any) -> str:
+    if inspect.isclass(value):
+        return f"class nnmagic.{name}"
+    return f"nnmagic.{name}{inspect.signature(value)}"
+
+
+def _first_sentence(doc: str) -> str:
+    return " ".join(doc.split("\n\n", maxsplit=1)[0].split())
+
+
+def _by_name(word: Word) -> str:
+    return word.name
+
+
+def _entry(word: Word) -> Iterator[str]:
+    """A name: how it is called, what it does, its twins, what its parameters may be."""
+    yield f"\n### {word.name}\n"
+    yield f"```python\n{word.signature}\n```\n"
+    twin = f" NumPy: `{word.numpy}`." if word.numpy else ""
+    operator = f" Relay: `{word.relay}`." if word.relay and word.relay != word.name else ""
+    yield f"{word.summary}{twin}{operator}\n"
+    if word.details:
+        yield "; ".join(f"`{name}`: {kind}" for name, kind in (each.split(": ", 1) for each in word.details))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "operators": operators_page,
+    "functions": functions_page,
+    "magics": magics_page,
+    "python": python_page,
+}
