@@ -1,7 +1,9 @@
-"""From a program to its first result: what waiting for a compiler costs. Nothing is found in a cache."""
+"""From a program to its first result: what waiting for a compiler costs, and what is left with a cache."""
 
 from __future__ import annotations
 
+import importlib
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +42,21 @@ def _foo(*, cache: bool = False) -> Callable[[], Any]:
     return _cell(FOO, _foo_arguments(), {}, cache=cache)
 
 
+def _on_disk(text: str, arguments: list[np.ndarray], namespace: dict[str, np.ndarray]) -> Callable[[], Any]:
+    """Each call is as the first of a new kernel, once everything is imported: the machine code is on disk."""
+    folder = tempfile.TemporaryDirectory(prefix="nnmagic-bench-")  # removed when the process ends
+    module("nnmagic").set_cache(folder.name)
+    memory = importlib.import_module("nnmagic.functions.compile").MEMORY
+    cell = _cell(text, arguments, namespace, cache=True)
+    cell()
+
+    def run(_folder: object = folder) -> Any:
+        memory.clear()
+        return cell()
+
+    return run
+
+
 def _resnet() -> tuple[layers.Network, list[np.ndarray], dict[str, np.ndarray]]:
     network, generator = layers.resnet18(), np.random.default_rng(0)
     return network, list(network.draw_input(generator).values()), network.draw_weights(generator)
@@ -48,6 +65,11 @@ def _resnet() -> tuple[layers.Network, list[np.ndarray], dict[str, np.ndarray]]:
 def _resnet_cell() -> Callable[[], Any]:
     network, arguments, weights = _resnet()
     return _cell(network.cell("network"), arguments, weights)
+
+
+def _resnet_on_disk() -> Callable[[], Any]:
+    network, arguments, weights = _resnet()
+    return _on_disk(network.cell("network"), arguments, weights)
 
 
 def _resnet_jitted() -> Callable[[], Any]:
@@ -129,9 +151,24 @@ ROWS = (
     Compilation(
         "a repeated cell: foo",
         "compiling",
-        (),
+        (Within(0.001),),
         {"nnmagic": lambda: _foo(cache=True)},
         expected=_expected_foo,
+    ),
+    Compilation(
+        "a cell found on disk: foo",
+        "compiling",
+        (Within(0.050),),
+        {"nnmagic": lambda: _on_disk(FOO, _foo_arguments(), {})},
+        expected=_expected_foo,
+    ),
+    Compilation(
+        "a cell found on disk: resnet-18",
+        "compiling",
+        (),
+        {"nnmagic": _resnet_on_disk},
+        expected=_expected_resnet,
+        tolerance=1e-4,
     ),
     Compilation(
         "compile resnet-18",
