@@ -306,12 +306,6 @@ def test_the_commands(ip: InteractiveShell) -> None:
     assert all(f"%tinynn {name}" in shown for name in ("show", "ops", "cache", "profile", "help"))
 
 
-def test_profile_is_there_or_says_that_it_is_not(ip: InteractiveShell) -> None:
-    """The one command that is still to come; this test goes when it does."""
-    with pytest.raises(ValueError, match="not there yet"):
-        run(ip, "%tinynn profile affine(x, 1.0)")
-
-
 def test_the_settings(ip: InteractiveShell) -> None:
     shown = run(ip, "%config TinyNNMagics")
     for name in ("engine", "target", "opt_level", "show", "quiet", "cache"):
