@@ -24,11 +24,6 @@ from pathlib import Path
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
 
-try:
-    import fcntl
-except ImportError:  # no POSIX system
-    fcntl = None  # type: ignore[assignment]
-
 #: What lies in the directory: entries by their keys, what is being written or thrown away, notes.
 _KEY, _PARTIAL, _TRASH, _NOTE = re.compile(r"[0-9a-f]{64}"), "partial-", "trash-", "note-"
 
@@ -265,6 +260,8 @@ def _folder(name: str, root: int) -> Iterator[int]:
 @contextmanager
 def _held(folder: int, *, exclusive: bool) -> Iterator[bool]:
     """Whether the folder could be locked, without waiting: until the end. Some systems have no locks."""
+    import fcntl  # POSIX has it
+
     try:
         fcntl.flock(folder, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -337,11 +334,11 @@ def _sweep(root: int) -> None:
 
 
 def _delete(name: str, root: int) -> None:
-    """Deletes a file, or a folder of files, where it is still there."""
+    """Deletes a file, or a folder with all that is in it, where it is still there; links are not followed."""
     with suppress(OSError):
         with suppress(OSError), _folder(name, root) as folder:
             for member in _names(folder):
-                os.unlink(member, dir_fd=folder)
+                _delete(member, folder)
             os.rmdir(name, dir_fd=root)
             return
         os.unlink(name, dir_fd=root)

@@ -38,12 +38,12 @@ def set_cache(directory: str | os.PathLike[str] | None = None, megabytes: int | 
 
 
 def disk_cache() -> DiskCache | None:
-    """The cache on disk; None where its size is 0.
+    """The cache on disk; None where its size is 0, or the system is not POSIX.
 
     Raises ValueError where ``NNMAGIC_CACHE_MB`` is no whole number from 0 on.
     """
     megabytes = _megabytes() if _chosen.megabytes is None else _chosen.megabytes
-    if megabytes == 0:
+    if megabytes == 0 or os.name != "posix":
         return None
     found = _in_directory(_chosen.directory or _directory())
     found.max_bytes = megabytes * 1_000_000

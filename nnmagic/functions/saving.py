@@ -24,6 +24,7 @@ from nnmagic.cache import Content, from_members, to_members
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
+from nnmagic.functions.objects import CODE_FILES
 from nnmagic.functions.options import Options
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serial import Json, module_from_data, module_to_data
@@ -93,12 +94,19 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
         arrays = [_array(files[f"{place}.npy"], dtype) for place, dtype in enumerate(head["dtypes"])]
         definition = _definition(head, arrays)
         if code and "facts" in content.header:
-            definition = replace(definition, carried=content)
+            definition = replace(definition, carried=_code_of(content))
         names = {"qualname": str(head["qualname"]), "module": str(head["python_module"])}
     except (*_OF_OTHER_DATA, CompileError) as error:
         raise ValueError(f"{origin} holds no function that nnmagic saved: {error}") from error
     info = CacheInfo(None, definition.key, time.perf_counter() - begin, f"loaded from {origin}")
     return CompiledFunction(definition, info, **names)
+
+
+def _code_of(content: Content) -> Content:
+    """The machine code of a file's content alone."""
+    header = {name: part for name, part in content.header.items() if name != "definition"}
+    files = {name: content.files[name] for name in CODE_FILES if name in content.files}
+    return Content(header, files)
 
 
 def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:

@@ -128,6 +128,17 @@ def test_an_entry_that_is_no_folder_is_replaced(cache: DiskCache, what: str) -> 
     assert cache.get(OTHER) == CONTENT
 
 
+def test_a_folder_inside_an_entry_is_dropped_with_it(cache: DiskCache) -> None:
+    cache.put(KEY, CONTENT)
+    outside = cache.directory.with_name("outside")
+    outside.write_text("stays")
+    (cache.directory / KEY / "deep" / "er").mkdir(parents=True)
+    (cache.directory / KEY / "deep" / "link").symlink_to(outside)
+    cache.clear()
+    assert [*cache.directory.iterdir()] == []
+    assert outside.read_text() == "stays"
+
+
 def test_the_first_of_two_writers_stays_unless_told_otherwise(cache: DiskCache) -> None:
     cache.put(KEY, CONTENT)
     changed = Content({"made of": {"x": "2"}}, {})
@@ -168,7 +179,7 @@ def test_a_directory_of_somebody_else_is_bypassed(cache: DiskCache) -> None:
 def as_nobody(code: str, **environment: str) -> str:
     """What a child prints that is not root: root may write everywhere."""
     become = "import os\nif os.geteuid() == 0:\n    os.setgid(65534); os.setuid(65534)\n"
-    script = "import nnmagic.cache, tempfile, warnings\n" + become + textwrap.dedent(code)
+    script = "import fcntl, tempfile, warnings, nnmagic.cache\n" + become + textwrap.dedent(code)
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, **environment},
