@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import multiprocessing
 import os
 import pickle
 import subprocess
@@ -12,6 +11,7 @@ import sys
 import textwrap
 import zipfile
 from collections.abc import Mapping
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 
 import numpy as np
@@ -202,53 +202,105 @@ def test_copies_are_the_function_itself() -> None:
     assert copy.deepcopy([f])[0] is f
 
 
-def run_in_worker(function: CompiledFunction, x: np.ndarray) -> tuple[object, bool]:
-    """The result in another process, and whether TVM was imported there."""
-    return shown(function(x)), "tvm" in sys.modules
+#: A program of its own: what starts processes runs its file again in each.
+PROGRAM = """
+import sys
+
+import nnmagic
+import numpy as np
+
+def load():
+    return nnmagic.load({path!r})
+
+def in_worker(function, x):
+    return function(x), "tvm" in sys.modules
+
+def same(found, wanted):
+    if isinstance(wanted, tuple):
+        return all(map(same, found, wanted))
+    return found.dtype == wanted.dtype and np.array_equal(found, wanted)
+
+x = np.array([0.5, 1, -1, 2], "float32")
+if __name__ == "__main__":
+"""
+
+
+def run_program(body: str, folder: Path, function: CompiledFunction) -> None:
+    """Runs the body with the function; it has a cache on disk of its own, which is empty."""
+    function.save(folder / "f.nnm")
+    program = folder / "program.py"
+    program.write_text(
+        PROGRAM.format(path=str(folder / "f.nnm")) + textwrap.indent(textwrap.dedent(body), "    ")
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env={**os.environ, "NNMAGIC_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.endswith("done\n")
+    assert not (folder / "cache").exists(), "nothing was compiled"
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # that threads are lost, which is known
-@pytest.mark.parametrize("method", sorted(multiprocessing.get_all_start_methods()))
-def test_processes_get_functions(method: str) -> None:
-    functions = [compiled(kind) for kind in SOURCES]
-    for f in functions:
-        f(X)
-    wanted = [shown(f(X)) for f in functions]
-    with multiprocessing.get_context(method).Pool(2) as pool:
-        found = pool.starmap_async(run_in_worker, [(f, X) for f in functions]).get(100)
-    assert [result for result, _ in found] == wanted
-    if method == "spawn":
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        *(("spawn", kind) for kind in SOURCES),
+        *((method, "parallel") for method in sorted({"fork", "forkserver"} & {*get_all_start_methods()})),
+    ],
+)
+def test_processes_get_functions(method: str, kind: str, tmp_path: Path) -> None:
+    body = f"""
+        import multiprocessing
+        f = load()
+        wanted = f(x)
+        with multiprocessing.get_context({method!r}).Pool(2) as pool:
+            found = pool.starmap_async(in_worker, [(f, x)] * 4).get(100)
+        assert all(same(result, wanted) for result, _ in found), (found, wanted)
         assert not any(imported for _, imported in found)
+        print("done")
+    """
+    run_program(body, tmp_path, compiled(kind))
 
 
 @pytest.mark.slow
-def test_joblib_gets_functions() -> None:
-    joblib = pytest.importorskip("joblib")
-    f = compiled("parallel")
-    rows = [X * scale for scale in range(1, 7)]
-    found = joblib.Parallel(n_jobs=2)(joblib.delayed(f)(row) for row in rows)
-    for ours, row in zip(found, rows, strict=True):
-        np.testing.assert_array_equal(ours, f(row))
+def test_joblib_gets_functions(tmp_path: Path) -> None:
+    pytest.importorskip("joblib")
+    body = """
+        import joblib
+        f = load()
+        rows = [x * scale for scale in range(1, 7)]
+        found = joblib.Parallel(n_jobs=2)(joblib.delayed(in_worker)(f, row) for row in rows)
+        assert all(same(result, f(row)) for (result, _), row in zip(found, rows))
+        assert not any(imported for _, imported in found)
+        print("done")
+    """
+    run_program(body, tmp_path, compiled("parallel"))
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Dask's own sockets
-def test_a_dask_cluster_gets_functions() -> None:
-    array = pytest.importorskip("dask.array")
-    distributed = pytest.importorskip("distributed")
-    f = nnmagic.compile('def f(x: Tensor[("n", 4), f32]):\n    return softmax(x * w)\n', namespace=NAMES)
-    rows = np.random.default_rng(0).standard_normal((1000, 4)).astype("float32")
-    blocks = array.from_array(rows, chunks=(300, 4))
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, host="127.0.0.1", dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        found = blocks.map_blocks(f, dtype="float32").compute()
-        assert not any(client.run(lambda: "tvm" in __import__("sys").modules).values())
-    np.testing.assert_array_equal(found, f(rows))
+def test_a_dask_cluster_gets_functions(tmp_path: Path) -> None:
+    pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    body = """
+        import dask.array
+        from distributed import Client, LocalCluster
+        f = load()
+        rows = np.random.default_rng(0).standard_normal((1000, 4)).astype("float32")
+        blocks = dask.array.from_array(rows, chunks=(300, 4))
+        cluster = LocalCluster(n_workers=2, threads_per_worker=2, host="127.0.0.1", dashboard_address=None)
+        with cluster, Client(cluster) as client:
+            found = blocks.map_blocks(f, dtype="float32").compute()
+            assert not any(client.run(lambda: "tvm" in sys.modules).values())
+        assert np.array_equal(found, f(rows))
+        print("done")
+    """
+    source = 'def f(x: Tensor[("n", 4), f32]):\n    return softmax(x * w)\n'
+    run_program(body, tmp_path, nnmagic.compile(source, namespace=NAMES))
 
 
 def test_dask_tells_functions_apart() -> None:
