@@ -2,6 +2,7 @@
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    the whole suite           make test-fast   without what is marked slow
 #   make bench   speeds beside other libraries: a table, bench.json, bench.md
+#   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make docs    the documentation, in site/; strict
 #   make lint    style and strict types    make format      put style right
 #   make oracle  real Relay judges programs, texts, types and numbers; wants a Python 3.10 for x86-64 Linux, too
@@ -10,6 +11,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
 # Where TVM's last wheel with Relay is installed. It is called tvm, too: it cannot share an environment with the
 # TVM that nnmagic runs on.
 ORACLE := $(VENV)/oracle
@@ -17,7 +20,7 @@ FITS   := import platform, sys; sys.exit((sys.version_info[:2], sys.platform, pl
 ORACLE_PYTHON ?= $(shell for python in python3.10 "$$HOME"/.pyenv/versions/3.10.*/bin/python; do \
 	"$$python" -c '$(FITS)' 2>/dev/null && { echo "$$python"; break; }; done)
 
-.PHONY: demo bench docs test test-fast lint format lab oracle oracle-python clean
+.PHONY: demo bench docs test test-browser test-fast lint format lab oracle oracle-python clean
 
 demo: $(VENV)/ready-test
 	$(BIN)/python tools/run_notebook.py examples/quickstart.ipynb
@@ -27,6 +30,10 @@ test: $(VENV)/ready-test
 
 test-fast: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+test-browser: $(VENV)/ready-browser
+	@test -n "$(CHROMIUM)" || { echo "no Chromium was found: CHROMIUM=... names one" >&2; exit 1; }
+	NNMAGIC_BROWSER="$(CHROMIUM)" $(BIN)/python -m pytest tests/browser
 
 docs: $(VENV)/ready-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

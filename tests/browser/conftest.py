@@ -1,0 +1,129 @@
+"""JupyterLab in a real browser, which ``NNMAGIC_BROWSER`` names; without it the tests are left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+BROWSER = os.environ.get("NNMAGIC_BROWSER")
+#: Where the pictures of what was tested go.
+SCREENSHOTS = Path(os.environ.get("NNMAGIC_SCREENSHOTS", "screenshots")).resolve()
+
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+CELLS = [
+    "%load_ext nnmagic\nimport numpy as np\nweights = np.ones((3, 4), 'float32')",
+    "%%tinynn --show relay,graph,llvm\n"
+    "def layer(x: Tensor[('n', 3), f32]):\n"
+    '    """A layer."""\n'
+    "    scores = nn.relu(x @ weights)\n"
+    "    if scores.sum() > 1:\n"
+    "        scores = scores / scores.sum()\n"
+    "    return scores",
+    "layer",
+    "%%tinynn\ndef wrong(x: Tensor[(2, 3), f32]):\n    a = x + unknown\n    return nn.rellu(x)",
+    "%tinynn ops nn.conv2d",
+    "%%tinynn\ndef typed(first: Tensor[(2, 3), f32]):\n    return nn.conv",
+]
+
+
+@dataclass
+class Lab:
+    """JupyterLab with a notebook, in one theme."""
+
+    page: Any
+    theme: str
+
+    def run_all(self) -> None:
+        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+        self.page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        # The last cell, which is being typed, has an error then.
+        self.cell(len(CELLS) - 1).locator(".jp-OutputArea-output").first.wait_for(timeout=60_000)
+
+    def cell(self, index: int) -> Any:
+        """A cell, counted from 0."""
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
+
+    def picture(self, name: str, locator: Any = None) -> None:
+        """Keeps a screenshot."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        (locator or self.page).screenshot(path=SCREENSHOTS / f"{name}-{self.theme}.png")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if not BROWSER:
+        pytest.skip("NNMAGIC_BROWSER names no browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module", params=THEMES)
+def lab(
+    request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("lab")
+    settings = {
+        "@jupyterlab/apputils-extension/themes": {"theme": THEMES[request.param]},
+        "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+        "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+    }
+    for name, values in settings.items():
+        path = folder / "settings" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    for cell in cells:
+        cell.metadata["tags"] = ["raises-exception"]  # the cells after one that fails are run, too
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    (folder / "notebooks").mkdir()
+    nbformat.write(notebook, folder / "notebooks" / "test.ipynb")
+    environment = {
+        **os.environ,
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+    }
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
+    options = ["--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={folder / 'notebooks'}"]
+    log = (folder / "log").open("w")
+    server = subprocess.Popen([*command, *options], env=environment, stdout=log, stderr=log, cwd=folder)
+    try:
+        found = _server(folder / "runtime", server, folder / "log")
+        page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=request.param)
+        page.set_default_timeout(20_000)
+        page.goto(f"{found['url']}lab/tree/test.ipynb?token={found['token']}&reset")
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=90_000)
+        opened = Lab(page, request.param)
+        opened.run_all()
+        yield opened
+        page.close()
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        log.close()
+
+
+def _server(folder: Path, server: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
+    """What the server says of itself when it listens."""
+    for _ in range(600):
+        for path in folder.glob("jpserver-*.json"):
+            if text := path.read_text():
+                return json.loads(text)
+        assert server.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise TimeoutError(log.read_text())

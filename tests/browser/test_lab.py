@@ -1,0 +1,149 @@
+"""JupyterLab in a real browser, light and dark: what a person sees in the cells."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import Lab
+
+#: The contrast of a text's colour with what is behind it (WCAG 2), for every element of a selector.
+CONTRASTS = """
+(selector) => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const known = new Map();
+  const parse = (text) => {
+    if (!known.has(text)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = text;
+      canvas.fillRect(0, 0, 1, 1);
+      known.set(text, [...canvas.getImageData(0, 0, 1, 1).data]);
+    }
+    return known.get(text);
+  };
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.querySelectorAll(selector)].map((element) => {
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  });
+}
+"""
+
+pytestmark = pytest.mark.slow
+
+
+def test_relay_has_the_theme_s_colours(lab: Lab) -> None:
+    lab.picture("cells")
+    output = lab.cell(1).locator(".nnmagic").first
+    lab.picture("relay", output)
+    colors = {
+        name: output.locator(f".code .{name}").first.evaluate("element => getComputedStyle(element).color")
+        for name in ("k", "o", "n", "t")
+    }
+    plain = output.locator(".code").first.evaluate("element => getComputedStyle(element).color")
+    assert len({*colors.values(), plain}) >= 4, colors
+    contrasts = lab.page.evaluate(CONTRASTS, ".nnmagic .row span")
+    assert len(contrasts) > 30
+    assert min(contrasts) > 3
+    background = lab.page.evaluate("() => document.body.dataset.jpThemeLight")
+    assert background == str(lab.theme == "light").lower()
+
+
+def test_the_source_stands_beside_the_relay(lab: Lab) -> None:
+    row = lab.cell(1).locator(".nnmagic .row", has_text="nn.matmul").first
+    source, text = row.locator(".from"), row.locator(".to")
+    assert source.inner_text().split(maxsplit=1)[1].strip() == "scores = nn.relu(x @ weights)"
+    left, right = source.bounding_box(), text.bounding_box()
+    assert left["x"] + left["width"] <= right["x"] + 1
+    assert abs(left["y"] - right["y"]) < 2
+
+
+def test_hovering_an_operator_shows_its_type(lab: Lab) -> None:
+    title = lab.cell(1).locator(".nnmagic .code .o", has_text="nn.relu").first.get_attribute("title")
+    assert title.startswith("nn.relu -> Tensor[(?, 4), float32]\n")
+
+
+def test_the_graph_is_drawn(lab: Lab) -> None:
+    graph = lab.cell(1).locator(".nnmagic .graph svg").first
+    box = graph.bounding_box()
+    assert box["width"] > 200
+    assert box["height"] > 300
+    shown = graph.evaluate("svg => [...svg.querySelectorAll('text')].map(text => text.textContent)")
+    assert {"nn.matmul", "if", "then", "else"} <= set(shown)
+    overflowing = graph.evaluate(
+        """svg => [...svg.querySelectorAll('g')].filter(group => {
+          const box = group.querySelector('rect').getBBox();
+          const label = group.querySelector('text').getBBox();
+          return label.width > box.width || label.x < box.x;
+        }).length"""
+    )
+    assert overflowing == 0, "letters are as wide as they were taken to be"
+    lab.picture("graph", graph)
+
+
+def test_other_stages_are_closed_until_they_are_opened(lab: Lab) -> None:
+    details = lab.cell(1).locator(".nnmagic details")
+    assert details.count() == 1
+    code = details.locator(".code")
+    assert not code.is_visible()
+    details.locator("summary").click()
+    assert code.is_visible()
+    assert "define" in code.inner_text()
+    details.locator("summary").click()
+
+
+def test_a_function_shows_its_signature(lab: Lab) -> None:
+    head = lab.cell(2).locator(".nnmagic .head").first.inner_text()
+    assert head == "layer(x: Tensor[('n', 3), f32]) -> Tensor[('n', 4), f32] A layer."
+
+
+def test_errors_point_at_their_places(lab: Lab) -> None:
+    shown = lab.cell(3).locator(".jp-OutputArea-output")
+    text = shown.inner_text()
+    assert "unknown name `unknown`" in text
+    assert "3 |     a = x + unknown" in text
+    assert "did you mean" in text
+    assert "Traceback" not in text
+    assert ".py" not in text
+    lab.picture("error", shown)
+
+
+def test_tables_are_read_in_both_themes(lab: Lab) -> None:
+    table = lab.cell(4).locator(".nnmagic table.rows")
+    assert table.locator("tbody tr").count() >= 2
+    assert min(lab.page.evaluate(CONTRASTS, ".nnmagic table.rows td")) > 4.5
+    lab.picture("operators", table)
+
+
+def test_tab_completes_operators(lab: Lab) -> None:
+    editor = lab.cell(5).locator(".cm-content")
+    editor.click()
+    lab.page.keyboard.press("Control+End")
+    lab.page.keyboard.press("Tab")
+    popup = lab.page.locator(".jp-Completer")
+    popup.wait_for(state="visible", timeout=30_000)
+    offered = popup.locator(".jp-Completer-match").all_inner_texts()
+    assert {"conv1d", "conv2d", "conv3d"} <= set(offered)
+    lab.picture("completion")
+    lab.page.keyboard.press("Escape")
+
+
+def test_shift_tab_tells_what_an_operator_takes(lab: Lab) -> None:
+    editor = lab.cell(5).locator(".cm-content")
+    editor.click()
+    lab.page.keyboard.press("Control+End")
+    lab.page.keyboard.type("2d(")
+    lab.page.keyboard.press("Shift+Tab")
+    tip = lab.page.locator(".jp-Tooltip")
+    tip.wait_for(state="visible", timeout=30_000)
+    assert "strides=(1, 1)" in tip.inner_text()
+    lab.picture("tooltip")
+    lab.page.keyboard.press("Escape")
