@@ -102,7 +102,8 @@ def _completed(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) ->
 
 _COMPLETED: Any = tirx.transform.prim_func_pass(_completed, opt_level=0, name="Completed")
 
-#: What TVM's own pipeline does for a CPU, in its order: first to functions that are made of blocks.
+#: What TVM's own pipeline does for a CPU, in its order, but for arrays that share memory (see ``pipeline``):
+#: first to functions that are made of blocks.
 _OF_BLOCKS = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
@@ -118,7 +119,6 @@ _OF_BLOCKS = (
     lambda: tirx.transform.NarrowDataType(32),
     s_tir.transform.LoopPartition,
     tirx.transform.VectorizeLoop,
-    tirx.transform.StorageRewrite,
     s_tir.transform.HoistIfThenElse,
     tirx.transform.UnrollLoop,
     s_tir.transform.RenormalizeSplitPattern,
@@ -133,7 +133,6 @@ _OF_TILES = (
     tirx.transform.BF16ComputeLegalize,
     lambda: tirx.transform.NarrowDataType(32),
     tirx.transform.VectorizeLoop,
-    tirx.transform.StorageRewrite,
     tirx.transform.UnrollLoop,
     tirx.transform.StmtSimplify,
     s_tir.transform.RewriteUnsafeSelect,

@@ -62,7 +62,8 @@ def machine_code(
 ) -> tuple[Artifact, Texts]:
     """A fused module compiled for the virtual machine, with what a call must know besides."""
     module = pipeline.for_virtual_machine(fused, target)
-    built = relax.build(module, target=target, relax_pipeline=None).mod
+    with tvm.transform.PassContext(config=pipeline.NO_SHARED_STORAGE):
+        built = relax.build(module, target=target, relax_pipeline=None).mod
     libraries = [each for each in built.imports if each.kind == "llvm"]
     code = b"".join(_written(each, "o") for each in libraries)  # of one, or none where there are no kernels
     facts = {**facts, **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}

@@ -31,6 +31,10 @@ def _renew_lock() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
+#: What fills no vector is computed by one that overlaps with another: some elements twice. TVM would let a
+#: kernel's arrays share memory by their elements, and the second time find what was read overwritten.
+NO_SHARED_STORAGE = {"tirx.disable_storage_rewrite": True}
+
 #: The longest chain that is fused into one kernel: TVM's fusion is super-linear in it.
 MAX_FUSED = 32
 

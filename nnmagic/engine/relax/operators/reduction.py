@@ -21,7 +21,7 @@ from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.binary import broadcast
 from nnmagic.engine.relax.operators.rule import OPAQUE, RULES, Rule, Site, Value, dtype_of, te_of
 from nnmagic.engine.relax.operators.shaping import product
-from nnmagic.relay.expr import Attrs
+from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import TensorType, is_float
 
 _NARROW = ("float16", "bfloat16")
@@ -143,8 +143,25 @@ def _mean(attrs: Attrs, data: Any) -> Any:
     return mean(data, _axes(attrs, data), keepdims=bool(attrs["keepdims"]))
 
 
-def _variance(attrs: Attrs, data: Any, center: Any) -> Any:
-    """The mean square distance from ``center``, which has the data's rank."""
+def _variance(site: Site) -> Value:
+    """Around a mean of the same data both are one kernel, in which a row is read from memory once."""
+    center = site.call.args[1]
+    if (
+        isinstance(center, Call)
+        and getattr(center.op, "name", "") == "mean"
+        and center.args[0] is site.call.args[0]
+        and bool(center.attrs["keepdims"])
+    ):
+
+        def whole(data: Any) -> Any:
+            return _mean_square_distance(site.attrs, data, _mean(center.attrs, data))
+
+        return site.te(whole, site.args[0])
+    return site.te(lambda *tensors: _mean_square_distance(site.attrs, *tensors), *site.args)
+
+
+def _mean_square_distance(attrs: Attrs, data: Any, center: Any) -> Any:
+    """From ``center``, which has the data's rank."""
     axes = _axes(attrs, data)
     distance = broadcast(lambda x, middle: x - middle, data, center)
     squares = topi.multiply(distance, distance)
@@ -243,7 +260,7 @@ RULES.update(
         "all": reduction(_ALL),
         "any": reduction(_ANY),
         "mean": te_of(_mean),
-        "variance": te_of(_variance),
+        "variance": _variance,
         "argmax": _argument("max"),
         "argmin": _argument("min"),
         "cumsum": _scan(lambda a, b: tirx.any(a, b) if scalar.dtype_of(a) == "bool" else a + b, 0),
