@@ -5,6 +5,7 @@ It is made by the compiler and run without it, in this process or in another one
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,22 +24,23 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """kind: DIRECT, MACHINE or EVALUATOR. facts: what a call must know, for JSON. code: an object file.
+    """kind: DIRECT, MACHINE or EVALUATOR. facts: what a call must know, for JSON. code: object files.
 
     bytecode: TVM's, of the other kinds than DIRECT. constants: those that a DIRECT one reads.
     """
 
     kind: str
     facts: Mapping[str, Json]
-    code: bytes
+    code: Sequence[bytes]
     bytecode: bytes = b""
     constants: Sequence[np.ndarray] = field(default=())
 
     def to_files(self) -> tuple[Json, dict[str, bytes]]:
         """The facts for JSON and the files that ``from_files`` takes."""
         facts = {**self.facts, "kind": self.kind}
-        files = {"code.o": self.code, "bytecode": self.bytecode}
-        files = {name: data for name, data in files.items() if data}
+        files = {f"code{place}.o": code for place, code in enumerate(self.code)}
+        if self.bytecode:
+            files["bytecode"] = self.bytecode
         if self.constants:
             facts["constants"] = [constant.nbytes for constant in self.constants]
             files["constants"] = b"".join(_bytes(constant) for constant in self.constants)
@@ -53,7 +55,8 @@ def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes]) -> Artifac
         raise ValueError(f"the constants have {data.size} bytes, not {sum(sizes)}")
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
     constants = [_aligned(data[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
-    code, bytecode = files.get("code.o", b""), files.get("bytecode", b"")
+    names = itertools.takewhile(files.__contains__, (f"code{place}.o" for place in itertools.count()))
+    code, bytecode = [files[name] for name in names], files.get("bytecode", b"")
     return Artifact(str(facts["kind"]), facts, code, bytecode, constants)
 
 

@@ -14,7 +14,7 @@ from nnmagic.engine.relax import array_objects
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.executable import Texts, reason_of
 from nnmagic.engine.relax.pool import pooled
-from nnmagic.engine.relax.runtime import load_object
+from nnmagic.engine.relax.runtime import load_objects
 from nnmagic.engine.relax.signature import flat_names, flatten, rebuild, type_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
@@ -41,7 +41,7 @@ class Direct:
         self._name = name
         self.artifact = artifact
         self.texts = texts
-        self._library = load_object(artifact.code)
+        self._library = load_objects(artifact.code)
         self._entry: Callable[..., int] = self._library[ENTRY]
         facts = artifact.facts
         if facts["parallel"]:

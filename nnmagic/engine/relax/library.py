@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -12,6 +17,10 @@ from tvm import s_tir, tirx
 from nnmagic.engine.relax.bindings import named_in_memory
 from nnmagic.engine.relax.flattening import flat
 from nnmagic.engine.relax.kernels.kinds import blocks
+from nnmagic.engine.threads import cores
+
+#: How many statements that store are a part of a module: some tens of milliseconds of LLVM.
+_PART = 700
 
 #: What is smaller is on the stack: the accumulators of a tile, which become registers.
 _STACK_BYTES = 4096
@@ -153,10 +162,73 @@ _TOGETHER = (
 )
 
 
-def library(module: tvm.IRModule, target: tvm.target.Target) -> Any:
-    """The machine code of a module: its public functions by name, linked when they are first looked up."""
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The machine code of some functions: TVM's module, and the object file that it gives."""
+
+    module: Any
+    code: bytes
+
+
+def libraries(module: tvm.IRModule, target: tvm.target.Target) -> list[Library]:
+    """The machine code of a module, in parts that LLVM compiles side by side while the next is lowered."""
+    parts = _parts(module)
+    if len(parts) == 1:
+        return [_compiled(_lowered(parts[0], target), target)]
+    with ThreadPoolExecutor(min(len(parts), len(cores()))) as pool:
+        waiting = [pool.submit(_compiled, _lowered(_apart(part), target), target) for part in parts]
+        return [each.result() for each in waiting]
+
+
+def _parts(module: tvm.IRModule) -> list[dict[Any, Any]]:
+    """The functions in groups of about the same work, the public ones first."""
+    parts: list[dict[Any, Any]] = [{}]
+    work = 0
+    for var, function in sorted(
+        module.functions_items(), key=lambda each: "global_symbol" not in each[1].attrs
+    ):
+        if work >= _PART:
+            parts.append({})
+            work = 0
+        parts[-1][var] = function
+        work += _work(function)
+    return parts
+
+
+def _work(function: tirx.PrimFunc) -> int:
+    """How much LLVM has to do, roughly: the statements that store."""
+    found = [0]
+
+    def count(_: Any) -> None:
+        found[0] += 1
+
+    tvm_ffi.structural_walk(function.body, [(tirx.BufferStore, count)])
+    return found[0]
+
+
+def _apart(part: dict[Any, Any]) -> dict[Any, Any]:
+    """The functions such that those of other parts are called by their names."""
+
+    def named(call: Any) -> Any:
+        if not isinstance(call.op, tvm.ir.GlobalVar):
+            return call
+        return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
+
+    return {
+        var: function.with_body(tvm_ffi.structural_map(function.body, [(tvm.ir.Call, named)]))
+        for var, function in part.items()
+    }
+
+
+def _symbol(var: Any) -> str:
+    """The name of a kernel for the linker: none that a library of C has."""
+    return f"nnmagic_kernel_{var.name_hint}"
+
+
+def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
+    """The functions as LLVM takes them; the private ones can be called from other parts."""
     of_blocks, of_tiles = {}, {}
-    for var, function in module.functions_items():
+    for var, function in functions.items():
         tiles = None if blocks(function) else flat(named_in_memory(function))
         if tiles is None:
             of_blocks[var] = function
@@ -170,4 +242,27 @@ def library(module: tvm.IRModule, target: tvm.target.Target) -> Any:
         ]
         together = tvm.transform.Sequential([make() for make in _TOGETHER])
         whole = together(tvm.IRModule({**lowered[0], **lowered[1]}))
-    return tvm.get_global_func("target.build.llvm")(whole, target)
+    public = {
+        var: function
+        if "global_symbol" in function.attrs
+        else function.with_attr("global_symbol", _symbol(var))
+        for var, function in whole.functions_items()
+    }
+    return tvm.IRModule(public)
+
+
+def _compiled(lowered: tvm.IRModule, target: tvm.target.Target) -> Library:
+    module = tvm.get_global_func("target.build.llvm")(lowered, target)
+    return Library(module, written(module, "o"))
+
+
+def written(module: Any, form: str) -> bytes:
+    """What TVM writes of a module into a file, which lies in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:
+            module.write_to_file(f"/proc/self/fd/{file.fileno()}", form)
+            return file.read()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"module.{form}")
+        module.write_to_file(str(path), form)
+        return path.read_bytes()

@@ -6,10 +6,7 @@ that was found in a cache run the same code, loaded in the same way.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +17,7 @@ from tvm.target import codegen
 from nnmagic.engine import cpu
 from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
-from nnmagic.engine.relax.library import library
+from nnmagic.engine.relax.library import libraries, written
 from nnmagic.engine.relax.straight import Straight, with_entry
 
 #: The texts that can be shown, in the order in which they are made.
@@ -51,10 +48,12 @@ def direct_code(
     program: Straight, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target
 ) -> tuple[Artifact, Texts]:
     """A straight program compiled; ``lowered`` is what it was before fusion, ``fused`` after it."""
-    code = library(with_entry(program), target)
+    parts = libraries(with_entry(program), target)
     facts = {**program.facts(), **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
-    return Artifact(DIRECT, facts, _written(code, "o"), b"", constants), Texts(lowered, fused, [code])
+    return Artifact(DIRECT, facts, [part.code for part in parts], b"", constants), Texts(
+        lowered, fused, [part.module for part in parts]
+    )
 
 
 def machine_code(
@@ -64,25 +63,13 @@ def machine_code(
     module = pipeline.for_virtual_machine(fused, target)
     with tvm.transform.PassContext(config=pipeline.NO_SHARED_STORAGE):
         built = relax.build(module, target=target, relax_pipeline=None).mod
-    libraries = [each for each in built.imports if each.kind == "llvm"]
-    code = b"".join(_written(each, "o") for each in libraries)  # of one, or none where there are no kernels
+    modules = [each for each in built.imports if each.kind == "llvm"]
+    code = [written(each, "o") for each in modules]
     facts = {**facts, **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
-    return Artifact(kind, facts, code, _written(built, "ro")), Texts(lowered, module, libraries)
+    return Artifact(kind, facts, code, written(built, "ro")), Texts(lowered, module, modules)
 
 
 def _needs(target: tvm.target.Target) -> Json:
     """What machine the code is for: the system, and the instruction sets of the target."""
     features = [str(name) for name in codegen.llvm_get_cpu_features(target)]
     return {"machine": cpu.machine(), "instruction sets": cpu.needed(features)}
-
-
-def _written(module: Any, form: str) -> bytes:
-    """What TVM writes of a module into a file, which lies in memory where the system has such files."""
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:
-            module.write_to_file(f"/proc/self/fd/{file.fileno()}", form)
-            return file.read()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"module.{form}")
-        module.write_to_file(str(path), form)
-        return path.read_bytes()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,8 @@ class _Linker:
         self.turn = threading.Lock()
         self._session: Any = None
 
-    def load(self, code: bytes) -> Any:
-        """The functions of an object file by name."""
+    def load(self, code: Sequence[bytes]) -> Any:
+        """The functions of object files by name."""
         ensure()
         import tvm_ffi_orcjit
 
@@ -70,21 +70,24 @@ class _Linker:
             if self._session is None:
                 # None: no support for what runs when C++ is loaded, which our code does not have.
                 self._session = tvm_ffi_orcjit.ExecutionSession(orc_rt=None)
-            return self._session.load_module(code)
+            return self._session.load_module(list(code))
 
 
-def load_object(code: bytes) -> Any:
-    """The functions of an object file by name. Raises RuntimeError for what is no object file."""
+def load_objects(code: Sequence[bytes]) -> Any:
+    """The functions of object files, which may call each other, by name.
+
+    Raises RuntimeError for what is no object file.
+    """
     return _linker.load(code)
 
 
 class Machines:
-    """TVM's bytecode and the object file of its kernels, if any: what virtual machines run."""
+    """TVM's bytecode and the object files of its kernels: what virtual machines run."""
 
-    def __init__(self, bytecode: bytes, code: bytes) -> None:
+    def __init__(self, bytecode: bytes, code: Sequence[bytes]) -> None:
         self._program = global_function(_LOAD_BYTECODE)(bytecode)
         if code:
-            self._program.import_module(load_object(code))
+            self._program.import_module(load_objects(code))
 
     def start(self, watch: Callable[..., Any] | None = None) -> Any:
         """A new virtual machine: it is not thread-safe, and gives functions by name.
