@@ -220,6 +220,10 @@ def _apart(part: dict[Any, Any]) -> dict[Any, Any]:
     }
 
 
+def _public(function: tirx.PrimFunc) -> bool:
+    return "global_symbol" in function.attrs
+
+
 def _symbol(var: Any) -> str:
     """The name of a kernel for the linker: none that a library of C has."""
     return f"nnmagic_kernel_{var.name_hint}"

@@ -7,6 +7,7 @@ import tvm_ffi
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.kernels import machine_of, scheduled
+from nnmagic.engine.relax.pipeline import NO_SHARED_STORAGE
 from nnmagic.engine.relax.target import resolve_target
 
 
@@ -17,9 +18,9 @@ def ran(tensors, x):
     fast = scheduled(function, machine_of(target))
     assert not tvm_ffi.structural_equal(fast, function)
     result = tvm.runtime.tensor(np.zeros_like(x))
-    tvm.compile(tvm.IRModule({"main": fast.with_attr("global_symbol", "main")}), target)["main"](
-        tvm.runtime.tensor(x), result
-    )
+    module = tvm.IRModule({"main": fast.with_attr("global_symbol", "main")})
+    with tvm.transform.PassContext(config=NO_SHARED_STORAGE):
+        tvm.compile(module, target)["main"](tvm.runtime.tensor(x), result)
     return result.numpy()
 
 

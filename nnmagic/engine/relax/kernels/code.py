@@ -86,16 +86,6 @@ def parallel(name: str, extent: Place, body: Callable[[Any], Any], *, wanted: bo
     return loop(name, extent, body, _KIND.PARALLEL if wanted else _KIND.SERIAL)
 
 
-def computed_again(statement: Any) -> Any:
-    """A statement that computes some elements twice, from what must still be there the second time.
-
-    TVM's StorageRewrite lets a buffer take the memory of one that is read for the last time, where a
-    statement makes each element of the other's at the same place; it does not see that an element may be made
-    twice. Where ``extern_scope`` stands it takes nothing for granted.
-    """
-    return tirx.AttrStmt("default", "extern_scope", 1, statement)
-
-
 def over_lanes(lanes: int, body: Callable[[Any], Any]) -> Any:
     """A vectorised loop."""
     return loop("lane", lanes, body, _KIND.VECTORIZED if lanes > 1 else _KIND.SERIAL)

@@ -27,7 +27,7 @@ import tvm_ffi
 from tvm import DataType, ir, s_tir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
-from nnmagic.engine.relax.kernels.code import computed_again, loads_of
+from nnmagic.engine.relax.kernels.code import loads_of
 from nnmagic.engine.relax.kernels.fused import Stage
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES
 from nnmagic.engine.relax.kernels.machine import Machine
@@ -525,7 +525,6 @@ class _Loops:
         if not isinstance(size, int):
             return self._open(loops, inner, extent, width)
         places: dict[Any, Any] = {}
-        overlaps = size % width != 0
         tiled = self._tiled(inner, outer)
         rows: list[tuple[Any, Any]] = []
         if tiled is not None:
@@ -535,7 +534,6 @@ class _Loops:
             rows = [(row, _int(_TILE))]
             loops[tiled] = (blocks, _int(-(-extent.value // _TILE)))
             places[var] = _within(blocks, _TILE, extent.value) + row
-            overlaps = extent.value % _TILE != 0 or size % width != 0
         count = -(-size // width)
         var = tirx.Var("v", "int64")
         if parallel and not outer and count >= 2 * _PIECES:
@@ -543,12 +541,10 @@ class _Loops:
             piece = tirx.Var("piece", "int64")
             loops = [(piece, _int(-(-count // part))), (var, _int(part))]
             places[inner] = tirx.min((piece * _int(part) + var) * _int(width), _int(size - width))
-            overlaps = True
         else:
             loops.append((var, _int(count)))
             places[inner] = _within(var, width, size)
-        found = self._around([*loops, *rows], self._body(places, width), parallel=parallel and len(loops) > 1)
-        return computed_again(found) if overlaps else found
+        return self._around([*loops, *rows], self._body(places, width), parallel=parallel and len(loops) > 1)
 
     def _tiled(self, inner: Any, outer: list[tuple[Any, Any]]) -> int | None:
         """Which outer loop runs through neighbours where the innermost does not: a transposition."""
@@ -570,7 +566,7 @@ class _Loops:
         count = (extent + (wide - _int(1))) // wide
         vectors = self._around([*outer, (var, count)], self._body({inner: begin}, width), parallel=False)
         elements = self._around([*outer, (element, extent)], self._body({inner: element}, 1), parallel=False)
-        return tirx.IfThenElse(extent >= wide, computed_again(vectors), elements)
+        return tirx.IfThenElse(extent >= wide, vectors, elements)
 
     def _around(self, loops: list[tuple[Any, Any]], body: Any, *, parallel: bool) -> Any:
         for at, (var, extent) in reversed(list(enumerate(loops))):

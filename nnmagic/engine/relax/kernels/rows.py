@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels import places
-from nnmagic.engine.relax.kernels.code import computed_again, loads_of, sequence
+from nnmagic.engine.relax.kernels.code import loads_of, sequence
 from nnmagic.engine.relax.kernels.machine import Machine
 from nnmagic.engine.relax.kernels.stages import (
     Stage,
@@ -364,12 +364,11 @@ class Rows:
             result += vectors(tirx.const(width - rest, "int64"), rest // vector)
         if rest % vector:
             new = vector - rest % vector
-            last = loop(
+            result += loop(
                 vector,
                 lambda lane: body(tirx.const(width - vector, "int64") + lane, lane, lane >= new),
                 tirx.ForKind.VECTORIZED,
             )
-            result.append(computed_again(sequence(last)))
         return result
 
     def _partial(self, stage: Stage, count: int) -> list[Any]:
