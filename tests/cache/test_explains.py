@@ -60,11 +60,11 @@ def test_a_miss_says_that_the_entry_was_dropped(directory: Path) -> None:
 
 def test_a_miss_says_that_the_entry_was_damaged(directory: Path) -> None:
     in_new_kernel()
-    (code,) = directory.rglob("code.o")
+    (code,) = directory.rglob("code0.o")
     code.write_bytes(b"")
     with pytest.warns(CacheWarning, match="damaged entry"):
         found = in_new_kernel()
-    assert found.cache_info.why == "the entry was damaged: code.o was changed"
+    assert found.cache_info.why == "the entry was damaged: code0.o was changed"
     np.testing.assert_array_equal(found(X), X * W0)
     assert in_new_kernel().cache_info.hit == "disk"
 
@@ -147,10 +147,10 @@ def test_options_of_a_cell(shell: InteractiveShell, directory: Path) -> None:
 
 def test_force_replaces_what_is_there(shell: InteractiveShell, directory: Path) -> None:
     run(shell, f"%%tinynn -q\n{SOURCE}")
-    (code,) = directory.rglob("code.o")
+    (code,) = directory.rglob("code0.o")
     before = code.stat().st_ino
     run(shell, f"%%tinynn -q -f\n{SOURCE}")
-    (code,) = directory.rglob("code.o")
+    (code,) = directory.rglob("code0.o")
     assert code.stat().st_ino != before
 
 
