@@ -14,7 +14,7 @@ from traitlets.config import Config
 
 import nnmagic
 from nnmagic import CompiledFunction
-from nnmagic.cache import CacheWarning, disk_cache, set_cache
+from nnmagic.cache import CacheWarning, Content, disk_cache, set_cache
 from nnmagic.functions.compile import MEMORY
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return x * w0\n"
@@ -81,6 +81,47 @@ def test_an_entry_of_something_else_is_a_warned_miss(directory: Path) -> None:
         found = in_new_kernel()
     assert found.cache_info.hit is None
     np.testing.assert_array_equal(found(X), first(X))
+    assert in_new_kernel().cache_info.hit == "disk"
+
+
+OTHERS = {
+    "another CPU's": (
+        {"facts": {"instruction sets": ["avx9000"]}},
+        {},
+        "a CPU with avx9000, which this one lacks",
+    ),
+    "another system's": ({"facts": {"machine": "Plan9 pdp11"}}, {}, "was compiled for Plan9 pdp11"),
+    "another version's": ({"made of": {"version of TVM": "0.1"}}, {}, "it is that of something else"),
+    "of another kind": ({"facts": {"kind": "machine"}}, {}, "an entry cannot be used"),
+    "of a kind that is none": ({"facts": {"kind": "magic"}}, {}, "none of this function's"),
+    "without its facts": ({"facts": None}, {}, "an entry cannot be used"),
+    "with too many constants": ({"facts": {"constants": [8, 8]}}, {}, "the constants have 8 bytes, not 16"),
+    "that is no object file": ({}, {"code.o": b"text"}, "an entry cannot be used"),
+    "that is half an object file": ({}, {"code.o": None}, "an entry cannot be used"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_whole_entry_that_cannot_be_used_is_a_warned_miss(case: str, directory: Path) -> None:
+    """Its sums agree: somebody wrote it so, or another nnmagic did."""
+    changes, files, why = OTHERS[case]
+    in_new_kernel()
+    cache = disk_cache()
+    assert cache is not None
+    (key,) = (path.name for path in directory.iterdir() if path.is_dir())
+    content = cache.get(key)
+    assert isinstance(content, Content)
+    header, members = dict(content.header), dict(content.files)
+    for place, change in changes.items():
+        header[place] = None if change is None else {**header[place], **change}
+    for name, data in files.items():
+        members[name] = members[name][: len(members[name]) // 2] if data is None else data
+    cache.put(key, Content(header, members), replace=True)
+    with pytest.warns(CacheWarning, match=why):
+        found = in_new_kernel()
+    assert found.cache_info.hit is None
+    assert why in found.cache_info.why
+    np.testing.assert_array_equal(found(X), X * W0)
     assert in_new_kernel().cache_info.hit == "disk"
 
 
