@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -33,18 +33,21 @@ def digest(parts: Fingerprints) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[Value]):
-    """One thing kept: what it was made from, the names it goes by, how many bytes it holds, and itself."""
+    """One thing kept: what it was made from, the names it goes by, how many bytes it holds, and itself.
+
+    key: the hash of everything that the value depends on.
+    """
 
     names: tuple[str, ...]
     parts: Fingerprints
     captured: Fingerprints
     value: Value
     nbytes: int
+    key: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        """The hash of everything that the value depends on."""
-        return digest({"parts": digest(self.parts), "captured": digest(self.captured)})
+    def __post_init__(self) -> None:
+        key = digest({"parts": digest(self.parts), "captured": digest(self.captured)})
+        object.__setattr__(self, "key", key)
 
 
 @dataclass(frozen=True, slots=True)

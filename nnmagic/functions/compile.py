@@ -8,10 +8,10 @@ import time
 import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from types import FunctionType
-from typing import overload
+from typing import Any, overload
 
 from nnmagic._version import __version__
 from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, what_changed
@@ -54,7 +54,7 @@ class Cell:
 
     functions and types: those that it binds, in source order (names that begin with ``_`` are left out).
     own: all that it defines, with inferred types. warnings: what does not stop it. cache_info: how it was
-    come by.
+    come by. shown: what was made to show it, by whoever shows it, for when it is found again.
     """
 
     functions: tuple[CompiledFunction, ...]
@@ -62,6 +62,7 @@ class Cell:
     own: Module
     warnings: tuple[Diagnostic, ...]
     cache_info: CacheInfo
+    shown: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def bound(self) -> dict[str, object]:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 #: The version of what an entry holds and of how machine code is called.
 FORMAT = 1
 
-#: The names of the files that hold machine code.
-CODE_FILES = ("code.o", "bytecode", "constants")
-
 #: What an engine raises for an artifact that is not what it should be.
 _OF_OTHER_CODE = (CompileError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
 

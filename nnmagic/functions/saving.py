@@ -24,7 +24,6 @@ from nnmagic.cache import Content, from_members, to_members
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
-from nnmagic.functions.objects import CODE_FILES
 from nnmagic.functions.options import Options
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serial import Json, module_from_data, module_to_data
@@ -34,6 +33,9 @@ from nnmagic.tinynn.program import MISSING, ParameterInfo
 
 #: The version of the form of the file; a file of another version is refused.
 FORMAT = 3
+
+#: The names of the files beside those of the machine code: Relay's text, and how those of arrays end.
+_TEXT, _ARRAY = "relay.txt", ".npy"
 
 #: What reading data raises that ``to_bytes`` did not make: zipfile's errors, then those of its parts.
 _OF_OTHER_DATA = (
@@ -66,8 +68,8 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "module": module,
         "dtypes": [dtype_of_array(array) for array in arrays],
     }
-    files = {"relay.txt": definition.relay_text.encode()}
-    files |= {f"{place}.npy": _npy(array) for place, array in enumerate(arrays)}
+    files = {_TEXT: definition.relay_text.encode()}
+    files |= {f"{place}{_ARRAY}": _npy(array) for place, array in enumerate(arrays)}
     code = definition.content or Content({}, {})
     header = {**code.header, "definition": json.loads(json.dumps(head, default=dict))}
     members = to_members(Content(header, {**files, **code.files}))
@@ -91,7 +93,7 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
         if head["format"] != FORMAT:
             raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
         files = content.files
-        arrays = [_array(files[f"{place}.npy"], dtype) for place, dtype in enumerate(head["dtypes"])]
+        arrays = [_array(files[f"{place}{_ARRAY}"], dtype) for place, dtype in enumerate(head["dtypes"])]
         definition = _definition(head, arrays)
         if code and "facts" in content.header:
             definition = replace(definition, carried=_code_of(content))
@@ -105,7 +107,8 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
 def _code_of(content: Content) -> Content:
     """The machine code of a file's content alone."""
     header = {name: part for name, part in content.header.items() if name != "definition"}
-    files = {name: content.files[name] for name in CODE_FILES if name in content.files}
+    ours = {name for name in content.files if name == _TEXT or name.endswith(_ARRAY)}
+    files = {name: data for name, data in content.files.items() if name not in ours}
     return Content(header, files)
 
 

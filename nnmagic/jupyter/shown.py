@@ -29,31 +29,39 @@ def shown_list(text: str) -> list[str]:
 
 def shown_cell(cell: Cell, names: list[str], note: str | None) -> Output:
     """A cell's sections: Relay for the cell as a whole, the others for each function; ``note`` comes last."""
-    from nnmagic.pictures.graph import graph_of
     from nnmagic.pictures.output import Output, plain
-    from nnmagic.pictures.sections import graph_section, relay_section, stage_section
 
-    sections: list[Section] = []
-    svg: str | None = None
+    parts: list[tuple[list[Section], str | None]] = []
     for name in names:
-        if name == "relay":
-            heads = [function._head() for function in cell.functions]
-            from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
-            sections.append(relay_section(cell.own, cell.relay_text, heads, beside_source=not from_relay))
-        elif name == "graph":
-            graph = graph_of(cell.own)
-            svg = graph.svg
-            sections.append(graph_section(name, graph))
-        elif name == "relay-typed":
-            sections.append(stage_section(name, name, str(cell.own)))
-        else:
-            for function in cell.functions:
-                if name not in function.stages:
-                    raise MagicError(f"a function from Relay text has no stage {name!r}")
-                sections.append(stage_section(f"{function.name}: {name}", name, function.stages[name]))
+        if name not in cell.shown:
+            cell.shown[name] = _sections(cell, name)
+        parts.append(cell.shown[name])
+    sections = [section for made, _ in parts for section in made]
     if note is not None:
         sections.append(plain("cache", note))
-    return Output(tuple(sections), svg)
+    return Output(tuple(sections), next((svg for _, svg in reversed(parts) if svg is not None), None))
+
+
+def _sections(cell: Cell, name: str) -> tuple[list[Section], str | None]:
+    """The sections of one word, and the picture if it has one."""
+    from nnmagic.pictures.graph import graph_of
+    from nnmagic.pictures.sections import graph_section, relay_section, stage_section
+
+    match name:
+        case "relay":
+            heads = [function._head() for function in cell.functions]
+            from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
+            return [relay_section(cell.own, cell.relay_text, heads, beside_source=not from_relay)], None
+        case "graph":
+            graph = graph_of(cell.own)
+            return [graph_section(name, graph)], graph.svg
+        case "relay-typed":
+            return [stage_section(name, name, str(cell.own))], None
+    for function in cell.functions:
+        if name not in function.stages:
+            raise MagicError(f"a function from Relay text has no stage {name!r}")
+    named = [(f"{function.name}: {name}", function.stages[name]) for function in cell.functions]
+    return [stage_section(title, name, text) for title, text in named], None
 
 
 def shown_function(function: CompiledFunction, name: str) -> Output:

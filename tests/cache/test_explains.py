@@ -96,8 +96,8 @@ OTHERS = {
     "of a kind that is none": ({"facts": {"kind": "magic"}}, {}, "none of this function's"),
     "without its facts": ({"facts": None}, {}, "an entry cannot be used"),
     "with too many constants": ({"facts": {"constants": [8, 8]}}, {}, "the constants have 8 bytes, not 16"),
-    "that is no object file": ({}, {"code.o": b"text"}, "an entry cannot be used"),
-    "that is half an object file": ({}, {"code.o": None}, "an entry cannot be used"),
+    "that is no object file": ({}, {"code0.o": b"text"}, "an entry cannot be used"),
+    "that is half an object file": ({}, {"code0.o": None}, "an entry cannot be used"),
 }
 
 
