@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
-from nnmagic.jupyter.typing import Cursor, Names, cursor_in, names_in
-
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from nnmagic.jupyter.typing import Cursor, Names
     from nnmagic.tinynn.vocabulary import Word
 
 #: What JupyterLab calls the kinds of words.
@@ -69,6 +68,8 @@ class CellMatcher:
         return {"completions": []}
 
     def _in_cell(self, body: str, above: str) -> SimpleMatcherResult:
+        from nnmagic.jupyter.typing import cursor_in, names_in
+
         cursor = cursor_in(above)
         if cursor.quoted:
             return _result("", {})
@@ -208,6 +209,7 @@ def _dtypes() -> dict[str, str]:
 
 def _in_relay(body: str, above: str) -> SimpleMatcherResult:
     """What may be typed in a cell of Relay text: its names, operators, attributes, dtypes."""
+    from nnmagic.jupyter.typing import cursor_in
     from nnmagic.relay.ops import OPERATORS
     from nnmagic.relay.types import NUMPY_DTYPES
 

@@ -18,7 +18,7 @@ from traitlets import Bool, Int, Unicode, observe
 from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.errors import show_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
-from nnmagic.jupyter import commands, manual
+from nnmagic.jupyter import manual
 from nnmagic.jupyter.errors import MagicError, show_all_frames
 from nnmagic.jupyter.progress import shown_progress
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
@@ -128,6 +128,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     @line_magic("tinynn")
     def tinynn_line(self, line: str) -> None:
         """Look at compiled functions, operators and the cache; `%tinynn help` lists the commands."""
+        from nnmagic.jupyter import commands
+
         output = commands.run(line, self.shell.user_ns)
         display(output)
 
@@ -142,6 +144,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     def _run_cell(self, given: Namespace, source: Source, language: str) -> None:
         """Compiles, shows and binds; every error comes before the first name is bound."""
         from nnmagic.functions.compile import compile_cell
+        from nnmagic.jupyter.commands import cache_text
 
         output_name = _checked_name(given.output)
         shown = shown_list(self.show if given.show is None else given.show)
@@ -157,7 +160,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             )
         if given.quiet or (self.quiet and given.show is None):
             shown = []
-        note = commands.cache_text(cell.cache_info) if given.verbose else None
+        note = cache_text(cell.cache_info) if given.verbose else None
         output = shown_cell(cell, shown, note)
         bound = cell.bound
         if output_name is not None:

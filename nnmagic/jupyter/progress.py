@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from IPython.display import clear_output, display
 
-from nnmagic.pictures.output import Output, Section
 from nnmagic.progress import listening
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from nnmagic.pictures.output import Output
 
 #: Seconds before anything is shown, and between two changes.
 _QUIET, _STEP = 1.0, 0.5
@@ -65,6 +66,8 @@ class _Watcher:
 
 def progress_output(stage: str, done: int, total: int, seconds: float) -> Output:
     """A line of text, and a bar."""
+    from nnmagic.pictures.output import Output, Section
+
     count = f" {done} of {total}" if total else ""
     text = f"compiling: {stage}{count}, {seconds:.0f} s"
     bar = f'<progress max="{total}" value="{done}"></progress> ' if total else "<progress></progress> "
