@@ -17,7 +17,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from nnmagic.engine.relax.kernels import places
+from nnmagic.engine.relax.kernels import places, search
 from nnmagic.engine.relax.kernels.code import loads_of, sequence
 from nnmagic.engine.relax.kernels.machine import Machine
 from nnmagic.engine.relax.kernels.stages import (
@@ -307,6 +307,8 @@ class Rows:
         self, stages: Sequence[Stage], outer: Sequence[Any], env: Env, scalar: bool = False
     ) -> list[Any]:
         """Vectors along the row: partial results of reductions, combined at the end."""
+        if not (scalar or outer) and self._is_search(stages):
+            return self._searched(stages[0], env)
         width, vector = (1, 1) if scalar else (self.width, self.vector)
         heavy = sum(size(value)[0] for stage in stages for value in stage.values) > 2 * 40
         copies = 1 if self.short else min(2 if heavy else _PARTIAL, _below(width // vector))
@@ -338,6 +340,32 @@ class Rows:
         for stage, buffers in partial.items():
             result += self._finished(stage, buffers, copies * vector, env)
         return result
+
+    def _is_search(self, stages: Sequence[Stage]) -> bool:
+        """Whether it is the place of one element of a row of several vectors."""
+        (stage, *more) = stages
+        plain = (
+            not more and stage.place is not None and stage.in_order and dtype_of(stage.targets[0]) == "int32"
+        )
+        return plain and self.vector > 1 and self.width >= search.VECTORS * self.vector
+
+    def _searched(self, stage: Stage, env: Env) -> list[Any]:
+        """The place and the value of the best element."""
+
+        def element(index: Any) -> tuple[Any, Any]:
+            here = {**env, self.lane: index, self.relative[self.lane]: index}
+            number, value = (rewritten(each.false_value, here, {}) for each in stage.values)
+            return number, value
+
+        def alloc(count: int, dtype: str, name: str) -> Any:
+            return self._alloc_here([count], dtype, name)
+
+        assert stage.place is not None
+        dtype = dtype_of(stage.targets[1])
+        row = search.Search(stage.place, self.width, self.vector, dtype, element, alloc)
+        statements, number, value = row.statements()
+        targets = zip(stage.targets, (number, value), strict=True)
+        return [*statements, *(self._store(stage, target, found, env) for target, found in targets)]
 
     def _lanes(
         self, width: int, vector: int, copies: int, body: Callable[[Any, Any, Any], list[Any]]
