@@ -1,4 +1,4 @@
-"""Places of the best elements of rows: ties, NaN, infinities and zeros of both signs, lengths of all kinds."""
+"""Places of the best elements of rows: ties, NaN, infinities, zeros of both signs, lengths of all kinds."""
 
 import numpy as np
 import pytest
