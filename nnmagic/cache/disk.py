@@ -27,6 +27,9 @@ from nnmagic.cache.memory import digest
 #: What lies in the directory: entries by their keys, what is being written or thrown away, notes.
 _KEY, _PARTIAL, _TRASH, _NOTE = re.compile(r"[0-9a-f]{64}"), "partial-", "trash-", "note-"
 
+#: The names that files of an entry may have.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
 #: For how many seconds what somebody left half written is left alone.
 _PATIENCE = 600
 
@@ -96,7 +99,7 @@ class DiskCache:
 
     def _member(self, name: str, folder: int) -> bytes:
         """A file of an entry. Raises DamagedError for what is no plain file of this user's."""
-        if "/" in name or name.startswith("."):
+        if not _NAME.fullmatch(name):
             raise DamagedError(f"{name!r} is no name of a file")
         # Without NONBLOCK, a pipe that somebody put there would be waited for.
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -104,6 +107,8 @@ class DiskCache:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
                 raise DamagedError(f"{name} is no file of this user's")
+            if found.st_mode & 0o022:
+                raise DamagedError(f"{name} could be written by others")
             if found.st_size > self.max_bytes:
                 raise DamagedError(f"{name} is larger than the cache")
             return file.read()

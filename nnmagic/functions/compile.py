@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
@@ -27,7 +28,7 @@ from nnmagic.diagnostics import (
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, untyped_text
 from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.environment import environment
-from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.fingerprint import array_digest, fingerprint
 from nnmagic.functions.objects import COUNTS, Use
 from nnmagic.functions.options import Options, Target
 from nnmagic.functions.python_source import python_namespace, python_source
@@ -35,6 +36,7 @@ from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.relay.serial import module_to_data
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.used_types import used_types, with_fields
@@ -359,14 +361,10 @@ def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunct
     typed = infer_type(module)
     typed = _needed(typed, call_graph(typed), name)
     text = untyped_text(typed)
-    constants = (
-        fingerprint(node.data)
-        for function in typed.functions.values()
-        for node in post_order(function)
-        if isinstance(node, Constant)
-    )
+    data, arrays = module_to_data(typed)  # the text rounds floats
     source = Source("<relay>", text)
-    key = digest({**_parts(source, options, "relay"), "constants": " ".join(constants)})
+    content = {"module": json.dumps(data), "constants": " ".join(map(array_digest, arrays))}
+    key = digest({**_parts(source, options, "relay"), **content})
     definition = Definition(
         name=name,
         module=typed,

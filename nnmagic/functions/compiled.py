@@ -6,6 +6,7 @@ Knows Relay modules and the engines' interface; TVM is imported when machine cod
 from __future__ import annotations
 
 import linecache
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,6 +52,19 @@ class Executable(Protocol):
         """The text of a stage of the engine."""
 
 
+#: One function is built at a time, as TVM's builders want it, too.
+_BUILDING = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _BUILDING  # noqa: PLW0603 - a child forked while another thread builds would wait for ever
+    _BUILDING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
     """How a function was come by.
@@ -88,7 +102,6 @@ class Definition:
     infos: Mapping[str, DataTypeInfo] = field(default_factory=dict)
     use: Use = Use.YES
     carried: Content | None = None
-    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     @cached_property
     def call(self) -> Call:
@@ -147,7 +160,7 @@ class Definition:
     @property
     def executable(self) -> Executable:
         """The machine code, built when it is first asked for. Raises EngineError."""
-        with self._lock:  # cached_property alone lets two threads build
+        with _BUILDING:  # cached_property alone lets two threads build
             return self._built[0]
 
     @property

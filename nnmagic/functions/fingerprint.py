@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import itertools
+import json
 from types import EllipsisType, ModuleType
 
 import numpy as np
@@ -49,7 +50,7 @@ def _fingerprint(value: object) -> str:
         case str():
             return f"string {kind} {str.__str__(value)}"
         case tuple() | list():
-            items = "\0".join(map(_fingerprint, value)).encode("utf-8", "surrogatepass")
+            items = json.dumps([*map(_fingerprint, value)]).encode()
             return f"tuple {len(value)} {hashlib.sha1(items, usedforsecurity=False).hexdigest()}"
         case None | EllipsisType() | DType() | Tensor() | np.dtype():
             return f"value {kind} {value!r}"

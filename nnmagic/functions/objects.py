@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 #: What an engine raises for an artifact that is not what it should be.
-_OF_OTHER_CODE = (CompileError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
+_OF_OTHER_CODE = (
+    CompileError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+)
 
 
 class Use(Enum):

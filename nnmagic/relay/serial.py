@@ -183,6 +183,8 @@ class _Encoder:
                 return {"dim": _dim_data(value)}
             case ir.Constant():
                 return {"constant": self.node(value)}
+            case ir.Var():
+                return {"variable": self.node(value)}
         raise TypeError(f"an attribute cannot be a {type(value).__name__}")
 
     def _optional_type(self, type_: ty.Type | None) -> int | None:
@@ -383,6 +385,8 @@ class _Decoder:
                 return _dim(dim)
             case {"constant": int() as place}:
                 return _checked(self.nodes[place], ir.Constant)
+            case {"variable": int() as place}:
+                return _checked(self.nodes[place], ir.Var)
         raise ValueError(f"not an attribute's value: {data!r}")
 
 

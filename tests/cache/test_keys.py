@@ -20,6 +20,7 @@ from nnmagic.engine.relax import array_objects
 from nnmagic.functions import objects
 from nnmagic.functions.compile import MEMORY
 from nnmagic.functions.environment import environment
+from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.objects import fields, key_of
 from nnmagic.functions.options import Options
 
@@ -300,3 +301,63 @@ def test_an_assertion_that_was_loaded_tells_of_this_source() -> None:
     assert loaded.cache_info.hit == "disk"
     with pytest.raises(AssertionError, match=r"(?s)positive.*<tinynn>:3:"):
         loaded(-X[:1].repeat(2))
+
+
+def test_numbers_that_the_text_rounds_tell_functions_apart():
+    def leaky(alpha: str) -> nnmagic.CompiledFunction:
+        source = f"def g(x: Tensor[(2,), f32]):\n    return nn.leaky_relu(x, alpha={alpha})\n"
+        return nnmagic.compile(nnmagic.compile(source, cache=False).relay, cache=False)
+
+    one, other = leaky("0.1234567"), leaky("0.1234567890124")
+    assert one.relay_text == other.relay_text
+    assert one.__relay_key__ != other.__relay_key__
+
+
+def test_captured_strings_are_not_joined():
+    one, other = ("a", "b\0string builtins.str c"), ("a\0string builtins.str b", "c")
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_settings_of_tvms_passes_around_a_build_change_nothing():
+    import tvm
+
+    source = "def f(x: Tensor[(64,), f32]):\n    return tanh(x) + x.sum()\n"
+    plain = nnmagic.compile(source, cache=False)
+    with tvm.transform.PassContext(opt_level=0, config={"tirx.UnrollLoop": {"auto_max_step": 1000}}):
+        inside = nnmagic.compile(source, cache=False)
+        assert inside.stages["asm"] == plain.stages["asm"]
+
+
+def test_a_child_forked_during_a_build_builds():
+    script = """
+        import os, sys, threading, time
+        import numpy as np
+        import nnmagic
+        from nnmagic.functions import compiled
+
+        held, go = threading.Event(), threading.Event()
+
+        def hold():
+            with compiled._BUILDING:
+                held.set()
+                go.wait()
+
+        nnmagic.compile("def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n", cache=False)
+        threading.Thread(target=hold, daemon=True).start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            f = nnmagic.compile("def f(x: Tensor[(2,), f32]):\\n    return x + 2\\n", cache=False)
+            print(f(np.ones(2, "f")), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        go.set()
+        """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "[3. 3.]\n"

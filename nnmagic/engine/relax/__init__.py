@@ -146,6 +146,8 @@ def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
 def _compiled(
     prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
 ) -> tuple[Artifact, Texts]:
+    import tvm
+
     from nnmagic.engine.relax import pipeline, runtime
     from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
     from nnmagic.engine.relax.executable import ENTRY
@@ -162,7 +164,8 @@ def _compiled(
         kernels = {kernel.name: kernel.function for kernel in control.kernels}
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
     runtime.ensure()
-    with pipeline.COMPILING, interruptible():
+    # Settings for TVM's passes that somebody made around us are no part of a function's key.
+    with pipeline.COMPILING, interruptible(), tvm.transform.PassContext():
         resolved = resolve_target(target, opt_level)
         try:
             report("Relax")
