@@ -40,6 +40,7 @@ def build(
     operator and lets LLVM do little; from 1 on operators are fused; LLVM works as hard as the level says.
     Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
     """
+    from nnmagic.engine.relax.interrupts import held_back
     from nnmagic.engine.relax.runtime import has_compiler
 
     if opt_level not in range(4):
@@ -49,7 +50,8 @@ def build(
             f"@{entry} cannot be compiled: TVM's compiler is not here",
             hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
         )
-    from nnmagic.engine.relax.lowering import refuse_unknown_operators
+    with held_back():  # TVM is loaded here
+        from nnmagic.engine.relax.lowering import refuse_unknown_operators
 
     refuse_unknown_operators(module, entry)
     prepared = _prepared(module, entry, opt_level)

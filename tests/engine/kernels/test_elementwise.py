@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tvm.target import codegen
 
+import nnmagic
 from tests.engine.programs import compiled
 
 MACHINES = [
@@ -169,3 +170,12 @@ def test_values_used_twice_do_not_grow_the_code():
     np.testing.assert_array_equal(
         compiled(f"def @main(%x0: Tensor[(33), float32]) {{ {steps} %x24 }}")([x]), x
     )
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 40])
+def test_two_dimensions_of_one_name(size):
+    results = "x + x.T, x + x[0], x[:, None] * x[None]"
+    found = nnmagic.compile(f'def f(x: Tensor[("n", "n"), f32]):\n    return {results}\n')
+    x = np.random.default_rng(0).standard_normal((size, size)).astype("f4")
+    for given, expected in zip(found(x), (x + x.T, x + x[0], x[:, None] * x[None]), strict=True):
+        np.testing.assert_array_equal(given, expected)

@@ -565,7 +565,11 @@ class _Loops:
         begin = tirx.min(var * wide, extent - wide)
         count = (extent + (wide - _int(1))) // wide
         vectors = self._around([*outer, (var, count)], self._body({inner: begin}, width), parallel=False)
-        elements = self._around([*outer, (element, extent)], self._body({inner: element}, 1), parallel=False)
+        # TVM holds what it knows of a variable, as that the extent is small, for every loop that has it.
+        again = {loop: tirx.Var(loop.name, "int64") for loop, _ in outer}
+        body = self._body({**again, inner: element}, 1)
+        around = [(again[loop], count) for loop, count in outer]
+        elements = self._around([*around, (element, extent)], body, parallel=False)
         return tirx.IfThenElse(extent >= wide, vectors, elements)
 
     def _around(self, loops: list[tuple[Any, Any]], body: Any, *, parallel: bool) -> Any:
