@@ -37,6 +37,19 @@ _PATIENCE = 600
 _NOTES = 1000
 
 
+#: Held by who looks at all entries.
+_LOOKING = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _LOOKING  # noqa: PLW0603 - a child forked while another thread looks would wait for ever
+    _LOOKING = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 class CacheWarning(UserWarning):
     """The cache on disk could not be used, or something in it; the work was done without."""
 
@@ -62,7 +75,6 @@ class DiskCache:
     def __init__(self, directory: Path, max_bytes: int) -> None:
         self.directory = directory
         self.max_bytes = max_bytes
-        self._lock = threading.Lock()
         self._nbytes: int | None = None  # of all entries at the last look, with what was put since
         self._put_since = 0
 
@@ -77,8 +89,10 @@ class DiskCache:
             return Missing(self._warn(f"cannot be read: {_reason(error)}"))
 
     def _read(self, root: int, key: str) -> Content | Missing:
+        opened: tuple[int, int] | None = None
         try:
             with _folder(key, root) as folder, _held(folder, exclusive=False) as held:
+                opened = _identity(os.fstat(folder))
                 if not held:  # it is being dropped
                     return Missing()
                 content = from_members(lambda name: self._member(name, folder))
@@ -93,6 +107,8 @@ class DiskCache:
             why = str(error)
         except NotADirectoryError:
             why = "it is no folder"
+        if opened is not None and not _is_still(opened, key, root):
+            return Missing()  # it was dropped or replaced meanwhile
         self._discard(root, key)
         self._warn(f"held a damaged entry, which was dropped: {why}")
         return Missing(f"the entry was damaged: {why}")
@@ -168,7 +184,7 @@ class DiskCache:
             pass
         except OSError as error:
             self._warn(f"cannot be emptied: {_reason(error)}")
-        with self._lock:
+        with _LOOKING:
             self._nbytes = None
 
     @property
@@ -183,7 +199,7 @@ class DiskCache:
 
     def _make_room(self, root: int, size: int) -> None:
         """Looks at all entries now and then, and drops those that were used longest ago."""
-        with self._lock:
+        with _LOOKING:
             self._put_since += size
             known = None if self._nbytes is None else self._nbytes + self._put_since
             if known is not None and known <= self.max_bytes and self._put_since < self.max_bytes // 16:
@@ -203,7 +219,7 @@ class DiskCache:
         """Drops an entry that nobody is reading; whether it is gone."""
         try:
             with _folder(name, root) as folder, _held(folder, exclusive=True) as held:
-                if held:
+                if held and _is_still(_identity(os.fstat(folder)), name, root):
                     self._discard(root, name)
                 return held
         except OSError:
@@ -239,6 +255,18 @@ class DiskCache:
     def _warn(self, what: str) -> str:
         warnings.warn(f"nnmagic's cache in {self.directory} {what}", CacheWarning, stacklevel=2)
         return f"the cache {what}"
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _is_still(opened: tuple[int, int], name: str, root: int) -> bool:
+    """Whether a name in the directory means what was opened by it before."""
+    try:
+        return opened == _identity(os.stat(name, dir_fd=root, follow_symlinks=False))
+    except OSError:
+        return False
 
 
 def _reason(error: OSError) -> str:

@@ -372,6 +372,7 @@ def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
             thread.join(60)
     assert wrong == []
     assert not any(thread.is_alive() for thread in threads)
+    cache.put("f" * 64, filled(10_000))  # what was being read at the last look could not be dropped
     assert cache.usage.nbytes <= 60_000
 
 
