@@ -265,3 +265,8 @@ def _cells(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):  # marks, joiners
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def last_line(error: BaseException) -> str:
+    """What an exception of TVM says: the lines before the last tell where in TVM it was."""
+    return str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, disk_cache
-from nnmagic.diagnostics import CompileError
+from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.functions.environment import FOR_RUNNING, environment
 from nnmagic.functions.fingerprint import array_digest
@@ -191,4 +191,4 @@ def _compiled(module: Module, entry: str, options: Options, why: str) -> Executa
 def _reason(error: Exception) -> str:
     if isinstance(error, CompileError):
         return error.diagnostics[0].message
-    return str(error).strip().rsplit("\n", maxsplit=1)[-1]
+    return last_line(error)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnmagic.diagnostics import CompileError
+from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
 from nnmagic.progress import report
 from nnmagic.relay.module import Module
@@ -185,7 +185,7 @@ def _compiled(
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind
-            reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
+            reason = last_line(error)
             message = f"TVM cannot build the function @{entry}: {reason}"
             raise engine_error(message, prepared.module.functions[entry].span) from error
 

@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from nnmagic.engine.relax.kernels.code import ramp, sequence, spread, vector_type
+from nnmagic.engine.relax.kernels.code import is_choice, ramp, sequence, spread, vector_type
 
 _BOOL = tvm.DataType("bool").type_code
 
@@ -90,7 +90,7 @@ class _Names:
 
     def _choice(self, call: Any) -> Any:
         """What is computed in one case only stays there, with its names."""
-        if getattr(call.op, "name", "") != "prim.if_then_else":
+        if not is_choice(call):
             return call
         chosen = tvm_ffi.structural_map(call, [(tvm.ir.Var, lambda var: self._read.get(var, var))])
         # What a callback gives is looked through again: a variable stands for it until the end.

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nnmagic.diagnostics import last_line
 from nnmagic.engine.relax import checks  # noqa: F401 - what programs ask Python
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.constants import as_tensor, bfloat16_array, plain_array
@@ -144,7 +145,7 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
 
 def reason_of(error: Exception, function: str) -> Exception:
     """What TVM's machine raised, as the exception of a call: a RecursionError, MemoryError or ValueError."""
-    reason = str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()
+    reason = last_line(error)
     if "bad_alloc" in reason or "out of memory" in reason.lower():
         return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")
     return (RecursionError if reason == TOO_DEEP else ValueError)(reason)

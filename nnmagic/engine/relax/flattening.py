@@ -12,6 +12,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from nnmagic.engine.relax.kernels.code import known
+
 
 def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     """A function of pointers whose buffers have one dimension; None where that is not all there is to do."""
@@ -20,7 +22,7 @@ def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     others: list[Any] = []
 
     def row(buffer: Any) -> Any:
-        shape, dtype = [_number(dim) for dim in buffer.ty.shape], str(buffer.ty.dtype)
+        shape, dtype = [known(dim) for dim in buffer.ty.shape], str(buffer.ty.dtype)
         if None in shape or dtype == "bool" or list(buffer.ty.strides or ()):
             others.append(buffer)
             return None
@@ -45,14 +47,14 @@ def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
         return statement if found is None else tirx.AllocBuffer(found, statement.annotations)
 
     def loaded(load: Any) -> Any:
-        known = rows.get(load.source)
-        place = None if known is None else _place(load.source.ty.shape, load.indices)
-        return load if place is None else tirx.BufferLoad(known, [place])
+        row_of = rows.get(load.source)
+        place = None if row_of is None else _place(load.source.ty.shape, load.indices)
+        return load if place is None else tirx.BufferLoad(row_of, [place])
 
     def stored(store: tirx.BufferStore) -> Any:
-        known = rows.get(store.buffer)
-        place = None if known is None else _place(store.buffer.ty.shape, store.indices)
-        return store if place is None else tirx.BufferStore(known, store.value, [place])
+        row_of = rows.get(store.buffer)
+        place = None if row_of is None else _place(store.buffer.ty.shape, store.indices)
+        return store if place is None else tirx.BufferStore(row_of, store.value, [place])
 
     # Pointers are declared before all else, so that their rows are known when what uses them is met.
     declarations = [(tirx.DeclBuffer, declared), (tirx.AllocBuffer, allocated)]
@@ -69,10 +71,6 @@ def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
 def _is_data(pointer: Any) -> bool:
     """Whether it is where another buffer begins."""
     return isinstance(pointer, tvm.ir.Call) and getattr(pointer.op, "name", "") == "tirx.buffer_data"
-
-
-def _number(dim: Any) -> int | None:
-    return int(dim.value) if isinstance(dim, tirx.IntImm) else None
 
 
 def _place(shape: Any, indices: Any) -> Any:

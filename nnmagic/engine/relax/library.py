@@ -39,7 +39,7 @@ def _on_the_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
 
 def _in_memory_of_the_cpu(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Says where a private function's memory is; MakePackedAPI says it of the public ones only."""
-    if "global_symbol" in function.attrs:
+    if _public(function):
         return function
     body = tvm_ffi.structural_map(function.body, [(tirx.AllocBuffer, _on_the_stack)])
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
@@ -82,7 +82,7 @@ _LARGE_BYTES = 1 << 26
 
 def _completed(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Has a private function give 0, after its memory is free, or another where there is too little."""
-    if "global_symbol" in function.attrs:
+    if _public(function):
         return function
     large: set[Any] = set()
 
@@ -184,9 +184,7 @@ def _parts(module: tvm.IRModule) -> list[dict[Any, Any]]:
     """The functions in groups of about the same work, the public ones first."""
     parts: list[dict[Any, Any]] = [{}]
     work = 0
-    for var, function in sorted(
-        module.functions_items(), key=lambda each: "global_symbol" not in each[1].attrs
-    ):
+    for var, function in sorted(module.functions_items(), key=lambda each: not _public(each[1])):
         if work >= _PART:
             parts.append({})
             work = 0

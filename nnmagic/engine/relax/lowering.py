@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx, topi
 
-from nnmagic.diagnostics import Diagnostics
+from nnmagic.diagnostics import Diagnostics, last_line
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.constants import as_tensor
 from nnmagic.engine.relax.executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
@@ -201,7 +201,7 @@ class _Lowering:
         except EngineError:
             raise
         except Exception as error:  # TVM raises nearly every kind; it is told as an error of this call
-            reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
+            reason = last_line(error)
             raise engine_error(f"{name}: TVM cannot build this call: {reason}", call.span) from error
         return self._settled(lowered, call)
 

@@ -12,6 +12,7 @@ from functools import cache
 import tvm
 from tvm.target import codegen
 
+from nnmagic.diagnostics import last_line
 from nnmagic.engine import engine_error
 
 _HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu": "skylake-avx512"}'
@@ -34,7 +35,7 @@ def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) ->
         cpu = codegen.llvm_get_system_cpu()
         return tvm.target.Target({"kind": "llvm", "mcpu": cpu, "opt-level": opt_level, **settings})
     except (TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().rsplit("\n", maxsplit=1)[-1]
+        reason = last_line(error)
         raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_HINT) from error
 
 

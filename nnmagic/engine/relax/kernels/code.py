@@ -63,6 +63,11 @@ def loads_of(*expressions: Any) -> list[Any]:
     return found
 
 
+def is_choice(call: Any) -> bool:
+    """Whether a call computes one of two cases only."""
+    return getattr(call.op, "name", "") == "prim.if_then_else"
+
+
 def same_places(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
     """Whether the indices are the axes, in order."""
     return len(indices) == len(axes) and all(a.same_as(b) for a, b in zip(indices, axes, strict=True))

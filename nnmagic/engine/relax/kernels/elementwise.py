@@ -27,7 +27,7 @@ import tvm_ffi
 from tvm import DataType, ir, s_tir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
-from nnmagic.engine.relax.kernels.code import loads_of
+from nnmagic.engine.relax.kernels.code import is_choice, loads_of
 from nnmagic.engine.relax.kernels.fused import Stage
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES
 from nnmagic.engine.relax.kernels.machine import Machine
@@ -295,7 +295,7 @@ class _Builder:
         callbacks = [
             (ir.Var, lambda var: fresh.get(var, var)),
             (ir.expr.TensorLoad, lambda load: later(self._load(load, fresh))),
-            (ir.Call, lambda call: later(self._branch(call, fresh)) if _is_branch(call) else call),
+            (ir.Call, lambda call: later(self._branch(call, fresh)) if is_choice(call) else call),
         ]
         mapped = tvm_ffi.structural_map(value, callbacks, order="pre")
         return tvm_ffi.structural_map(mapped, [(ir.Var, lambda var: finished.get(var, var))])
@@ -328,10 +328,6 @@ class _Builder:
         branches = [self._mapped(each, fresh) for each in call.args[1:]]
         self._branches -= 1
         return tirx.if_then_else(condition, *branches)
-
-
-def _is_branch(call: Any) -> bool:
-    return getattr(call.op, "name", None) == "prim.if_then_else"
 
 
 def _pieces(stage: Stage, inlined: dict[Any, Stage], rows: _Rows) -> list[_Builder]:
@@ -685,7 +681,7 @@ def _vectorises(value: Any, inner: Any) -> bool:
     def call(node: Any) -> None:
         if str(getattr(node.op, "name", "")).rsplit(".", 1)[-1] not in _OF_VECTORS:
             bad.append(node)
-        if _is_branch(node):
+        if is_choice(node):
             tvm_ffi.structural_walk(node.args[0], [(ir.Var, test)])
 
     def load(node: Any) -> None:
