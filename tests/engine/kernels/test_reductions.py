@@ -172,6 +172,15 @@ def test_producers_and_consumers_are_part_of_the_kernel():
     np.testing.assert_allclose(run(body, x), 2 * x.astype("f8").sum(1), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("shape", [(4, 2, 3), (4, 2, 40), (3, 2, 200), (2, 3, 5, 17)])
+def test_places_of_what_the_kernel_computes_first(name, shape):
+    x, y = normal(shape), normal(shape[1:], seed=1)
+    for axis in range(len(shape)):
+        found = run(f"{name}(maximum(%x, %y), axis=[{axis}])", x, y)
+        np.testing.assert_array_equal(found, getattr(np, name)(np.maximum(x, y), axis))
+
+
 def test_long_sums_round_no_more_than_those_of_numpy():
     x = np.random.default_rng(0).random(3_000_000).astype("f4")
     exact = x.astype("f8").sum()

@@ -265,20 +265,25 @@ class Rows:
         return [one for stages in self._passes() for one in self._pass(stages, env, start)]
 
     def _passes(self) -> Iterator[list[Stage]]:
-        """Stages that one loop over the row can compute together."""
+        """Stages that one loop over the row can compute together. A place begins with the row's first
+        elements, which must be there before the loop.
+        """
         group: list[Stage] = []
-        done: set[Any] = set()
+        reduced: set[Any] = set()
+        written: set[Any] = set()
         for stage in self.stages:
             reads = {load.source for load in loads_of(*stage.values)}
-            waits = (
-                reads & done or set(self.inner_of[stage]) != set(self.inner_of[group[0]]) if group else False
-            )
-            if waits:
+            if group and (
+                reads & (written if stage.place else reduced)
+                or set(self.inner_of[stage]) != set(self.inner_of[group[0]])
+            ):
                 yield group
-                group, done = [], set()
+                group, reduced, written = [], set(), set()
             group.append(stage)
+            targets = {self.places[t].buffer if t in self.places else t for t in stage.targets}
+            written |= targets
             if stage.reduces:
-                done |= {self.places[t].buffer if t in self.places else t for t in stage.targets}
+                reduced |= targets
         if group:
             yield group
 
@@ -314,7 +319,7 @@ class Rows:
         copies = 1 if self.short else min(2 if heavy else _PARTIAL, _below(width // vector))
         partial = {stage: self._partial(stage, copies * vector) for stage in stages if stage.reduces}
         result: list[Any] = []
-        first = {**env, **_zeros(outer)}
+        first = {**env, **self._zeros(outer)}
         for stage, buffers in partial.items():
             result += self._started(stage, buffers, copies * vector, first)
 
@@ -340,6 +345,11 @@ class Rows:
         for stage, buffers in partial.items():
             result += self._finished(stage, buffers, copies * vector, env)
         return result
+
+    def _zeros(self, axes: Sequence[Any]) -> Env:
+        """The first place of each axis."""
+        zero = tirx.const(0, "int64")
+        return {name: zero for axis in axes for name in (axis, self.relative[axis])}
 
     def _is_search(self, stages: Sequence[Stage]) -> bool:
         """Whether it is the place of one element of a row of several vectors."""
@@ -518,7 +528,7 @@ class Rows:
             plain = all(t in self.places and self.places[t].axes == (self.lane,) for t in stage.targets)
             buffers = direct if plain else self._partial(stage, self.width)
             partial[stage] = buffers
-            first = {**env, **_zeros(inner)}
+            first = {**env, **self._zeros(inner)}
 
             def begin(
                 index: Any, _mask: Any, here: Env, stage: Stage = stage, buffers: list[Any] = buffers
@@ -581,10 +591,6 @@ class Rows:
 
             result += columns(end, env)
         return result
-
-
-def _zeros(axes: Sequence[Any]) -> Env:
-    return {axis: tirx.const(0, "int64") for axis in axes}
 
 
 def _product(numbers: Any) -> int:

@@ -13,6 +13,7 @@ from tvm import relax, te, tirx, topi
 from nnmagic.engine.relax.attributes import integer
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.creation import arange
+from nnmagic.engine.relax.operators.reduction import scan
 from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, shape_of
 from nnmagic.engine.relax.operators.shaping import (
     PAD_MODES,
@@ -51,6 +52,14 @@ def _vector(parts: Sequence[Any]) -> Any:
 def _sized(site: Site, function: Callable[..., Sequence[Any]], rank: int, *args: Value) -> list[Any]:
     """Dimensions that an expression of the operands gives."""
     return dims_of(site, site.emit(site.te(lambda *tensors: _vector(function(*tensors)), *args)), rank)
+
+
+def _first(site: Site, operand: Value, what: str) -> Callable[[Any], Any]:
+    """What reads the first element of an operand, which must have one."""
+    own = shape_of(operand)
+    for dim in own:
+        site.require(tirx.convert(dim) > 0, f"{what} has no element")
+    return lambda x: x(*(0 for _ in own))
 
 
 def _from_tensor(site: Site, place: int) -> list[Any]:
@@ -164,7 +173,8 @@ def _tile(site: Site) -> Value:
 def _one_hot(site: Site) -> Value:
     indices, on, off, depth = site.args
     axis, dtype = integer(site.attrs["axis"]), str(site.attrs["dtype"])
-    (size,) = _sized(site, lambda x: [x() if not x.shape else x(0)], 1, depth)
+    first = _first(site, depth, "the depth")
+    (size,) = _sized(site, lambda x: [first(x)], 1, depth)
     own = shape_of(indices)
     place = axis % (len(own) + 1)
 
@@ -185,9 +195,10 @@ def _topk(site: Site) -> Value:
     own = shape_of(data)
     axis = integer(attrs["axis"]) % len(own)
     ascending, dtype = bool(attrs["is_ascend"]), str(attrs["dtype"])
+    first = _first(site, k, "k")
 
     def length(x: Any, k: Any) -> list[Any]:
-        wanted = k() if not k.shape else k(0)
+        wanted = first(k)
         return [tirx.Select(wanted < 1, x.shape[axis], wanted.astype("int64"))]
 
     (size,) = _sized(site, length, 1, data, k)
@@ -315,11 +326,16 @@ def _strided_set(site: Site) -> Value:
     return site.te(compute, data, values, *bounds)
 
 
+def _running_sum(x: Any) -> Any:
+    """Sums of the elements up to each one. (TVM's own writes an element where there is none.)"""
+    return scan(lambda a, b: a + b, 0, x, 0, x.dtype, exclusive=False)
+
+
 def _counted(x: Any) -> Any:
     """How many elements of the flat data are true or not zero, up to and with each."""
     one, none = tirx.const(1, "int64"), tirx.const(0, "int64")
     ones = te.compute(x.shape, lambda i: tirx.Select(scalar.is_true(x(i)), one, none))
-    return topi.cumsum(ones, axis=0, dtype="int64")
+    return _running_sum(ones)
 
 
 def _argwhere(site: Site) -> Value:
@@ -364,7 +380,7 @@ def _ranks(x: Any, places: Any) -> Any:
         before = places(tirx.max(i - 1, 0))
         return tirx.Select(tirx.all(i > 0, scalar.not_equal(x(places(i)), x(before))), one, none)
 
-    return topi.cumsum(te.compute(x.shape, step), axis=0, dtype="int32")
+    return _running_sum(te.compute(x.shape, step))
 
 
 def _unique(site: Site) -> Value:
@@ -396,7 +412,7 @@ def _unique(site: Site) -> Value:
         if not in_order:
             lead = te.compute((size,), lambda i: places(first(inverse(i))))
             is_lead = te.compute((size,), lambda i: (lead(i) == i).astype("int32"))
-            seen = topi.cumsum(is_lead, axis=0, dtype="int32")
+            seen = _running_sum(is_lead)
             wanted = te.compute((size,), lambda i: i.astype("int32") + 1)
             leads = topi.searchsorted(seen, wanted, right=False, out_dtype="int32")
             kinds = te.compute((size,), lambda i: inverse(bounded(leads(i))))
