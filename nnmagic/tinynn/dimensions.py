@@ -55,6 +55,15 @@ def shape_of(tensor: Computed, span: Span) -> TupleOf:
     return TupleOf(tuple(size_along(tensor, axis, span) for axis in range(len(tensor.type.shape))))
 
 
+def same_shape(one: Computed, other: Computed, span: Span) -> bool | Computed:
+    """Whether two tensors have one shape: known now, or a bool of rank 0."""
+    left, right = shape_of(one, span), shape_of(other, span)
+    found = _equal_tuples(BuiltinOp.Eq, left, right, span)
+    if found is None:
+        return left == right
+    return found if isinstance(found, Computed) else found == Known(value=True)
+
+
 def product_of(sizes: Sequence[Value], span: Span) -> Value:
     """How many elements a shape of these sizes has."""
     total: Value = Known(1)

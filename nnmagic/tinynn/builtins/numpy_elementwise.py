@@ -12,9 +12,18 @@ from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.numpy_indexing import nonzero
 from nnmagic.tinynn.builtins.numpy_mathematics import folded, log1p, signbit, with_sign
 from nnmagic.tinynn.builtins.operands import flag, float_pair, formula, known_number, known_or_none, pair
-from nnmagic.tinynn.emit import call_operator, is_tensor
-from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import Known, Operand, Refusal, TupleOf, Value, described, number_constant
+from nnmagic.tinynn.dimensions import dimension_size, same_shape
+from nnmagic.tinynn.emit import apply, call_operator, is_tensor, whole_numbers
+from nnmagic.tinynn.values import (
+    Computed,
+    Known,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    number_constant,
+)
 
 #: Relay holds the bounds of clip as doubles, which tell whole numbers apart up to here.
 _EXACT = 2**53
@@ -189,14 +198,27 @@ def _closeness(call: Arguments) -> Formula:
 
 
 def _array_equal(call: Arguments) -> Value:
+    """Of one shape, and there equal: where only a call knows the shapes, as far as both go."""
     one, other = pair(call, "a1", "a2")
-
-    if one.rank != other.rank or any(map(dims_differ, one.shape, other.shape)):
+    alike = same_shape(one.value, other.value, call.span)
+    if alike is False:
         return Known(value=False)
+    if isinstance(alike, Computed):
+        one, other = one.flat(), other.flat()
+        one, other = _as_far_as(one, other), _as_far_as(other, one)
     same = _same_number(one, other)
     if flag(call, "equal_nan") and one.is_float:
         same = same | (one.op("isnan") & other.op("isnan"))
-    return same.op("all").value
+    found = same.op("all")
+    return (found & Formula(alike, call.span) if isinstance(alike, Computed) else found).value
+
+
+def _as_far_as(one: Formula, other: Formula) -> Formula:
+    """The first elements of a vector, as many as another one has, or all."""
+    span = one.span
+    none, step = (number_constant(number, "int64", span) for number in (0, 1))
+    stop = apply("minimum", span, *(dimension_size(each.value, 0, span) for each in (one, other)))
+    return Formula(apply("take", span, one.value, whole_numbers(none, stop, step, span), axis=0), span)
 
 
 def _where(call: Arguments) -> Value:

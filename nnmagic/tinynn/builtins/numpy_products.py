@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.ops.dims import product
+from nnmagic.relay.ops.dims import product, same_dim
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import stacked
 from nnmagic.tinynn.builtins.formula import Formula
@@ -25,7 +25,16 @@ from nnmagic.tinynn.builtins.operands import (
 from nnmagic.tinynn.emit import call_operator, computed_part
 from nnmagic.tinynn.products import matrix_product
 from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, is_number, shape_shown
+from nnmagic.tinynn.values import (
+    Computed,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    dim_shown,
+    is_number,
+    shape_shown,
+)
 
 _PAIR = "x=a y=b lhs=a rhs=b input=a other=b tensor_a=a tensor_b=b"
 
@@ -81,9 +90,23 @@ def _outer(call: Arguments) -> Value:
 
 
 def _vecdot(call: Arguments) -> Value:
-    one, other = pair(call, "a", "b")
-    axis = known_int(call, "axis", -1)
-    return (one * other).reduce("sum", (checked_axis(call, "axis", axis, max(one.rank, other.rank)),)).value
+    """The other axes broadcast, the vectors do not."""
+    one, other = (_axis_last(call, each) for each in pair(call, "a", "b"))
+    first, second = one.shape[-1], other.shape[-1]
+    if dims_differ(first, second):
+        shown = f"{dim_shown(first)} and {dim_shown(second)}"
+        raise Refusal(f"vecdot: the vectors have different lengths, {shown}", call.span)
+    if same_dim(first, second):
+        product_ = one * other
+        return product_.reduce("sum", (product_.rank - 1,)).value
+    rows, columns = one.expand(one.rank - 1), other.expand(other.rank)  # matmul looks at the lengths
+    found = _product(call, rows, columns)
+    return found.op("squeeze", axis=[found.rank - 2, found.rank - 1]).value
+
+
+def _axis_last(call: Arguments, data: Formula) -> Formula:
+    axis = checked_axis(call, "axis", known_int(call, "axis", -1), data.rank)
+    return data.transpose([*(each for each in range(data.rank) if each != axis), axis])
 
 
 def _contracted(
@@ -95,6 +118,18 @@ def _contracted(
             shown = f"{shape_shown(one.shape)} and {shape_shown(other.shape)}"
             message = f"{call.name}: axis {first} and axis {second} of {shown} have different sizes"
             raise Refusal(message, call.span)
+    unknown = [
+        first
+        for first, second in zip(left, right, strict=True)
+        if not same_dim(one.shape[first], other.shape[second])
+    ]
+    if unknown and len(left) > 1:  # one product of sizes may be another's
+        message = (
+            f"{call.name}: the size of axis {unknown[0]} of {shape_shown(one.shape)} is known only in a call"
+        )
+        raise Refusal(
+            message, call.span, hint="sum over one axis, or give the sizes names in the annotations"
+        )
     kept = [axis for axis in range(one.rank) if axis not in left]
     rest = [axis for axis in range(other.rank) if axis not in right]
     inner = product(tuple(one.shape[axis] for axis in left))

@@ -107,13 +107,20 @@ def _rollaxis(call: Arguments) -> Value:
 
 
 def _squeeze(call: Arguments) -> Value:
+    """Whether an axis that only the call knows goes must be said: the rank depends on it."""
     data = formula(call, "a")
     found = axes(call, data.rank)
     if found is None:
+        if not all(isinstance(dim, int) for dim in data.shape):
+            known = [axis for axis, dim in enumerate(data.shape) if dim == 1]
+            shown = f"as in axis={known[0] if len(known) == 1 else tuple(known) or 0}"
+            message = f"squeeze: which axes of {shape_shown(data.shape)} have size 1 is known only in a call"
+            raise Refusal(message, call.span, hint=f"name the axes that go, {shown}")
         found = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
     for axis in found:
-        if data.shape[axis] != 1:
-            message = f"squeeze: axis {axis} has the size {dim_shown(data.shape[axis])}, not 1"
+        dim = data.shape[axis]
+        if isinstance(dim, int) and dim != 1:
+            message = f"squeeze: axis {axis} has the size {dim_shown(dim)}, not 1"
             raise Refusal(message, call.given["axis"].span)
     return data.op("squeeze", axis=found).value if found else data.value
 

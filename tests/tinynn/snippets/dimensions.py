@@ -13,6 +13,9 @@ SUMS = {"rtol": 1e-5, "why": "sums in another order"}
 SAME = "give both dimensions the same name or number in the annotations"
 
 
+ROWS = np.arange(12, dtype="float32").reshape(3, 4)
+
+
 def vectors(*sizes: int) -> list[tuple[np.ndarray, ...]]:
     """One call for each size."""
     return [(np.arange(size, dtype=np.float32),) for size in sizes]
@@ -67,12 +70,23 @@ CASES: list[Case] = [
     accepted("a-callee-of-twice-the-size", V, "def halves(t: Tensor[(\"2*n\",), f32]):\n    return t.reshape(2, -1)\nreturn halves(concatenate([v, v]))"),
     accepted("windows-of-a-named-length", 'x: Tensor[(1, 2, "n", 9), f32], w: Tensor[(3, 2, 3, 3), f32]', "y = conv2d(x, w, padding=1)\nreturn y + 1, y.sum(axis=1), y + conv2d(x, w, padding=1)", rtol=1e-4, why="sums in another order"),
     accepted("rows-beside-themselves", 'x: Tensor[("n", 3), f32]', "concatenate([x, x[::-1]], axis=1) @ concatenate([x, x], axis=1).T", **SUMS),
+    accepted("an-axis-of-one-by-its-name", 'x: Tensor[("n", 1, 3), f32]', "x.squeeze(0), squeeze(x, axis=(0, 1)), np.squeeze(x, -2)", arguments=[(np.ones((1, 1, 3), "float32"),)], namespace={"np": np}),
+    accepted("equal-in-shape-and-elements", 'x: Tensor[("n", "k"), f32], y: Tensor[("m", 4), f32]', "array_equal(x, y), array_equal(x, x), array_equal(y, y[:, :3]), array_equal(x[0], y[0], equal_nan=True)", arguments=[(ROWS, ROWS), (ROWS, -ROWS), (ROWS[:1], ROWS), (ROWS[:, :1], ROWS), (ROWS.reshape(6, 2), ROWS)]),
+    accepted("equal-beside-a-mask", 'x: Tensor[(4,), f32], keep: Tensor[(4,), bool_]', "array_equal(x, x[keep]), array_equal(x[keep], x[keep]), array_equal(x[:1], x[keep])", arguments=[(np.ones(4, "float32"), np.arange(4) < count) for count in (0, 1, 2, 4)]),
+    accepted("products-of-vectors", 'x: Tensor[(2, 3, 4), f32], y: Tensor[(3, 4), f32], keep: Tensor[(4,), bool_]', "vecdot(x, y), vecdot(x, y, axis=-2), vecdot(x[:, :, keep], y[:, keep]), vecdot(x[0, 0, keep], y[1, keep])", **SUMS),
     # -- what fails at the call --------------------------------------------------------------------------
     Fails("a-reshape-that-does-not-fit", function(V, "v.reshape(v.shape[0] // 2, 2)"), vectors(3)[0], ValueError, "reshape: the new shape has not as many elements"),
     Fails("an-index-beyond-the-size", function(V, "v[len(v)]"), vectors(3)[0], IndexError, "index 3 is out of range for an axis of size 3"),
+    Fails("an-axis-that-is-not-of-one", function('x: Tensor[("n", 3), f32]', "squeeze(x, axis=0)"), (np.ones((2, 3), "float32"),), ValueError, "squeeze: axis 0 of Tensor[(2, 3), float32] is not of length 1"),
+    Fails("a-vector-of-one-beside-four", function("x: Tensor[(4,), f32], keep: Tensor[(4,), bool_]", "vecdot(x, x[keep])"), (np.ones(4, "float32"), np.arange(4) < 1), ValueError, "nn.matmul: the inner dimensions differ"),
     # -- refused -----------------------------------------------------------------------------------------
     refused("names-that-differ", function('x: Tensor[("n",), f32], y: Tensor[("2*n",), f32]', "«x + y»"), '`+`: the shapes ("n",) and ("2*n",) do not broadcast ("n" against "2*n")', SAME),
     refused("a-result-of-another-size", 'def f(x: Tensor[("n",), f32]) -> Tensor[("n + 1",), f32]:\n    return «concatenate([x, x])»\n', 'the result of `f` is declared as Tensor[("n + 1",), f32], but is Tensor[("2*n",), f32]', SAME),
+    refused("squeeze-of-a-name", function('x: Tensor[("n", 1, 3), f32]', "«x.squeeze()»"), 'squeeze: which axes of ("n", 1, 3) have size 1 is known only in a call', "name the axes that go, as in axis=1"),
+    refused("squeeze-of-what-a-mask-left", function("x: Tensor[(3,), f32]", "«squeeze(x[x > 2])»"), "squeeze: which axes of (?,) have size 1 is known only in a call", "name the axes that go, as in axis=0"),
+    refused("vectors-of-one-and-three", function("x: Tensor[(2, 3), f32], y: Tensor[(1,), f32]", "«vecdot(x, y)»"), "vecdot: the vectors have different lengths, 3 and 1"),
+    refused("vectors-along-different-axes", function("x: Tensor[(2, 3), f32], y: Tensor[(3,), f32]", "«vecdot(x, y, axis=0)»"), "vecdot: the vectors have different lengths, 2 and 3"),
+    refused("two-sums-over-sizes-of-the-call", function("x: Tensor[(4, 4), f32], a: Tensor[(4,), bool_]", "«tensordot(x[a], x[a], 2)»"), "tensordot: the size of axis 0 of (?, 4) is known only in a call"),
     refused("reshape-to-other-names", function('x: Tensor[("n", 4), f32], y: Tensor[("m",), f32]', "x.reshape(«y.shape[0], 4»)"), 'reshape: ("n", 4) cannot become ("m", 4)', "write -1 for one dimension, which follows from the others"),
     refused("reshape-to-other-numbers", function('x: Tensor[("n", 4), f32]', "x.reshape(«x.shape[0], 5»)"), 'reshape: ("n", 4) cannot become ("n", 5)'),
     refused("reshape-of-a-name-to-numbers", function('x: Tensor[("n", 4), f32]', "x.reshape(«2, 2»)"), 'reshape: ("n", 4) cannot become (2, 2)', "its size is known only when the function is called: write -1 for one dimension"),
