@@ -72,6 +72,17 @@ class Options:
             )
         return "relax"
 
+    def check_target(self) -> None:
+        """Raises EngineError for a target that the engine cannot build for, as far as that can be told."""
+        if self.target is None or self.engine_taken == "relay":
+            return
+        from nnmagic.engine.relax.interrupts import held_back
+
+        with held_back():  # TVM is loaded here
+            from nnmagic.engine.relax.target import resolve_target
+
+        resolve_target(self.target, self.opt_level)
+
     def build(self, module: Module, entry: str) -> Executable:
         """The machine code of a function of a typed module. Raises EngineError."""
         from nnmagic.engine import native, relax

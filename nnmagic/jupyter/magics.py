@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import keyword
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, kwds, magic_arguments, parse_argstring
 from IPython.display import display
-from traitlets import Bool, Int, Unicode, observe
+from traitlets import Bool, Int, TraitError, Unicode, observe, validate
+from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.errors import show_frames
@@ -21,9 +21,13 @@ from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.errors import MagicError, show_all_frames
 from nnmagic.jupyter.progress import shown_progress
+from nnmagic.jupyter.settings import directory_of, problem, target_of
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
     from nnmagic.diagnostics import Source
 
 _CELL_OPTIONS = (
@@ -64,7 +68,6 @@ def _cell_options(method: Callable[..., object]) -> Callable[..., object]:
 class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     """Settings of %%tinynn and %%relay; an option on the magic's line goes before them."""
 
-    # Checked when a cell runs: `%config` only logs what a trait itself refuses, and keeps it all the same.
     engine = Unicode("auto", help=f"What runs compiled functions: {', '.join(ENGINES)}.").tag(config=True)
     target = Unicode(
         None, allow_none=True, help="TVM's target, as a JSON object; None for this machine's CPU."
@@ -92,6 +95,44 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         default_value=False,
         help="Whether errors of cells and of calls show the frames inside nnmagic, for its developers.",
     ).tag(config=True)
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._refused: list[str] = []
+        super().__init__(shell=shell)  # takes what the shell's configuration says
+        for text in self._refused:
+            sys.stderr.write(f"{text}\n")
+
+    def update_config(self, config: Config) -> None:
+        """What ``%config`` calls. Raises TraitError for what a setting cannot be; it stays as it was."""
+        self._refused.clear()
+        super().update_config(config)
+        if self._refused:
+            raise TraitError("\n".join(self._refused))
+
+    def _load_config(self, cfg: Config, *names: Any, **traits: Any) -> None:
+        """Takes the settings of a configuration, and corrects it where it has one that cannot be.
+
+        The configuration is the shell's, too, which would hand it to each ``%reload_ext``.
+        """
+        section = cfg.get(type(self).__name__, {})
+        for name in section.keys() & self.trait_names(config=True):
+            value = section[name]
+            if isinstance(value, DeferredConfig):  # of a command line
+                value = value.get_value(self.traits()[name])
+            reason = problem(name, value)
+            if reason is not None:
+                section[name] = getattr(self, name)
+                told = f"TinyNNMagics.{name} cannot be {value!r}: {reason}; it stays {section[name]!r}"
+                self._refused.append(told)
+        super()._load_config(cfg, *names, **traits)
+
+    @validate("*")
+    def _validated(self, proposal: dict[str, Any]) -> object:
+        name, value = proposal["trait"].name, proposal["value"]
+        reason = problem(name, value) if proposal["trait"].metadata.get("config") else None
+        if reason is not None:
+            raise TraitError(f"TinyNNMagics.{name} cannot be {value!r}: {reason}")
+        return value
 
     @magic_arguments("%tinynn")
     @kwds(epilog=manual.TINYNN)
@@ -179,31 +220,23 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
     @observe("num_threads")
     def _use_threads(self, change: dict[str, Any]) -> None:
-        """A setting that makes no sense is told when a cell runs."""
-        if change["new"] is None or change["new"] >= 1:
-            set_num_threads(change["new"])
+        set_num_threads(change["new"])
 
     @observe("cache_mb", "cache_dir")
     def _use_cache(self, _change: dict[str, Any]) -> None:
-        """A setting that makes no sense is told when a cell runs."""
         from nnmagic.cache import set_cache
 
-        if self.cache_mb is None or self.cache_mb >= 0:
-            set_cache(self.cache_dir, self.cache_mb)
+        set_cache(None if self.cache_dir is None else directory_of(self.cache_dir), self.cache_mb)
 
     def _options(self, given: Namespace) -> Options:
         """The options of a line, and the settings where it has none."""
-        from nnmagic.cache import disk_cache, set_cache
+        from nnmagic.cache import disk_cache
 
         try:
-            if self.num_threads is not None:
-                set_num_threads(self.num_threads)
-            if self.cache_mb is not None:
-                set_cache(self.cache_dir, self.cache_mb)
             disk_cache()  # what the environment says may make no sense
             return Options(
                 engine=self.engine if given.engine is None else given.engine,
-                target=_target(self.target if given.target is None else given.target),
+                target=target_of(self.target if given.target is None else given.target),
                 opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
             )
         except (TypeError, ValueError) as error:
@@ -247,13 +280,3 @@ def _level(text: str) -> int:
     if text not in map(str, OPT_LEVELS):
         raise ValueError(f"--opt-level must be one of {', '.join(map(str, OPT_LEVELS))}, not {text!r}")
     return int(text)
-
-
-def _target(text: str | None) -> str | Mapping[str, object] | None:
-    if text is None or not text.lstrip().startswith("{"):
-        return text
-    try:
-        target = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--target is no JSON object: {error}") from None
-    return dict(target)

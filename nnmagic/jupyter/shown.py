@@ -23,7 +23,7 @@ def shown_list(text: str) -> list[str]:
         if name not in SHOWN:
             raise MagicError(f"there is no stage {name!r}; the stages are {', '.join(SHOWN)}")
     if not names:
-        raise MagicError(f"--show needs a stage; the stages are {', '.join(SHOWN)}")
+        raise MagicError(f"no stage is named; the stages are {', '.join(SHOWN)}")
     return list(dict.fromkeys(names))
 
 

@@ -1,0 +1,72 @@
+"""What the settings of ``%config TinyNNMagics`` may be. Imports TVM for a target alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from nnmagic.diagnostics import CompileError
+from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
+from nnmagic.jupyter.errors import MagicError
+from nnmagic.jupyter.shown import shown_list
+
+_SWITCHES = ("quiet", "cache", "tb")
+#: Whole numbers, each with the least that it may be.
+_NUMBERS = {"cache_mb": 0, "num_threads": 1}
+
+
+def problem(name: str, value: object) -> str | None:
+    """Why a setting cannot have a value, and what it may be; None where it can."""
+    try:
+        _check(name, value)
+    except CompileError as error:
+        diagnostic = error.diagnostics[0]
+        return f"{diagnostic.message}; {diagnostic.hint}" if diagnostic.hint else diagnostic.message
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _check(name: str, value: object) -> None:
+    if name in _SWITCHES:
+        if not isinstance(value, bool):
+            raise TypeError("it must be True or False")
+    elif name in _NUMBERS:
+        least = _NUMBERS[name]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise ValueError(f"it must be a whole number from {least} on, or None")
+    elif name == "engine":
+        if value not in ENGINES:
+            raise ValueError(f"it must be one of {', '.join(map(repr, ENGINES))}")
+    elif name == "opt_level":
+        if isinstance(value, bool) or value not in OPT_LEVELS:
+            raise ValueError("it must be 0, 1, 2 or 3")
+    elif name == "show":
+        if not isinstance(value, str):
+            raise TypeError("it must be text, as in 'relay,graph'")
+        shown_list(value)
+    elif name == "cache_dir":
+        if value is not None and not isinstance(value, str):
+            raise TypeError("it must be text, the path of a directory, or None")
+        if value is not None and (path := directory_of(value)).exists() and not path.is_dir():
+            raise ValueError("it must be a directory")
+    elif name == "target" and value is not None:
+        if not isinstance(value, str):
+            raise TypeError("""it must be a JSON object in quotes, as in '{"kind": "llvm"}', or None""")
+        Options(target=target_of(value)).check_target()
+
+
+def directory_of(text: str) -> Path:
+    """A directory as it is typed, with ``~`` for the user's own."""
+    return Path(text).expanduser()
+
+
+def target_of(text: str | None) -> str | Mapping[str, object] | None:
+    """A target as the options take it. Raises ValueError for text that begins as JSON and is none."""
+    if text is None or not text.lstrip().startswith("{"):
+        return text
+    try:
+        return dict(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise MagicError(f"the target is no JSON object: {error}") from None
