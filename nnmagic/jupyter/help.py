@@ -32,7 +32,7 @@ def add_help(shell: InteractiveShell) -> None:
 
     def found(name: str, namespaces: Any = None) -> Any:
         info = find(name, namespaces)
-        page = _page(name.strip(), info, _asked_in(shell), shell.user_ns) if namespaces is None else None
+        page = _page(name.strip(), info, *_asked_in(shell), shell.user_ns) if namespaces is None else None
         return info if page is None else replace(info, found=True, obj=page, namespace="nnmagic", parent=None)
 
     shell._ofind = found  # of this shell alone; deleting it brings the class's own back
@@ -46,16 +46,17 @@ def remove_help(shell: InteractiveShell) -> None:
         del shell._ofind
 
 
-def _asked_in(shell: InteractiveShell) -> str:
-    """The cell in which a front end asks for help, where it does."""
+def _asked_in(shell: InteractiveShell) -> tuple[str, int]:
+    """The cell in which a front end asks for help, where it does, and the line of its cursor."""
     kernel = getattr(shell, "kernel", None)
     message = kernel.get_parent() if kernel is not None else {}
     if message.get("header", {}).get("msg_type") != "inspect_request":
-        return ""
-    return str(message["content"]["code"])
+        return "", 1
+    code = str(message["content"]["code"])
+    return code, code.count("\n", 0, message["content"]["cursor_pos"]) + 1
 
 
-def _page(name: str, info: Any, cell: str, namespace: dict[str, object]) -> object:
+def _page(name: str, info: Any, cell: str, line: int, namespace: dict[str, object]) -> object:
     """An object that IPython describes in place of what a name means; None for IPython's own answer."""
     if info.ismagic or name.startswith("%"):
         return None
@@ -64,7 +65,7 @@ def _page(name: str, info: Any, cell: str, namespace: dict[str, object]) -> obje
     if in_cell and len(path) == 1:
         from nnmagic.tinynn.local_types import type_of_local
 
-        if (local := type_of_local(cell, name, namespace)) is not None:
+        if (local := type_of_local(cell, name, line, namespace)) is not None:
             return _described("local", name, local)
     if info.found:
         from nnmagic.functions.compiled import CompiledFunction

@@ -1,60 +1,152 @@
-"""The types of a name inside a cell that is being typed, where the cell compiles to Relay as it stands."""
+"""What a name inside a cell that is being typed stands for, as far as the cell can be read as it stands.
+
+The elaboration of a cell with errors goes on after each of them; this watches it.
+"""
 
 from __future__ import annotations
 
+import ast as py
+import re
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from synr import ast
 
-from nnmagic.diagnostics import CompileError, Source
-from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
-from nnmagic.tinynn.compilation import compile_source
-from nnmagic.tinynn.names import walk
-from nnmagic.tinynn.program import Program
+from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.tinynn.elaborate import Elaborator
+from nnmagic.tinynn.elaborate.blocks import End
+from nnmagic.tinynn.syntax import parse, tree
+from nnmagic.tinynn.values import (
+    Computed,
+    Dimension,
+    Failed,
+    Known,
+    TupleOf,
+    Unassigned,
+    Value,
+    described,
+    dim_shown,
+    type_shown,
+)
 
-_Place = tuple[int, int, int, int]
+#: How many lines of a cell that Python cannot read are passed over.
+_MOST_LINES = 20
 
 
-def type_of_local(cell: str, name: str, namespace: Mapping[str, object]) -> str | None:
-    """What the cell's functions bind a name to: ``d: Tensor[(2, 4), float32]``, a line a type.
+def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, object]) -> str | None:
+    """What the function around a line binds a name to: ``d: Tensor[(2, 4), f32]``, a line a type.
 
-    None for a name that no function of the cell binds, and where the cell has errors.
+    ``line`` counts from 1, the line of the magic. None for a name that the function does not bind, and where
+    nothing is known of it.
     """
     _, _, body = cell.partition("\n")
-    try:
-        program = compile_source(Source("<tinynn>", body, first_line=2), namespace)
-    except CompileError:
+    source = Source("<tinynn>", _readable(body), first_line=2)
+    found = Diagnostics()
+    module = parse(source, found)
+    if module is None:
         return None
-    types = dict.fromkeys(_types_of(program, name))
-    return "\n".join(f"{name}: {type_}" for type_ in types) or None
+    watcher = _Watcher(source, namespace, found, name, _lines_around(module, line))
+    watcher.transform_module(module)
+    return "\n".join(f"{name}: {type_}" for type_ in watcher.found_types()) or None
 
 
-def _types_of(program: Program, name: str) -> Iterator[str]:
-    """The types of a parameter of that name, and of what is assigned to it."""
-    for info in program.functions:
-        for param in program.module.functions[info.name].params:
-            if param.name_hint == name:
-                yield str(param.checked_type)
-    types = _types_by_place(program.module)
-    for node in walk(program.tree):
-        if isinstance(node, ast.Assign) and any(target.id.name == name for target in node.lhs):
-            found = types.get(_place(node.rhs))
-            if found is not None:
+def _readable(body: str) -> str:
+    """The text with ``pass`` in place of the lines that Python cannot read, or what stands above them."""
+    lines = body.split("\n")
+    for _ in range(_MOST_LINES):
+        text = "\n".join(lines)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                py.parse(text)
+        except SyntaxError as error:
+            if head := re.match(r"expected an indented block after .* on line (\d+)", error.msg or ""):
+                lines[int(head[1]) - 1] += " pass"  # its block is not typed yet
+                continue
+            place = min(max(error.lineno or 1, 1), len(lines)) - 1
+            if lines[place].strip() not in ("", "pass"):
+                lines[place] = f"{_indentation(lines[place])}pass"
+                continue
+            del lines[place:]
+        except (ValueError, RecursionError, MemoryError):
+            break
+        else:
+            break
+    return "\n".join(lines)
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _lines_around(module: tree.Cell, line: int) -> range:
+    """The lines of the function around a line, up to the next one; of all where there is none."""
+    starts = [definition.span.start_line for definition in module.funcs.values()]
+    above = [start for start in starts if start <= line]
+    below = [start for start in starts if start > line]
+    return range(max(above), min(below, default=1 << 31)) if above else range(1 << 31)
+
+
+class _Watcher(Elaborator):
+    """An elaboration that looks at one name after each statement of some lines."""
+
+    def __init__(
+        self, source: Source, namespace: Mapping[str, object], found: Diagnostics, name: str, lines: range
+    ) -> None:
+        super().__init__(source, namespace, found)
+        self._name, self._lines = name, lines
+        self._trials = 0
+        #: What the name was, in order; and what it was where that was only tried.
+        self._sure: dict[str, None] = {}
+        self._tried: dict[str, None] = {}
+
+    def found_types(self) -> list[str]:
+        """What the name stands for."""
+        return list(self._sure or self._tried)
+
+    @contextmanager
+    def trial(self) -> Iterator[Diagnostics]:
+        """As it is, and remembered."""
+        self._trials += 1
+        try:
+            with super().trial() as found:
                 yield found
+        finally:
+            self._trials -= 1
+
+    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> End | None:
+        self._look(statement)
+        try:
+            return super()._step(statement, live)
+        finally:
+            self._look(statement)
+
+    def _look(self, statement: ast.Stmt) -> None:
+        value = self.frame.env.locals.get(self._name)
+        if value is None or statement.span.start_line not in self._lines:
+            return
+        shown = _shown(value)
+        if shown is not None:
+            (self._tried if self._trials else self._sure)[shown] = None
 
 
-def _place(node: ast.Node) -> _Place:
-    span = node.span
-    return span.start_line, span.start_column, span.end_line, span.end_column
-
-
-def _types_by_place(module: Module) -> Mapping[_Place, str]:
-    """The type of what each stretch of source computes; of those that share one, the last computed."""
-    found: dict[_Place, str] = {}
-    for function in module.functions.values():
-        for node in post_order(function):
-            if node.span is not None and node.checked_type is not None:
-                span = node.span
-                found[span.line, span.column, span.end_line, span.end_column] = str(node.checked_type)
-    return found
+def _shown(value: Value, *, inside: bool = False) -> str | None:
+    """A value as its type, ``inside`` a tuple's; None where an error was found in it."""
+    match value:
+        case Failed() | Unassigned():
+            return None
+        case Computed(weak=True):
+            return described(value).removeprefix("a Python ")
+        case Computed(type=type_):
+            return type_shown(type_)
+        case TupleOf(items=items):
+            parts = [_shown(item, inside=True) for item in items]
+            known = [part for part in parts if part is not None]
+            return f"tuple[{', '.join(known) or '()'}]" if len(known) == len(parts) else None
+        case Dimension(dim=dim):
+            return "int" if inside else f"int, the dimension {dim_shown(dim)}"
+        case Known(value=bool() | int() | float() | str() as found):
+            kind = type(found).__name__
+            return kind if inside else f"{kind}, known while compiling"
+    return described(value)

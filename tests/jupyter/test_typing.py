@@ -157,9 +157,36 @@ class TestKernel:
         assert kernel.inspect("nn.nothin|g") is None
 
     def test_help_for_a_name_of_the_cell_says_its_type(self, kernel: Kernel) -> None:
-        assert "local: Tensor[(2, 3), float32]" in kernel.inspect(f"{HEAD}return loc|al")
-        assert "first: Tensor[(2, 3), float32]" in kernel.inspect(f"{HEAD}return fir|st")
-        assert kernel.inspect(f"{HEAD}return local +|") is None
+        assert "local: Tensor[(2, 3), f32]" in kernel.inspect(f"{HEAD}return loc|al")
+        assert "first: Tensor[(2, 3), f32]" in kernel.inspect(f"{HEAD}return fir|st")
+        shape = f"{HEAD}rows, columns = first.shape\n    both = (local, rows)\n    "
+        assert "rows: int, known while compiling" in kernel.inspect(f"{shape}return ro|ws")
+        assert "both: tuple[Tensor[(2, 3), f32], int]" in kernel.inspect(f"{shape}return bo|th")
+
+    @pytest.mark.parametrize(
+        "rest",
+        [
+            "wrong = first @ first\n    return loc|al",
+            "return loc|al +",
+            "y = nn.conv2d(loc|al",
+            "loc|al.",
+            "y = nothing(first)\n    loc|al\n    if first >",
+            "for i in range(3):\n        loc|al",
+            "loc|al\n    if x:",
+        ],
+    )
+    def test_help_for_a_name_of_a_cell_that_is_not_right_yet(self, kernel: Kernel, rest: str) -> None:
+        text = f"%%tinynn\ndef other(local: i32):\n    return local\n\n{HEAD.partition(chr(10))[2]}{rest}"
+        found = kernel.inspect(text)
+        assert found is not None
+        assert "local: Tensor[(2, 3), f32]" in found
+        assert "local: i32" not in found, "that of another function"
+
+    def test_no_help_for_what_is_wrong(self, kernel: Kernel) -> None:
+        assert kernel.inspect(f"{HEAD}bad = first @ first\n    return ba|d") is None
+        assert "first: Tensor[(2, 3), f32]" in kernel.inspect(
+            "%%tinynn\ndef foo(fir|st: Tensor[(2, 3), f32]):"
+        )
 
     def test_help_for_a_compiled_function(self, kernel: Kernel) -> None:
         for shown in (kernel.inspect("ba|r(1)"), kernel.pages("bar?")):
