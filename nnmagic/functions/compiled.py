@@ -18,7 +18,7 @@ from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.functions.calls import Call, call_of, store
-from nnmagic.functions.errors import without_frames
+from nnmagic.functions.errors import hide_frames, without_frames
 from nnmagic.functions.objects import Origin, Use, build, content_of, fields
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
@@ -260,6 +260,9 @@ class CompiledFunction:
                 result = quick(args)
             except _OF_RUNS as error:
                 raise without_frames(error) from error.__cause__
+            except KeyboardInterrupt as interrupt:
+                hide_frames(interrupt)
+                raise
             if result is not None:
                 return result
         try:
@@ -277,6 +280,9 @@ class CompiledFunction:
             result = run(values)
         except _OF_RUNS as error:
             raise without_frames(error) from error.__cause__
+        except KeyboardInterrupt as interrupt:
+            hide_frames(interrupt)
+            raise
         if out is None:
             return result
         try:
@@ -294,7 +300,11 @@ class CompiledFunction:
 
     def build(self) -> Executable:
         """Makes the machine code now rather than at the first call. Raises EngineError."""
-        run = self._definition.executable
+        try:
+            run = self._definition.executable
+        except KeyboardInterrupt as interrupt:
+            hide_frames(interrupt)
+            raise
         self.__dict__.update(_run=run, _quick=getattr(run, "quick", None))
         return run
 

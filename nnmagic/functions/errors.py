@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,17 @@ def without_frames(error: Exception) -> Exception:
     return shown
 
 
+def hide_frames(interrupt: KeyboardInterrupt) -> None:
+    """Has IPython show an interrupt without the frames of nnmagic; who waits for one gets it as it is."""
+    if _SETTINGS.frames:
+        return
+
+    def render() -> list[str]:
+        return _rendered(KeyboardInterrupt, interrupt.args, interrupt.__traceback__)
+
+    interrupt.__dict__["_render_traceback_"] = render
+
+
 class _Shown:
     """How IPython shows an exception; the other base of its class is the exception's own type."""
 
@@ -49,16 +61,21 @@ class _Shown:
     __traceback__: TracebackType | None
 
     def _render_traceback_(self) -> list[str]:
-        ipython = sys.modules.get("IPython")  # who calls this has imported it
-        shell, kind = ipython and ipython.get_ipython(), type(self).__bases__[-1]
-        plain, users = kind(*self.args), _of_user(self.__traceback__)
-        if shell is None:
-            return traceback.format_exception(kind, plain, users)
-        lines: list[str] = shell.InteractiveTB.structured_traceback(kind, plain, users, tb_offset=1)
-        return lines
+        return _rendered(type(self).__bases__[-1], self.args, self.__traceback__)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self).__bases__[-1], self.args
+
+
+def _rendered(kind: type[BaseException], args: Sequence[object], found: TracebackType | None) -> list[str]:
+    """What IPython shows of an exception of that kind, as far as its frames are the user's."""
+    ipython = sys.modules.get("IPython")  # who calls this has imported it
+    shell = ipython and ipython.get_ipython()
+    plain, users = kind(*args), _of_user(found)
+    if shell is None:
+        return traceback.format_exception(kind, plain, users)
+    lines: list[str] = shell.InteractiveTB.structured_traceback(kind, plain, users, tb_offset=1)
+    return lines
 
 
 def _of_user(found: TracebackType | None) -> TracebackType | None:

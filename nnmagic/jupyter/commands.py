@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nnmagic.functions.errors import without_frames
 from nnmagic.jupyter.errors import MagicError
 from nnmagic.jupyter.shown import SHOWN, shown_function
 from nnmagic.pictures.bars import Bar, bar_table
@@ -182,7 +183,10 @@ def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
 def _value(node: ast.expr, namespace: dict[str, object]) -> Any:
     """What an expression of the notebook comes to."""
     code = compile(ast.Expression(node), "<%tinynn profile>", "eval")
-    return eval(code, namespace)  # noqa: S307 - what the user typed
+    try:
+        return eval(code, namespace)  # noqa: S307 - what the user typed
+    except Exception as error:  # noqa: BLE001  # the user's mistake, and the frame here tells nothing
+        raise without_frames(error.with_traceback(None)) from error.__cause__
 
 
 def profile_section(found: Profile) -> Section:

@@ -19,7 +19,7 @@ class MagicError(ValueError):
         return [f"{type(self).__name__}: {self}"]
 
 
-def show_all_frames(error: Exception, shell: InteractiveShell) -> None:
+def show_all_frames(error: BaseException, shell: InteractiveShell) -> None:
     """Has a notebook show an error as it shows any other: with every frame, down to where it arose."""
 
     def render() -> list[str]:
@@ -27,3 +27,8 @@ def show_all_frames(error: Exception, shell: InteractiveShell) -> None:
         return shown
 
     error.__dict__["_render_traceback_"] = render
+
+
+def show_interrupt(interrupt: KeyboardInterrupt, what: str) -> None:
+    """Has a notebook show of an interrupt what it ended, and no frames."""
+    interrupt.__dict__["_render_traceback_"] = lambda: [f"KeyboardInterrupt: {what}"]

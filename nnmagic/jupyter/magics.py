@@ -19,7 +19,7 @@ from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.errors import show_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
-from nnmagic.jupyter.errors import MagicError, show_all_frames
+from nnmagic.jupyter.errors import MagicError, show_all_frames, show_interrupt
 from nnmagic.jupyter.progress import shown_progress
 from nnmagic.jupyter.settings import directory_of, problem, target_of
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
@@ -171,15 +171,21 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         """Look at compiled functions, operators and the cache; `%tinynn help` lists the commands."""
         from nnmagic.jupyter import commands
 
-        output = commands.run(line, self.shell.user_ns)
-        display(output)
+        try:
+            display(commands.run(line, self.shell.user_ns))
+        except KeyboardInterrupt as interrupt:
+            if not self.tb:
+                show_interrupt(interrupt, f"%tinynn {line} was stopped")
+            raise
 
     def _run(self, given: Namespace, source: Source, language: str) -> None:
         try:
             self._run_cell(given, source, language)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             if given.tb or self.tb:
                 show_all_frames(error, self.shell)
+            elif isinstance(error, KeyboardInterrupt):
+                show_interrupt(error, f"the %%{language} cell was stopped; it has bound nothing")
             raise
 
     def _run_cell(self, given: Namespace, source: Source, language: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -66,6 +67,10 @@ def kernel() -> Iterator[Kernel]:
         ensure_event_loop().close()  # which the client has made
 
 
+def shown(reply: Any) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
+
+
 def kinds(messages: list[Any]) -> list[str]:
     return [each["msg_type"] for each in messages if each["msg_type"] not in ("status", "execute_input")]
 
@@ -75,6 +80,7 @@ def test_an_interrupt_leaves_all_names_and_the_cache(kernel: Kernel) -> None:
     for seconds in (0.3, 0.6, 0.9):
         reply, _ = kernel.run(f"%%tinynn -q --no-cache\n{FUNCTIONS}", interrupt_after=seconds)
         assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+        assert shown(reply) == "KeyboardInterrupt: the %%tinynn cell was stopped; it has bound nothing"
         assert kernel.value("g3.__relay_key__, MEMORY.statistics.entries") == before
         assert kernel.value("'g4' in globals(), g3(1.0).item()") == "(False, 2.0)"
 
@@ -83,7 +89,32 @@ def test_an_interrupt_ends_a_call(kernel: Kernel) -> None:
     kernel.run(LOOP)
     reply, _ = kernel.run("result = loop(1.0, 2_000_000_000)", interrupt_after=0.5)
     assert reply["ename"] == "KeyboardInterrupt"
+    assert "----> 1 result = loop(1.0, 2_000_000_000)" in shown(reply)
+    assert ".py" not in shown(reply), "no frame below the user's"
     assert kernel.value("'result' in globals(), loop(0.0, 1).item()") == "(False, 1.0)"
+
+
+def test_developers_see_where_an_interrupt_came(kernel: Kernel) -> None:
+    reply, _ = kernel.run(f"%%tinynn -q --no-cache --tb\n{FUNCTIONS}", interrupt_after=0.6)
+    assert "magics.py" in shown(reply)
+    kernel.run(LOOP)
+    kernel.run("%config TinyNNMagics.tb = True")
+    try:
+        reply, _ = kernel.run("loop(1.0, 2_000_000_000)", interrupt_after=0.5)
+        assert "evaluator.py" in shown(reply)
+    finally:
+        kernel.run("%config TinyNNMagics.tb = False")
+
+
+def test_a_mistake_in_what_is_to_be_profiled_shows_no_frames(kernel: Kernel) -> None:
+    for call, words in (
+        ("nothing(1.0)", "NameError: name 'nothing' is not defined"),
+        ("loop(1 / 0, 1)", "ZeroDivisionError: division by zero"),
+        ("loop('x', 1)", "TypeError: loop() argument 'x' must be"),
+    ):
+        reply, _ = kernel.run(f"%tinynn profile {call}")
+        assert words in shown(reply)
+        assert ".py" not in shown(reply)
 
 
 def test_progress_is_shown_and_taken_away(kernel: Kernel) -> None:
