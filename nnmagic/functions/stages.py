@@ -55,6 +55,9 @@ class Stages(Mapping[str, StageText]):
     def __contains__(self, name: object) -> bool:
         return name in self._makers  # Mapping would make the stage to find out
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._makers)
+
     def __repr__(self) -> str:
         return f"<stages: {', '.join(self._makers)}>"
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nnmagic.diagnostics import closest
 from nnmagic.functions.errors import without_frames
 from nnmagic.jupyter.errors import MagicError
 from nnmagic.jupyter.shown import SHOWN, shown_function
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class Command:
     """A command: how it is written, what it does, how many words it takes, and the function.
 
-    whole: whether the rest of the line is one word.
+    whole: whether the rest of the line is one word. more: what its own page adds, a line an example.
     """
 
     usage: str
@@ -36,14 +37,23 @@ class Command:
     words: range
     run: Callable[[Sequence[str], Mapping[str, object]], Output | Section]
     whole: bool = False
+    more: tuple[str, ...] = ()
+
+    @property
+    def page(self) -> str:
+        """Its own page of help."""
+        lines = [f"%tinynn {self.usage}", f"  {self.summary}"]
+        return "\n".join([*lines, "", *self.more] if self.more else lines)
 
 
 def run(line: str, namespace: Mapping[str, object]) -> Output:
     """Runs a line of %tinynn. Raises MagicError for a line that is none."""
     name, _, rest = (line.strip() or "help").partition(" ")
-    if name not in COMMANDS:
-        raise MagicError(f"%tinynn has no command {name!r}; its commands are {', '.join(COMMANDS)}")
-    command = COMMANDS[name]
+    if name in _ASKING:
+        name, rest = "help", ""
+    elif rest.strip() in _ASKING:
+        name, rest = "help", name
+    command = _command(name)
     try:
         words = [rest.strip()] if command.whole and rest.strip() else shlex.split(rest)
     except ValueError as error:
@@ -54,9 +64,22 @@ def run(line: str, namespace: Mapping[str, object]) -> Output:
     return shown if isinstance(shown, Output) else Output((shown,))
 
 
+def _command(name: str) -> Command:
+    """The command of that name. Raises MagicError."""
+    if name not in COMMANDS:
+        close = closest(name, COMMANDS)
+        hint = f"did you mean {close}?" if close else f"its commands are {', '.join(COMMANDS)}"
+        raise MagicError(f"%tinynn has no command {name!r}; {hint}")
+    return COMMANDS[name]
+
+
 def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
-    name, stage = (*words, "relay")[:2]
-    return shown_function(compiled_function(name, namespace), stage)
+    name, *stages = words
+    function = compiled_function(name, namespace)
+    named = [stage for word in stages for stage in word.split(",") if stage]
+    shown = [shown_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
+    picture = next((each.svg for each in reversed(shown) if each.svg is not None), None)
+    return Output(tuple(section for each in shown for section in each.sections), picture)
 
 
 def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFunction:
@@ -234,7 +257,9 @@ def _si(number: float, unit: str) -> str:
     return f"{number / 1e-9:.3g} n{unit}" if number else f"0 {unit}"
 
 
-def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
+def _help(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
+    if words:
+        return plain("help", _command(words[0]).page)
     rows = [(f"%tinynn {command.usage}", command.summary) for command in COMMANDS.values()]
     rows += [("%%tinynn [options]", "compile the tensor functions of the cell; %%tinynn? lists the options")]
     rows += [("%%relay [options]", "compile the Relay text of the cell")]
@@ -242,9 +267,27 @@ def _help(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     return table("help", rows, ("command", "what it does"))
 
 
+#: What asks for help in place of a command, and after one.
+_ASKING = ("-h", "--help")
+
 COMMANDS = {
-    "show": Command("show NAME [STAGE]", f"a stage of a function: {', '.join(SHOWN)}", range(1, 3), _show),
-    "ops": Command("ops [PATTERN]", "the operators whose names or summaries have it", range(2), _ops),
+    "show": Command(
+        "show NAME [STAGE,...]",
+        f"stages of a function, relay without a name: {', '.join(SHOWN)}",
+        range(1, 1 << 10),
+        _show,
+        more=("  %tinynn show foo relax,graph", "  %tinynn show foo asm"),
+    ),
+    "ops": Command(
+        "ops [PATTERN]",
+        "the operators whose names or summaries have it",
+        range(2),
+        _ops,
+        more=(
+            "  %tinynn ops conv        those with it in their names come first",
+            "  %tinynn ops nn.*pool2d",
+        ),
+    ),
     "cache": Command(
         "cache [--clear]", "what is kept in memory and on disk; or drop it all", range(2), _cache
     ),
@@ -254,6 +297,7 @@ COMMANDS = {
         range(1, 2),
         _profile,
         whole=True,
+        more=("  %tinynn profile foo(x, axis=1)", "  the arguments are any expressions of Python"),
     ),
-    "help": Command("help", "this list", range(1), _help),
+    "help": Command("help [COMMAND]", "this list, or the page of a command", range(2), _help),
 }

@@ -65,6 +65,8 @@ class CellMatcher:
             from nnmagic.jupyter.option_words import command_words
 
             return _options(before, command_words(line[1], self._shell.user_ns))
+        if key := re.search(r"(\w+)\.stages\[(['\"]?)([\w-]*)$", before):
+            return _stage_names(self._shell.user_ns.get(key[1]), key[2], key[3])
         return {"completions": []}
 
     def _in_cell(self, body: str, above: str) -> SimpleMatcherResult:
@@ -79,6 +81,10 @@ class CellMatcher:
 
 def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """What may be typed at the cursor of a %%tinynn cell, each with its kind, the likeliest first."""
+    if cursor.owner:
+        return {} if re.search(r"\.shape\[[^\]]*\]$", cursor.owner) else _of_tensor()
+    if cursor.begins_definition():
+        return dict.fromkeys(("def", "class"), "keyword")
     if len(cursor.path) > 1:
         return _members(cursor.path[:-1], names, namespace)
     if cursor.expects_type():
@@ -93,9 +99,22 @@ def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -
             for name in _parameters_of(cursor.bracket.callee, names, namespace)
             if name not in taken
         }
-    if cursor.bracket is not None and re.match(r"\s*\w*dtype\s*=", cursor.bracket.part):
-        found |= _dtypes()
+    if _expects_dtype(cursor, names, namespace):
+        found = _dtypes() | found
     return found | _free_names(names, namespace)
+
+
+def _expects_dtype(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> bool:
+    """Whether the argument at the cursor is a dtype, by its name or by its place."""
+    bracket = cursor.bracket
+    if bracket is None or bracket.kind != "(" or not bracket.callee or bracket.defines:
+        return False
+    if re.match(r"\s*\w*dtype\s*=", bracket.part):
+        return True
+    if bracket.keywords or not cursor.expects_keyword():
+        return False
+    parameters = _parameters_of(bracket.callee, names, namespace)
+    return parameters[bracket.commas : bracket.commas + 1] == ("dtype",)
 
 
 def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
@@ -136,11 +155,13 @@ def _captured_kind(value: object) -> str:
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """What may stand after ``owner.``."""
     from nnmagic.tinynn.capture import compiled_type
-    from nnmagic.tinynn.vocabulary import members, module_words, namespaces
+    from nnmagic.tinynn.vocabulary import module_words, namespaces
 
     head = owner[0]
+    if len(owner) > 1 and owner[-1] in _OF_NO_TENSOR:
+        return {}
     if head in names.local:
-        return _kinds(members())
+        return _of_tensor()
     if head in names.classes:
         return dict.fromkeys(names.classes[head], "class")
     if head in names.functions:
@@ -155,7 +176,17 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
         return dict.fromkeys(data.fields, "class")
     if spaces := _of_space(owner, namespaces()):
         return spaces
-    return _kinds(members()) if head not in ("relay", "nnmagic") else {}
+    return _of_tensor() if head not in ("relay", "nnmagic") else {}
+
+
+#: Attributes of tensors whose values have none that a cell knows.
+_OF_NO_TENSOR = ("shape", "ndim", "size", "dtype", "itemsize", "nbytes")
+
+
+def _of_tensor() -> dict[str, str]:
+    from nnmagic.tinynn.vocabulary import members
+
+    return _kinds(members())
 
 
 def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Word]]) -> dict[str, str]:
@@ -229,6 +260,16 @@ def _in_relay(body: str, above: str) -> SimpleMatcherResult:
     return _result(prefix, words)
 
 
+def _stage_names(owner: object, quote: str, prefix: str) -> SimpleMatcherResult:
+    """The keys of ``f.stages``, which IPython does not look at: they are a property's."""
+    from nnmagic.functions.compiled import CompiledFunction
+
+    if not isinstance(owner, CompiledFunction):
+        return {"completions": []}
+    names = owner.stages if quote else map(repr, owner.stages)
+    return _result(prefix, dict.fromkeys(names, "instance"))
+
+
 def _kinds(words: Mapping[str, Word]) -> dict[str, str]:
     return {name: _KINDS[word.kind] for name, word in words.items()}
 
@@ -243,5 +284,14 @@ def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:
 
 def _result(prefix: str, found: Mapping[str, str]) -> SimpleMatcherResult:
     """The words that begin as typed, in the order given; other matchers are silent."""
-    own = [SimpleCompletion(text=name, type=kind) for name, kind in found.items() if name.startswith(prefix)]
+    own = _Completions(
+        SimpleCompletion(text=name, type=kind) for name, kind in found.items() if name.startswith(prefix)
+    )
     return {"completions": own, "matched_fragment": prefix, "suppress": True, "ordered": True}
+
+
+class _Completions(list[SimpleCompletion]):
+    """Never empty by its length, which IPython takes for the wish that other matchers are silent."""
+
+    def __len__(self) -> int:
+        return max(super().__len__(), 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import keyword
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -37,23 +39,24 @@ _CELL_OPTIONS = (
         metavar="NAME",
         help="also assign the cell's last function (of %%%%relay: @main) to NAME",
     ),
-    argument("--engine", metavar="E", help=f"what runs it: {', '.join(ENGINES)}"),
+    argument("--engine", metavar="E", help=f"what runs it: {', '.join(ENGINES)} ; default: auto"),
     argument(
         "--target",
         metavar="T",
-        help="TVM's target, as a JSON object in quotes; this machine's CPU without it",
+        help="TVM's target, as a JSON object in quotes; default: this machine's CPU",
     ),
-    argument("--opt-level", metavar="N", help="how hard to optimise, 0 to 3"),
+    argument("--opt-level", metavar="N", help="how hard to optimise, 0 to 3; default: 3"),
     argument(
         "--show",
         metavar="STAGE,...",
-        help=f"what to show, in place of the Relay text; stages: {', '.join(SHOWN)}",
+        help=f"what to show; default: relay; stages: {', '.join(SHOWN)}",
     ),
     argument("-q", "--quiet", action="store_true", help="show nothing"),
     argument("-f", "--force", action="store_true", help="compile even where the cache has it"),
     argument("--no-cache", action="store_true", help="neither look into the cache nor put the result there"),
     argument("-v", "--verbose", action="store_true", help="say what the cache did and how long it took"),
     argument("--tb", action="store_true", help="show errors with all frames, for who develops nnmagic"),
+    argument("-h", "--help", action="store_true", help="show this page, and do nothing else"),
 )
 
 
@@ -168,7 +171,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     @no_var_expand
     @line_magic("tinynn")
     def tinynn_line(self, line: str) -> None:
-        """Look at compiled functions, operators and the cache; `%tinynn help` lists the commands."""
+        """Look at compiled functions, operators and the cache.
+
+        %tinynn show NAME [STAGE,...]   stages of a function, its Relay without a name
+        %tinynn ops [PATTERN]           operators by name or summary
+        %tinynn cache [--clear]         what is kept in memory and on disk
+        %tinynn profile CALL            time a call, kernel by kernel
+        %tinynn help [COMMAND]          all of this at length
+        """
         from nnmagic.jupyter import commands
 
         try:
@@ -179,6 +189,12 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             raise
 
     def _run(self, given: Namespace, source: Source, language: str) -> None:
+        if given.help:
+            from nnmagic.pictures.output import Output, plain
+
+            page = inspect.getdoc(getattr(self, f"{language}_cell")) or ""
+            display(Output((plain("help", page.removeprefix("::\n\n")),)))
+            return
         try:
             self._run_cell(given, source, language)
         except (Exception, KeyboardInterrupt) as error:
@@ -263,7 +279,10 @@ def _parsed(method: Callable[..., object], line: str) -> Namespace:
         parsed: Namespace = parse_argstring(method, line)
     except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
         magic = method.__name__.removesuffix("_cell")
-        raise MagicError(f"{error}; %%{magic}? lists the options") from None
+        hint = f"%%{magic}? lists the options"
+        if found := re.search(r"--show[ =](\S+),\s+(\w\S*)", line):
+            hint = f"a list has no blanks: --show {found[1]},{found[2]}"
+        raise MagicError(f"{error}; {hint}") from None
     for name, value in vars(parsed).items():
         if isinstance(value, str):
             setattr(parsed, name, _unquoted(value))

@@ -32,7 +32,8 @@ see also:
   %tinynn help              the commands: show, ops, cache, profile
   %tinynn ops conv          operators whose names or summaries have "conv"
   nn.conv2d?                an operator's parameters
-  %config TinyNNMagics      the settings, and %config TinyNNMagics.show = 'graph' to change one
+  %config TinyNNMagics      the settings: the defaults of the options, as in
+                            %config TinyNNMagics.show = 'graph'
 """
 
 RELAY = """\

@@ -34,7 +34,6 @@ def cell_options(magic: str, before: str) -> Sequence[str]:
 
 def command_words(line: str, namespace: Mapping[str, object]) -> Sequence[str] | None:
     """What may stand at the end of a line of %tinynn; None for a call, which is Python's."""
-    from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.jupyter.commands import COMMANDS
     from nnmagic.jupyter.shown import SHOWN
 
@@ -42,7 +41,7 @@ def command_words(line: str, namespace: Mapping[str, object]) -> Sequence[str] |
     if not rest:
         return list(COMMANDS)
     if command == "show" and len(rest) == 1:
-        return [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]
+        return _functions(namespace)
     if command == "show":
         return SHOWN
     if command == "ops":
@@ -51,4 +50,14 @@ def command_words(line: str, namespace: Mapping[str, object]) -> Sequence[str] |
         return sorted(OPERATORS)
     if command == "cache":
         return ["--clear"]
-    return None if command == "profile" else ()
+    if command == "help":
+        return list(COMMANDS)
+    if command == "profile":
+        return None if "(" in line else _functions(namespace)
+    return ()
+
+
+def _functions(namespace: Mapping[str, object]) -> list[str]:
+    from nnmagic.functions.compiled import CompiledFunction
+
+    return [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]

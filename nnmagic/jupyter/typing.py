@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 _NAME = r"[^\W\d]\w*"
 _PATH = re.compile(rf"(?:{_NAME}\.)*(?:{_NAME})?$")
@@ -49,6 +50,16 @@ class Cursor:
     def prefix(self) -> str:
         """The part of the name that is being typed."""
         return self.path[-1]
+
+    @property
+    def owner(self) -> str:
+        """The line up to the dot of a member of something in brackets; "" where there is none."""
+        before = self.line.removesuffix(".".join(self.path))
+        return before[:-1] if re.search(r"[)\]]\.$", before) else ""
+
+    def begins_definition(self) -> bool:
+        """Whether it stands where nothing but a function or a class may begin."""
+        return self.bracket is None and self.line == self.prefix
 
     def expects_type(self) -> bool:
         """Whether an annotation is being typed."""
@@ -169,7 +180,7 @@ def names_in(body: str, above: str) -> Names:
     classes: dict[str, tuple[str, ...]] = {}
     tops = list(_TOP.finditer(body))
     local: tuple[str, ...] = ()
-    for top, following in zip(tops, [*tops[1:], None], strict=True):
+    for top, following in zip_longest(tops, tops[1:]):
         text = body[top.start() : following.start() if following else len(body)]
         if text.startswith("class"):
             classes[top[1]] = tuple(re.findall(rf"^[ \t]+({_NAME})", text, re.MULTILINE))

@@ -13,6 +13,8 @@ from traitlets.config import Config
 
 import nnmagic
 from nnmagic.functions.compile import MEMORY
+from nnmagic.jupyter.commands import COMMANDS
+from nnmagic.jupyter.magics import TinyNNMagics
 
 FOO = (
     "def foo(a: Tensor[(2, 3), f32], b: Tensor[(3, 4), f32], c: Tensor[(2, 4), f32]):\n"
@@ -307,7 +309,7 @@ class TestLineMagic:
         shell.run("bar = 3")
         with pytest.raises(ValueError, match="'bar' is of type int, not a compiled function; the"):
             shell.run("%tinynn show bar")
-        with pytest.raises(ValueError, match=r"usage: %tinynn show NAME \[STAGE\]"):
+        with pytest.raises(ValueError, match=r"usage: %tinynn show NAME \[STAGE,...\]"):
             shell.run("%tinynn show")
 
     def test_ops(self, shell: Shell) -> None:
@@ -388,6 +390,40 @@ def test_the_help_lists_the_options(shell: Shell, magic: str) -> None:
     for part in ("options:", "the cell:", "examples:", "see also:"):
         assert f"\n{part}\n" in text
     assert max(map(len, text.splitlines())) <= 110
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+@pytest.mark.parametrize("magic", ["tinynn", "relay"])
+def test_an_option_for_help_shows_the_page_alone(shell: Shell, magic: str, option: str) -> None:
+    page = shell.run(f"%%{magic} {option}\nnothing that is looked at")
+    assert page.lstrip().startswith(f"%%{magic} [-o NAME]")
+    for part in ("options:", "the cell:", "examples:", "0 to 3; default: 3"):
+        assert part in page
+    assert shell.run(f"%%{magic} {option}") == page, "an empty cell, too"
+
+
+def test_help_of_a_command(shell: Shell) -> None:
+    listed = shell.run("%tinynn help")
+    assert shell.run("%tinynn") == shell.run("%tinynn -h") == shell.run("%tinynn --help") == listed
+    page = shell.run("%tinynn help show")
+    assert shell.run("%tinynn show -h") == page
+    assert page.startswith("%tinynn show NAME [STAGE,...]\n  stages of a function")
+    for name, command in COMMANDS.items():
+        assert f"%tinynn {command.usage}" in listed
+        assert f"%tinynn {command.usage}" in shell.run(f"%tinynn help {name}")
+        assert f"%tinynn {command.usage} " in (TinyNNMagics.tinynn_line.__doc__ or "")
+    with pytest.raises(ValueError, match="has no command 'shw'; did you mean show"):
+        shell.run("%tinynn help shw")
+
+
+def test_several_stages_of_a_function(shell: Shell) -> None:
+    shell.run(cell(FOO, "-q"))
+    both = shell.run("%tinynn show foo source,relay")
+    assert FOO.rstrip() in both
+    assert FOO_RELAY in both
+    assert shell.run("%tinynn show foo source, relay") == both
+    with pytest.raises(ValueError, match="a list has no blanks: --show relay,graph"):
+        shell.run(cell(FOO, "--show relay, graph"))
 
 
 def test_unloading_and_loading(shell: Shell) -> None:

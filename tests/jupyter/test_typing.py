@@ -130,6 +130,41 @@ class TestKernel:
         assert kernel.complete("%tinynn show bar ll|") == ["llvm"]
         assert kernel.complete("%tinynn ops nn.den|") == ["nn.dense"]
 
+    def test_commands_and_their_words(self, kernel: Kernel) -> None:
+        assert kernel.complete("%tinynn profile ba|") == ["bar"]
+        assert kernel.complete("%tinynn profile |") == ["bar"]
+        assert "weights" in kernel.complete("%tinynn profile bar(wei|")
+        assert kernel.complete("%tinynn help pro|") == ["profile"]
+        assert kernel.complete("%tinynn show bar relay,gr|") == ["graph"]
+        assert kernel.complete("bar.stages['re|") == ["relay", "relay-typed", "relax"]
+        assert "'source'" in kernel.complete("bar.stages[|")
+
+    def test_nothing_is_offered_where_nothing_can_stand(self, kernel: Kernel) -> None:
+        assert kernel.complete(f"{HEAD}# loc|") == []
+        assert kernel.complete(f"{HEAD}'loc|") == []
+        assert kernel.complete(f"{HEAD}first.shape.|") == []
+        assert kernel.complete(f"{HEAD}first.shape[0].|") == []
+        assert kernel.complete("%%tinynn\n|") == ["def", "class"]
+        assert kernel.complete(f"{HEAD}return local\n\nde|") == ["def"]
+
+    def test_members_of_an_expression(self, kernel: Kernel) -> None:
+        for owner in ("(first * 2)", "first[0]", "local.T", "np.exp(first)"):
+            assert kernel.complete(f"{HEAD}return {owner}.softma|") == ["softmax"], owner
+
+    def test_a_dtype_comes_first_where_one_is_wanted(self, kernel: Kernel) -> None:
+        for call in ("first.astype(|", "zeros((2,), |", "ones(3, dtype=|"):
+            assert kernel.complete(f"{HEAD}{call}")[:4] == ["f16", "bf16", "f32", "f64"], call
+        assert kernel.complete(f"{HEAD}nn.relu(|")[0] != "f16"
+
+    def test_help_for_words_of_the_magics_lines(self, kernel: Kernel) -> None:
+        assert "Compile the tensor functions of this cell" in kernel.inspect(
+            "%%tin|ynn\ndef f(x: f32): return x"
+        )
+        assert "Compile the Relay functions of this cell" in kernel.inspect("%%rel|ay\n")
+        assert "%tinynn profile CALL" in kernel.inspect("%tin|ynn show bar")
+        assert "kernel by kernel" in kernel.inspect("%tinynn prof|ile bar(1)")
+        assert "what to show; default: relay" in kernel.inspect("%%tinynn --sh|ow relay\n")
+
     def test_relay_text(self, kernel: Kernel) -> None:
         head = "%%relay\ndef @main(%data: Tensor[(2), float32]) {\n  "
         assert kernel.complete(f"{head}nn.softm|") == ["nn.softmax"]
@@ -194,6 +229,7 @@ class TestKernel:
             assert "Scales x." in shown
             assert "multiply(%x, %scale)" in shown
             assert "Call signature" not in shown
+            assert "File:" not in shown, "it is in none"
         assert "return x * scale" in kernel.pages("bar??")
         assert "return x * scale" in kernel.inspect("ba|r", detail=1)
 
