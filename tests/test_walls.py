@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "engine": {"diagnostics", "progress", "relay"},
     "tinynn": {"diagnostics", "relay"},
     "pictures": {"diagnostics", "relay"},
-    "functions": {"_version", "cache", "diagnostics", "engine", "pictures", "relay", "tinynn"},
+    "functions": {"_version", "cache", "diagnostics", "engine", "pictures", "progress", "relay", "tinynn"},
     "jupyter": {
         *(
             "_version",

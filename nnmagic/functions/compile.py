@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -28,11 +27,13 @@ from nnmagic.diagnostics import (
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, untyped_text
 from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.environment import environment
-from nnmagic.functions.fingerprint import array_digest, fingerprint
+from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.objects import COUNTS, Use
 from nnmagic.functions.options import Options, Target
 from nnmagic.functions.python_source import python_namespace, python_source
+from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
+from nnmagic.relay.digests import content_digest
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -183,6 +184,7 @@ def _compiled(
     use: Use,
 ) -> Entry[Cell]:
     """Compiles a source to typed Relay."""
+    report("types")
     captured: dict[str, str] = {}
     docs: dict[str, str | None] = {}
     parameters: dict[str, tuple[ParameterInfo, ...]] = {}
@@ -361,10 +363,9 @@ def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunct
     typed = infer_type(module)
     typed = _needed(typed, call_graph(typed), name)
     text = untyped_text(typed)
-    data, arrays = module_to_data(typed)  # the text rounds floats
     source = Source("<relay>", text)
-    content = {"module": json.dumps(data), "constants": " ".join(map(array_digest, arrays))}
-    key = digest({**_parts(source, options, "relay"), **content})
+    content = content_digest(*module_to_data(typed))  # the text rounds floats
+    key = digest({**_parts(source, options, "relay"), "module": content})
     definition = Definition(
         name=name,
         module=typed,

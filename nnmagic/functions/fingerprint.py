@@ -17,6 +17,7 @@ from types import EllipsisType, ModuleType
 import numpy as np
 
 from nnmagic.functions.data_types import DataType
+from nnmagic.relay.digests import array_digest
 from nnmagic.tinynn.aliases import is_alias
 from nnmagic.tinynn.annotations import DType, Tensor
 from nnmagic.tinynn.program import MISSING
@@ -39,6 +40,8 @@ def _fingerprint(value: object) -> str:
     match value:
         case np.ma.MaskedArray():  # its mask is no part of its content
             return f"value {kind} {next(_unique)}"
+        case np.ndarray() if value.dtype.hasobject:  # of unknown content
+            return f"value {kind} {next(_unique)}"
         case np.ndarray():
             return f"array {array_digest(value)}"
         case np.generic():  # a Python number in a cell, which an array of rank 0 is not
@@ -51,7 +54,7 @@ def _fingerprint(value: object) -> str:
             return f"string {kind} {str.__str__(value)}"
         case tuple() | list():
             items = json.dumps([*map(_fingerprint, value)]).encode()
-            return f"tuple {len(value)} {hashlib.sha1(items, usedforsecurity=False).hexdigest()}"
+            return f"tuple {len(value)} {hashlib.sha256(items).hexdigest()}"
         case None | EllipsisType() | DType() | Tensor() | np.dtype():
             return f"value {kind} {value!r}"
         case DataType():
@@ -65,17 +68,3 @@ def _fingerprint(value: object) -> str:
             return f"module {vars(value).get('__name__')}"
     key = inspect.getattr_static(value, "__relay_key__", None)
     return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"
-
-
-def array_digest(array: np.ndarray) -> str:
-    """Hash of dtype, shape and elements, whatever their order in memory and their byte order.
-
-    Arrays of objects, of unknown content, equal nothing.
-    """
-    if array.dtype.hasobject:
-        return f"of objects {next(_unique)}"
-    dtype = array.dtype.newbyteorder("=")
-    state = hashlib.sha1(usedforsecurity=False)
-    state.update(f"{dtype.str} {dtype.name} {array.shape}".encode())
-    state.update(np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8).data)
-    return state.hexdigest()

@@ -7,7 +7,6 @@ variables, comments and the notebook are no part of it.
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 import time
 import warnings
@@ -20,17 +19,16 @@ from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, dis
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.functions.environment import FOR_RUNNING, environment
-from nnmagic.functions.fingerprint import array_digest
 from nnmagic.functions.options import Options
+from nnmagic.relay.digests import code_data, content_digest
 from nnmagic.relay.module import Module
-from nnmagic.relay.serial import module_to_data
 
 if TYPE_CHECKING:
     from nnmagic.engine.relax.artifact import Artifact
     from nnmagic.functions.compiled import Executable
 
 #: The version of what an entry holds and of how machine code is called.
-FORMAT = 1
+FORMAT = 2
 
 #: What an engine raises for an artifact that is not what it should be.
 _OF_OTHER_CODE = (
@@ -86,11 +84,11 @@ COUNTS = _Counts()
 
 def fields(module: Module, entry: str, options: Options) -> dict[str, str]:
     """All that the machine code of a function of a typed module depends on, by name."""
-    data, arrays = module_to_data(module, names=False)
+    data, arrays = code_data(module, [entry])
     return {
         "format": str(FORMAT),
-        "program": hashlib.sha256(json.dumps([entry, data]).encode()).hexdigest(),
-        "constants": hashlib.sha256(" ".join(map(array_digest, arrays)).encode()).hexdigest(),
+        "program": content_digest(data, []),
+        "constants": content_digest(None, arrays),
         "engine": options.engine_taken,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),

@@ -7,7 +7,6 @@ header, which is exact, and its arrays as ``.npy``. So it can be compiled again 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -25,6 +24,7 @@ from nnmagic.diagnostics import CompileError, Source
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.options import Options
+from nnmagic.relay.digests import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serial import Json, module_from_data, module_to_data
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
@@ -153,9 +153,6 @@ def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction
 
 def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
     """Raises one of many errors for data that ``to_bytes`` did not make."""
-    state = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
-    for array in arrays:
-        state.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     module = infer_type(module_from_data(head["module"], arrays), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")
@@ -168,7 +165,7 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
         language=head["language"],
         doc=head["doc"],
         options=Options(**head["options"]),
-        key=state.hexdigest()[:40],
+        key=content_digest(head, arrays)[:40],
         parameters=tuple(
             ParameterInfo(str(name), str(kind), _default(default, arrays))
             for name, kind, default in head["parameters"]

@@ -29,14 +29,11 @@ def shown_progress(shell: InteractiveShell) -> Iterator[None]:
         yield
         return
     watcher = _Watcher()
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(watcher.watch,), daemon=True)
-    thread.start()
     try:
         with listening(watcher.note):
             yield
     finally:
-        watcher.ended.set()
-        thread.join()
+        watcher.end()
         if watcher.shown:
             clear_output()
 
@@ -45,22 +42,33 @@ class _Watcher:
     """Shows the stage that was told last, again and again: a stage may work long without a word."""
 
     def __init__(self) -> None:
-        self.ended = threading.Event()
         self.shown = False
-        self._state = ("types", 0, 0)
+        self._ended = threading.Event()
+        self._state = ("", 0, 0)
+        self._thread: threading.Thread | None = None
 
     def note(self, stage: str, done: int, total: int) -> None:
-        """Takes what is told."""
+        """Takes what is told, and begins to watch: a cell that is found in memory tells nothing."""
         self._state = (stage, done, total)
+        if self._thread is None:
+            run = contextvars.copy_context().run
+            self._thread = threading.Thread(target=run, args=(self._watch,), daemon=True)
+            self._thread.start()
 
-    def watch(self) -> None:
+    def end(self) -> None:
+        """Ends what is shown."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
         """Runs beside the compilation until it ends."""
         begin = time.monotonic()
-        if self.ended.wait(_QUIET):
+        if self._ended.wait(_QUIET):
             return
         self.shown = True
         handle = display(progress_output(*self._state, time.monotonic() - begin), display_id=True)
-        while not self.ended.wait(_STEP):
+        while not self._ended.wait(_STEP):
             handle.update(progress_output(*self._state, time.monotonic() - begin))
 
 

@@ -25,14 +25,12 @@ Json = Any
 Kind = TypeVar("Kind")
 
 
-def module_to_data(module: Module, *, names: bool = True) -> tuple[Json, list[np.ndarray]]:
+def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
     """The module as data for JSON, and the arrays that it refers to by place.
 
-    Types that were inferred, in annotations too, are left out: ``infer_type`` finds them again. Without
-    ``names``, variables have no names and matches no places: the data is equal for modules that differ in
-    nothing else.
+    Types that were inferred, in annotations too, are left out: ``infer_type`` finds them again.
     """
-    encoder = _Encoder(names=names)
+    encoder = Encoder()
     functions = {name: encoder.graph(function) for name, function in module.functions.items()}
     data_types = {
         name: {
@@ -69,7 +67,7 @@ def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
 
 def types_to_data(types: Sequence[ty.Type], attrs: ir.Attrs) -> Json:
     """Types and the attributes of a call as data for JSON. Raises TypeError for constants among them."""
-    encoder = _Encoder()
+    encoder = Encoder()
     data = {"places": [encoder.type(type_) for type_ in types], "attrs": encoder._attrs(attrs)}
     if encoder.arrays:
         raise TypeError("an attribute holds an array")
@@ -84,11 +82,10 @@ def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
     return decoder._types(data["places"]), decoder._attrs(data["attrs"])
 
 
-class _Encoder:
+class Encoder:
     """Gives every type and expression a place in its table."""
 
-    def __init__(self, *, names: bool = True) -> None:
-        self._names = names
+    def __init__(self) -> None:
         self.types: list[Json] = []
         self.nodes: list[Json] = []
         self.arrays: list[np.ndarray] = []
@@ -96,6 +93,7 @@ class _Encoder:
         self._node_places: dict[ir.Expr, int] = {}
 
     def graph(self, root: ir.Expr) -> int:
+        """The place of an expression, with all its parts."""
         for node in post_order(root, skip=self._node_places):
             self.node(node)
         return self._node_places[root]
@@ -115,14 +113,13 @@ class _Encoder:
     def _record(self, node: ir.Expr) -> Json:
         match node:
             case ir.Var(name_hint=name, type_annotation=annotation, inferred=inferred):
-                shown = name if self._names else ""
-                return ["Var", shown, None if inferred else self._optional_type(annotation)]
+                return ["Var", self.variable(name), None if inferred else self._optional_type(annotation)]
             case ir.GlobalVar(name=name):
-                return ["GlobalVar", name]
+                return ["GlobalVar", self.function(name)]
             case ir.OpRef(name=name):
                 return ["OpRef", name]
-            case ir.Constructor(name=name, inputs=inputs, belong_to=owner, tag=tag):
-                return ["Constructor", name, [self.type(part) for part in inputs], owner.name, tag]
+            case ir.Constructor():
+                return ["Constructor", *self.constructor(node)]
             case ir.Constant(data=data):
                 self.arrays.append(data)
                 return ["Constant", len(self.arrays) - 1]
@@ -143,8 +140,7 @@ class _Encoder:
                 return ["Function", self._all(params), self.node(body), ret_place, types, self._attrs(attrs)]
             case ir.Match(data=data, clauses=clauses, complete=complete, assertion=assertion):
                 arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]
-                place = _place_data(node.span) if self._names else None
-                failure = [] if complete else [assertion, place]
+                failure = [] if complete else [assertion, self.place(node.span)]
                 return ["Match", self.node(data), arms, complete, *failure]
             case ir.RefCreate(value=value):
                 return ["RefCreate", self.node(value)]
@@ -180,7 +176,7 @@ class _Encoder:
             case tuple() | list():
                 return {"tuple": [self._value(part) for part in value]}
             case ty.AnyDim() | ty.VarDim():
-                return {"dim": _dim_data(value)}
+                return {"dim": self.dim(value)}
             case ir.Constant():
                 return {"constant": self.node(value)}
             case ir.Var():
@@ -203,31 +199,58 @@ class _Encoder:
     def _type_record(self, type_: ty.Type) -> Json:
         match type_:
             case ty.TensorType(shape=shape, dtype=dtype):
-                return ["Tensor", [_dim_data(dim) for dim in shape], dtype]
+                return ["Tensor", [self.dim(dim) for dim in shape], dtype]
             case ty.TupleType(fields=fields):
                 return ["Tuple", [self.type(part) for part in fields]]
             case ty.TypeVar(name=name):
-                return ["TypeVar", name]
+                return ["TypeVar", self.variable(name)]
             case ty.FuncType(arg_types=args, ret_type=ret, type_params=params):
                 places = [self.type(var) for var in params]
                 return ["Func", [self.type(part) for part in args], self.type(ret), places]
             case ty.RefType(value=value):
                 return ["Ref", self.type(value)]
             case ty.GlobalTypeVar(name=name):
-                return ["GlobalTypeVar", name]
+                return ["GlobalTypeVar", self.data_type(name)]
             case ty.TypeCall(func=func, args=args):
-                return ["TypeCall", func.name, [self.type(part) for part in args]]
+                return ["TypeCall", self.data_type(func.name), [self.type(part) for part in args]]
 
+    # What names become: who does without them (digests.py) has others.
 
-def _dim_data(dim: ty.Dim) -> Json:
-    match dim:
-        case ty.AnyDim(label=label):
-            return {"any": label}
-        case ty.VarDim(name=name):
-            return {"var": name}
-        case ty.Int64():
-            return {"int64": int(dim)}
-    return int(dim)
+    def variable(self, name: str) -> Json:
+        """The name of a variable of a function or of a type."""
+        return name
+
+    def function(self, name: str) -> Json:
+        """The name of a function of the module."""
+        return name
+
+    def data_type(self, name: str) -> Json:
+        """The name of a data type of the module."""
+        return name
+
+    def constructor(self, node: ir.Constructor) -> list[Json]:
+        """What tells a constructor."""
+        return [node.name, [self.type(part) for part in node.inputs], node.belong_to.name, node.tag]
+
+    def dim(self, dim: ty.Dim) -> Json:
+        """A dimension."""
+        match dim:
+            case ty.AnyDim(label=label):
+                return {"any": label}
+            case ty.VarDim(name=name):
+                return {"var": name}
+            case ty.Int64():
+                return {"int64": int(dim)}
+        return int(dim)
+
+    def place(self, span: Span | None) -> Json:
+        """A place with the lines of its source; an error that is raised when the program runs shows them."""
+        if span is None:
+            return None
+        numbers = range(span.line, span.end_line + 1)
+        lines = [span.source.line(line) if span.source else None for line in numbers]
+        text = None if None in lines else "\n".join(line for line in lines if line is not None)
+        return [span.filename, span.line, span.column, span.end_line, span.end_column, text]
 
 
 def _dim(data: Json) -> ty.Dim:
@@ -241,15 +264,6 @@ def _dim(data: Json) -> ty.Dim:
         case int():
             return data
     raise ValueError(f"not a dimension: {data!r}")
-
-
-def _place_data(span: Span | None) -> Json:
-    """A place with the lines of its source; an error that is raised when the program runs shows them."""
-    if span is None:
-        return None
-    lines = [span.source.line(line) if span.source else None for line in range(span.line, span.end_line + 1)]
-    text = None if None in lines else "\n".join(line for line in lines if line is not None)
-    return [span.filename, span.line, span.column, span.end_line, span.end_column, text]
 
 
 def _place(data: Json) -> Span | None:

@@ -42,7 +42,8 @@ def test_a_miss_says_what_changed_since_another_kernel() -> None:
     assert in_new_kernel(w0=W0 * 2).cache_info.why == "captured array `w0` changed"
     assert in_new_kernel(SOURCE.replace("*", "+"), W0 * 2).cache_info.why == "source changed"
     assert in_new_kernel(opt_level=1).cache_info.why == "source, option opt_level changed"
-    assert in_new_kernel(SOURCE.replace("foo", "bar")).cache_info.why == "first time"
+    assert in_new_kernel(SOURCE.replace("foo", "bar")).cache_info.why == "found on disk"
+    assert in_new_kernel(SOURCE.replace("foo", "other").replace("*", "-")).cache_info.why == "first time"
 
 
 def test_a_miss_says_that_the_entry_was_dropped(directory: Path) -> None:

@@ -23,6 +23,7 @@ from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.objects import fields, key_of
 from nnmagic.functions.options import Options
+from nnmagic.progress import listening
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0\n"
 W0 = np.array([1, 2], "float32")
@@ -41,10 +42,13 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 def hit(source: str = SOURCE, *, expected: np.ndarray | None = None, **options: object) -> bool:
-    """Whether a new kernel finds it on disk; the result must be right in any case."""
+    """Whether a new kernel finds it on disk, and builds nothing; the result must be right in any case."""
     MEMORY.clear()
+    stages: list[str] = []
     namespace = options.pop("namespace", {"w0": W0})
-    function = nnmagic.compile(source, namespace=namespace, **options)  # type: ignore[arg-type]
+    with listening(lambda stage, *_: stages.append(stage)):
+        function = nnmagic.compile(source, namespace=namespace, **options)  # type: ignore[arg-type]
+    assert ("machine code" in stages) is (function.cache_info.hit is None)
     wanted = np.exp(X) * W0 if expected is None else expected
     np.testing.assert_allclose(function(X), wanted, rtol=1e-5)
     assert function.cache_info.hit in (None, "disk")
@@ -240,6 +244,96 @@ def test_what_makes_no_code_is_no_field(tmp_path: Path) -> None:
 def test_what_a_source_calls_things_is_no_field(source: str) -> None:
     assert not hit()
     assert hit(source, namespace={"w0": W0, "n": 2, "np": np})
+
+
+CALLS = """\
+def _half(x: Tensor[("n",), f32]):
+    return x / 2 if x[0] > -9 else x
+
+def _scaled(x: Tensor[("n",), f32]):
+    return x * 4 if x[0] < 99 else x
+
+def foo(x: Tensor[("n",), f32]):
+    assert x[0] < 99, "small"
+    return _scaled(_half(exp(x)))
+"""
+TYPES = """\
+class Pair:
+    def Of(first: Tensor[(2,), f32], second: f32): ...
+    def Nothing(): ...
+
+def foo(x: Tensor[(2,), f32]):
+    pair = Of(exp(x), 2.0) if x[0] > -9 else Nothing()
+    match pair:
+        case Of(first, second):
+            return first * w0
+        case Nothing():
+            return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        pytest.param(SOURCE, SOURCE.replace("foo", "bar"), id="function"),
+        pytest.param(CALLS, CALLS.replace("_half", "_other"), id="helper"),
+        pytest.param(CALLS, CALLS.replace("_half", "main"), id="a-helper's-name-that-TVM-uses"),
+        pytest.param(CALLS, CALLS.replace("_half", "foo_kernel0"), id="a-helper's-name-as-of-a-kernel"),
+        pytest.param(CALLS, CALLS.replace('"n"', '"rows"'), id="dimension"),
+        pytest.param(CALLS, CALLS.replace('"n"', '"m"', 1), id="dimension-of-one-function"),
+        pytest.param(
+            CALLS,
+            "\n\n".join([*(parts := CALLS.split("\n\n"))[1::-1], parts[2]]),
+            id="swapped-helpers",
+        ),
+        pytest.param(
+            CALLS,
+            CALLS.replace("_half", "*")
+            .replace("_scaled", "_half")
+            .replace("*", "_scaled")
+            .replace("x _scaled", "x *"),
+            id="helpers-that-swapped-names",
+        ),
+        pytest.param(CALLS, f"class Unused:\n    def Made(x: f32): ...\n\n{CALLS}", id="unused-class"),
+        pytest.param(TYPES, TYPES.replace("Pair", "Two"), id="class"),
+        pytest.param(TYPES, TYPES.replace("Of", "Both"), id="constructor"),
+        pytest.param(TYPES, TYPES.replace("first", "left"), id="field"),
+        pytest.param(
+            'def foo(x: Tensor[("n",), f32]):\n    return concatenate([x, exp(x) * 2])[x.shape[0]:]\n',
+            'def foo(x: Tensor[("rows",), f32]):\n    return concatenate([x, exp(x) * 2])[x.shape[0]:]\n',
+            id="dimension-that-is-computed-with",
+        ),
+    ],
+)
+def test_what_a_program_calls_its_parts_is_no_field(source: str, changed: str) -> None:
+    assert source != changed
+    expected = np.exp(X) * (W0 if "w0" in source else 2)
+    assert not hit(source, expected=expected)
+    assert hit(changed, expected=expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        pytest.param(CALLS.replace("_scaled(_half(", "_half(_scaled("), np.exp(X) * 2, id="order-of-calls"),
+        pytest.param(CALLS.replace("x / 2", "x / 8"), np.exp(X) / 2, id="a-helper's-body"),
+        pytest.param(CALLS.replace('("n",)', "(2,)"), np.exp(X) * 2, id="types"),
+    ],
+)
+def test_what_a_program_does_is_a_field(changed: str, expected: np.ndarray) -> None:
+    assert not hit(CALLS, expected=np.exp(X) * 2)
+    assert not hit(changed, expected=expected)
+    assert hit(changed, expected=expected)
+
+
+def test_two_dimensions_of_one_name_are_not_two_of_two_names() -> None:
+    source = 'def foo(x: Tensor[("n", "m"), f32], y: Tensor[("n", "m"), f32]):\n    return x * y.sum()\n'
+    one, other, third = (
+        nnmagic.compile(text).relay
+        for text in (source, source.replace('"m"', '"k"'), source.replace('"m"', '"n"'))
+    )
+    keys = [key_of(fields(module, "foo", Options())) for module in (one, other, third)]
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_the_place_of_a_constant_and_its_name_are_no_fields() -> None:

@@ -5,8 +5,6 @@ What was compiled is an artifact (``artifact``), which runs without the compiler
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,15 +12,15 @@ from typing import TYPE_CHECKING
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
 from nnmagic.progress import report
+from nnmagic.relay.digests import code_data, content_digest
 from nnmagic.relay.module import Module
-from nnmagic.relay.serial import module_to_data
 
 if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
     from nnmagic.engine.relax.direct import Direct
     from nnmagic.engine.relax.evaluator import Evaluator
-    from nnmagic.engine.relax.executable import Executable, Texts
+    from nnmagic.engine.relax.executable import Compiled, Executable
     from nnmagic.engine.relax.instructions import FunctionCode
     from nnmagic.engine.relax.skeleton import Kernel
 
@@ -55,8 +53,8 @@ def build(
 
     refuse_unknown_operators(module, entry)
     prepared = _prepared(module, entry, opt_level)
-    artifact, texts = _compiled(prepared, target, opt_level)
-    return _executable(artifact, prepared, lambda: texts)
+    compiled = _compiled(prepared, target, opt_level)
+    return _executable(compiled.artifact, prepared, lambda: compiled)
 
 
 def load(
@@ -74,14 +72,14 @@ def load(
     """
     _check_machine(artifact, entry)
     prepared = _prepared(module, entry, opt_level)
-    compiled: list[Texts] = []
+    found: list[Compiled] = []
 
-    def texts() -> Texts:
-        if not compiled:
-            compiled.append(_compiled(prepared, target, opt_level)[1])
-        return compiled[0]
+    def compiled() -> Compiled:
+        if not found:
+            found.append(_compiled(prepared, target, opt_level))
+        return found[0]
 
-    return _executable(artifact, prepared, texts)
+    return _executable(artifact, prepared, compiled)
 
 
 def _check_machine(artifact: Artifact, entry: str) -> None:
@@ -111,15 +109,12 @@ class _Control:
     parameters: Sequence[Parameter]
     kernels: Sequence[Kernel]
 
-    @property
-    def facts(self) -> Json:
-        """Tells kernels apart: those of an artifact must be those that this code calls."""
-        functions = {kernel.name: kernel.function for kernel in self.kernels}
-        data, arrays = module_to_data(Module(functions), names=False)
-        state = hashlib.sha256(json.dumps(data).encode())
-        for array in arrays:
-            state.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-        return {"kernels": state.hexdigest()}
+    def facts(self, module: Module) -> Json:
+        """The kernels' names, and what tells that those of an artifact are those that this code calls."""
+        names = [kernel.name for kernel in self.kernels]
+        around = {**module.functions, **{kernel.name: kernel.function for kernel in self.kernels}}
+        data = code_data(Module(around, module.types), names, labels=False)
+        return {"names": names, "kernels": content_digest(*data)}
 
 
 def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
@@ -145,9 +140,7 @@ def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
     return _Prepared(module, entry, plain, control)
 
 
-def _compiled(
-    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
-) -> tuple[Artifact, Texts]:
+def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int) -> Compiled:
     import tvm
 
     from nnmagic.engine.relax import pipeline, runtime
@@ -176,7 +169,7 @@ def _compiled(
             fused = pipeline.fused(lowered, resolved, opt_level)
             report("machine code")
             if control is not None:
-                return machine_code(EVALUATOR, control.facts, lowered, fused, resolved)
+                return machine_code(EVALUATOR, control.facts(prepared.module), lowered, fused, resolved)
             program = straight(fused, ENTRY)
             if program is not None:
                 return direct_code(program, lowered, fused, resolved)
@@ -191,7 +184,7 @@ def _compiled(
 
 
 def _executable(
-    artifact: Artifact, prepared: _Prepared, texts: Callable[[], Texts]
+    artifact: Artifact, prepared: _Prepared, compiled: Callable[[], Compiled]
 ) -> Direct | Executable | Evaluator:
     from nnmagic.engine.relax.artifact import DIRECT, EVALUATOR, MACHINE
     from nnmagic.engine.relax.direct import Direct
@@ -200,14 +193,15 @@ def _executable(
 
     function, control = prepared.module.functions[prepared.entry], prepared.control
     if control is not None and artifact.kind == EVALUATOR:
-        if artifact.facts["kernels"] != control.facts["kernels"]:
+        if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
             raise ValueError("its kernels are those of another program")
-        kernels = [(kernel.name, kernel.deep) for kernel in control.kernels]
-        return Evaluator(control.code, control.parameters, kernels, artifact, texts)
+        names = map(str, artifact.facts["names"])  # those of the program that was compiled
+        kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
+        return Evaluator(control.code, control.parameters, kernels, artifact, compiled)
     if control is None and artifact.kind == DIRECT:
-        return Direct(prepared.entry, function, artifact, texts)
+        return Direct(prepared.entry, function, artifact, compiled)
     if control is None and artifact.kind == MACHINE:
-        return Executable(prepared.entry, function, artifact, texts)
+        return Executable(prepared.entry, function, artifact, compiled)
     raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnmagic.engine.relax import array_objects
 from nnmagic.engine.relax.artifact import Artifact
-from nnmagic.engine.relax.executable import Texts, reason_of
+from nnmagic.engine.relax.executable import Compiled, reason_of
 from nnmagic.engine.relax.pool import pooled
 from nnmagic.engine.relax.runtime import load_objects
 from nnmagic.engine.relax.signature import flat_names, flatten, rebuild, type_of
@@ -36,11 +36,13 @@ class Direct:
     TypeError for an array of a wrong dtype, ValueError for one of a wrong shape.
     """
 
-    def __init__(self, name: str, function: Function, artifact: Artifact, texts: Callable[[], Texts]) -> None:
-        """``function``: its types; ``texts``: gives the texts of the stages, compiling where it must."""
+    def __init__(
+        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], Compiled]
+    ) -> None:
+        """``function``: its types; ``compiled``: gives the stages, compiling where it must."""
         self._name = name
         self.artifact = artifact
-        self.texts = texts
+        self.compiled = compiled
         self._library = load_objects(artifact.code)
         self._entry: Callable[..., int] = self._library[ENTRY]
         facts = artifact.facts
@@ -107,7 +109,7 @@ class Direct:
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        return self.texts().stage(name)
+        return self.compiled().stage(name)
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
         """``quick`` for a function of one result: what it needs is in its closure."""

@@ -15,7 +15,7 @@ from nnmagic.diagnostics import located
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.constants import as_array, as_tensor, plain_array
-from nnmagic.engine.relax.executable import Texts, on_deep_stack, reason_of
+from nnmagic.engine.relax.executable import Compiled, on_deep_stack, reason_of
 from nnmagic.engine.relax.instructions import Apply, Branch, Closure, Code, FunctionCode, Select, Slots, Step
 from nnmagic.engine.relax.pool import pooled
 from nnmagic.engine.relax.runtime import Machines
@@ -40,16 +40,16 @@ class Evaluator:
         parameters: Sequence[Parameter],
         kernels: Sequence[tuple[str, bool]],
         artifact: Artifact,
-        texts: Callable[[], Texts],
+        compiled: Callable[[], Compiled],
     ) -> None:
-        """``kernels``: by number, their names in the machine code and whether they may recurse; ``texts``:
-        gives the texts of the stages, compiling where it must.
+        """``kernels``: by number, their names in the machine code and whether they may recurse;
+        ``compiled``: gives the stages, compiling where it must.
         """
         self._entry = entry
         self._parameters = parameters
         self._kernels = kernels
         self.artifact = artifact
-        self.texts = texts
+        self.compiled = compiled
         self._machines = Machines(artifact.bytecode, artifact.code)
         self._parallel = bool(artifact.facts["parallel"])
         self._evaluate = (
@@ -91,7 +91,7 @@ class Evaluator:
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        return self.texts().stage(name)
+        return self.compiled().stage(name)
 
 
 def evaluate(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:

@@ -32,9 +32,10 @@ MAX_CALL_DEPTH = 100_000
 TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
 
 
-class Texts(Protocol):
-    """What has the texts of the engine's stages; ``lowered``: the module as it was before fusion."""
+class Compiled(Protocol):
+    """What the compiler made, with the texts of its stages; ``lowered``: the module before fusion."""
 
+    artifact: Artifact
     lowered: Any
 
     def stage(self, name: str) -> str:
@@ -59,11 +60,13 @@ class Executable:
     that calls itself too deep.
     """
 
-    def __init__(self, name: str, function: Function, artifact: Artifact, texts: Callable[[], Texts]) -> None:
-        """``function``: its types; ``texts``: gives the texts of the stages, compiling where it must."""
+    def __init__(
+        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], Compiled]
+    ) -> None:
+        """``function``: its types; ``compiled``: gives the stages, compiling where it must."""
         self._name = name
         self.artifact = artifact
-        self.texts = texts
+        self.compiled = compiled
         self._machines = Machines(artifact.bytecode, artifact.code)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
@@ -121,7 +124,7 @@ class Executable:
 
     def stage(self, name: str) -> str:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
-        return self.texts().stage(name)
+        return self.compiled().stage(name)
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:

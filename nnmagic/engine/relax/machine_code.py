@@ -24,10 +24,13 @@ from nnmagic.engine.relax.straight import Straight, with_entry
 STAGES = ("relax", "tir", "llvm", "asm")
 
 
-class Texts:
-    """The stages of a module as texts: as it was lowered, its kernels, LLVM's and the assembler's code."""
+class Compiled:
+    """What was compiled, and its stages as texts: as it was lowered, its kernels, LLVM's and assembler's."""
 
-    def __init__(self, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Iterable[Any]) -> None:
+    def __init__(
+        self, artifact: Artifact, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Iterable[Any]
+    ) -> None:
+        self.artifact = artifact
         self.lowered = module
         self._kernels = kernels
         self._libraries = list(libraries)
@@ -46,19 +49,18 @@ class Texts:
 
 def direct_code(
     program: Straight, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target
-) -> tuple[Artifact, Texts]:
+) -> Compiled:
     """A straight program compiled; ``lowered`` is what it was before fusion, ``fused`` after it."""
     parts = libraries(with_entry(program), target)
     facts = {**program.facts(), **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
-    return Artifact(DIRECT, facts, [part.code for part in parts], b"", constants), Texts(
-        lowered, fused, [part.module for part in parts]
-    )
+    artifact = Artifact(DIRECT, facts, [part.code for part in parts], b"", constants)
+    return Compiled(artifact, lowered, fused, [part.module for part in parts])
 
 
 def machine_code(
     kind: str, facts: Json, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target
-) -> tuple[Artifact, Texts]:
+) -> Compiled:
     """A fused module compiled for the virtual machine, with what a call must know besides."""
     module = pipeline.for_virtual_machine(fused, target)
     with tvm.transform.PassContext(config=pipeline.NO_SHARED_STORAGE):
@@ -66,7 +68,7 @@ def machine_code(
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [written(each, "o") for each in modules]
     facts = {**facts, **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
-    return Artifact(kind, facts, code, written(built, "ro")), Texts(lowered, module, modules)
+    return Compiled(Artifact(kind, facts, code, written(built, "ro")), lowered, module, modules)
 
 
 def _needs(target: tvm.target.Target) -> Json:

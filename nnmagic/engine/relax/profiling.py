@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
+from nnmagic.engine import relax
 from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.artifact import MACHINE
 from nnmagic.engine.relax.direct import Direct
@@ -42,13 +43,16 @@ def kernel_times(
 ) -> list[KernelTime]:
     """Runs an executable once, and each of its kernels many times; gives them in the order of their calls."""
     resolved = resolve_target(target, opt_level)
-    lowered = executable.texts().lowered
+    compiled = executable.compiled()
+    lowered = compiled.lowered
+    if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
+        executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
     with pipeline.COMPILING:
         grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
         if isinstance(executable, Direct):  # the same kernels, on the machine that can be watched
             fused = pipeline.fused(lowered, resolved, opt_level)
-            artifact, texts = machine_code(MACHINE, {"deep": False}, lowered, fused, resolved)
-            executable = Executable(entry, module.functions[entry], artifact, lambda: texts)
+            machine = machine_code(MACHINE, {"deep": False}, lowered, fused, resolved)
+            executable = Executable(entry, module.functions[entry], machine.artifact, lambda: machine)
     kernels = {
         var.name_hint: function
         for var, function in grouped.functions_items()
