@@ -76,6 +76,7 @@ def test_a_cell_shows_relay_and_binds_its_function(shell: Shell) -> None:
     np.testing.assert_allclose(shell["foo"](a, b, c), a @ b + c, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("memory_only")
 def test_a_second_run_shows_the_same_and_compiles_nothing(shell: Shell) -> None:
     shell.run(cell(FOO))
     assert shell["foo"].cache_info.hit is None
@@ -180,7 +181,7 @@ def test_an_interrupt_binds_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatc
     assert shell["foo"] == "as before"
     monkeypatch.undo()
     shell.run(cell(FOO))
-    assert shell["foo"].cache_info.hit is None, "what was interrupted is not in the cache"
+    assert shell["foo"].cache_info.hit != "memory", "what was interrupted is not in the cache"
 
 
 def test_show_quiet_and_verbose(shell: Shell) -> None:
