@@ -61,8 +61,8 @@ class _Linker:
         self.turn = threading.Lock()
         self._session: Any = None
 
-    def load(self, code: Sequence[bytes], *, keep: bool = False) -> Any:
-        """The functions of object files by name; ``keep``: for as long as the process lives."""
+    def load(self, code: Sequence[bytes]) -> Any:
+        """The functions of object files by name."""
         ensure()
         import tvm_ffi_orcjit
 
@@ -70,7 +70,7 @@ class _Linker:
             if self._session is None:
                 # None: no support for what runs when C++ is loaded, which our code does not have.
                 self._session = tvm_ffi_orcjit.ExecutionSession(orc_rt=None)
-            return self._session.load_module(list(code), keep_module_alive=keep)
+            return self._session.load_module(list(code))
 
 
 def load_objects(code: Sequence[bytes]) -> Any:
@@ -87,8 +87,7 @@ class Machines:
     def __init__(self, bytecode: bytes, code: Sequence[bytes]) -> None:
         self._program = global_function(_LOAD_BYTECODE)(bytecode)
         if code:
-            # A virtual machine that is freed may need its functions after their code: without it, it crashed.
-            self._program.import_module(_linker.load(code, keep=True))
+            self._program.import_module(load_objects(code))
 
     def start(self, watch: Callable[..., Any] | None = None) -> Any:
         """A new virtual machine: it is not thread-safe, and gives functions by name.
