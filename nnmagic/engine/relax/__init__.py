@@ -166,15 +166,16 @@ def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, op
             report("Relax")
             with resolved:
                 lowered = lower_module(module, entries)
-            fused = pipeline.fused(lowered, resolved, opt_level)
+            grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
             report("machine code")
-            if control is not None:
-                return machine_code(EVALUATOR, control.facts(prepared.module), lowered, fused, resolved)
-            program = straight(fused, ENTRY)
+            program = straight(grouped, ENTRY) if control is None else None
             if program is not None:
-                return direct_code(program, lowered, fused, resolved)
-            facts = {"deep": "deep_calls" in (lowered.attrs or {})}
-            return machine_code(MACHINE, facts, lowered, fused, resolved)
+                return direct_code(program, lowered, resolved, opt_level)
+            if control is not None:
+                kind, facts = EVALUATOR, control.facts(prepared.module)
+            else:
+                kind, facts = MACHINE, {"deep": "deep_calls" in (lowered.attrs or {})}
+            return machine_code(kind, facts, lowered, grouped, resolved, opt_level)
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ from nnmagic.engine.relax.flattening import flat
 from nnmagic.engine.relax.kernels.kinds import blocks
 from nnmagic.engine.threads import cores
 
-#: How many statements that store are a part of a module: some tens of milliseconds of LLVM.
-_PART = 700
+#: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
+_PART = 200
 
 #: What is smaller is on the stack: the accumulators of a tile, which become registers.
 _STACK_BYTES = 4096
@@ -170,27 +171,23 @@ class Library:
     code: bytes
 
 
-def libraries(module: tvm.IRModule, target: tvm.target.Target) -> list[Library]:
-    """The machine code of a module, in parts that LLVM compiles side by side while the next is lowered."""
-    parts = _parts(module)
-    if len(parts) == 1:
-        return [_compiled(_lowered(parts[0], target), target)]
-    with ThreadPoolExecutor(min(len(parts), len(cores()))) as pool:
-        waiting = [pool.submit(_compiled, _lowered(_apart(part), target), target) for part in parts]
-        return [each.result() for each in waiting]
+def libraries(functions: Iterable[tuple[Any, tirx.PrimFunc]], target: tvm.target.Target) -> list[Library]:
+    """The machine code of functions, each of which calls only earlier ones.
 
-
-def _parts(module: tvm.IRModule) -> list[dict[Any, Any]]:
-    """The functions in groups of about the same work, the public ones first."""
-    parts: list[dict[Any, Any]] = [{}]
-    work = 0
-    for var, function in sorted(module.functions_items(), key=lambda each: not _public(each[1])):
-        if work >= _PART:
-            parts.append({})
-            work = 0
-        parts[-1][var] = function
-        work += _work(function)
-    return parts
+    They are compiled in parts: by LLVM, while the next ones are made and lowered.
+    """
+    with ThreadPoolExecutor(len(cores())) as pool:
+        waiting = []
+        part: dict[Any, Any] = {}
+        work = 0
+        for var, function in functions:
+            if work >= _PART:
+                waiting.append(pool.submit(_compiled, _lowered(_apart(part), target), target))
+                part, work = {}, 0
+            part[var] = function
+            work += _work(function)
+        last = _compiled(_lowered(_apart(part) if waiting else part, target), target)
+        return [*(each.result() for each in waiting), last]
 
 
 def _work(function: tirx.PrimFunc) -> int:

@@ -6,19 +6,20 @@ that was found in a cache run the same code, loaded in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import ir, relax, tirx
 from tvm.target import codegen
 
 from nnmagic.engine import cpu
 from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
+from nnmagic.engine.relax.direct import ENTRY
 from nnmagic.engine.relax.library import libraries, written
-from nnmagic.engine.relax.straight import Straight, with_entry
+from nnmagic.engine.relax.straight import Straight, entry, of_pointers
 
 #: The texts that can be shown, in the order in which they are made.
 STAGES = ("relax", "tir", "llvm", "asm")
@@ -48,26 +49,44 @@ class Compiled:
 
 
 def direct_code(
-    program: Straight, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target
+    program: Straight, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
 ) -> Compiled:
-    """A straight program compiled; ``lowered`` is what it was before fusion, ``fused`` after it."""
-    parts = libraries(with_entry(program), target)
-    facts = {**program.facts(), **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
+    """A straight program compiled; ``lowered`` is what it was before fusion."""
+    kernels: dict[Any, tirx.PrimFunc] = {}
+
+    def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
+        """Made while LLVM compiles those before."""
+        for var, kernel in pipeline.with_loops(program.kernels.items(), target, opt_level):
+            kernels[var] = kernel
+            yield var, of_pointers(kernel)
+        yield ir.GlobalVar(ENTRY), entry(program)
+
+    parts = libraries(functions(), target)
+    facts = {**program.facts(), **_needs(target), "parallel": pipeline.has_parallel_loops(kernels.values())}
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
     artifact = Artifact(DIRECT, facts, [part.code for part in parts], b"", constants)
-    return Compiled(artifact, lowered, fused, [part.module for part in parts])
+    return Compiled(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
 
 
 def machine_code(
-    kind: str, facts: Json, lowered: tvm.IRModule, fused: tvm.IRModule, target: tvm.target.Target
+    kind: str,
+    facts: Json,
+    lowered: tvm.IRModule,
+    grouped: tvm.IRModule,
+    target: tvm.target.Target,
+    opt_level: int,
 ) -> Compiled:
-    """A fused module compiled for the virtual machine, with what a call must know besides."""
-    module = pipeline.for_virtual_machine(fused, target)
+    """A module compiled for the virtual machine, with what a call must know besides.
+
+    ``lowered`` is what it was before fusion, ``grouped`` after it.
+    """
+    module = pipeline.for_virtual_machine(pipeline.all_with_loops(grouped, target, opt_level), target)
     with tvm.transform.PassContext(config=pipeline.NO_SHARED_STORAGE):
         built = relax.build(module, target=target, relax_pipeline=None).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [written(each, "o") for each in modules]
-    facts = {**facts, **_needs(target), "parallel": pipeline.has_parallel_loops(fused)}
+    parallel = pipeline.has_parallel_loops(module.functions.values())
+    facts = {**facts, **_needs(target), "parallel": parallel}
     return Compiled(Artifact(kind, facts, code, written(built, "ro")), lowered, module, modules)
 
 

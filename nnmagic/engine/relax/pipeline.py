@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
-from nnmagic.engine.relax.kernels import Machine, machine_of, scheduled
+from nnmagic.engine.relax.kernels import machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
 from nnmagic.progress import report
 
@@ -37,13 +37,6 @@ NO_SHARED_STORAGE = {"tirx.disable_storage_rewrite": True}
 
 #: The longest chain that is fused into one kernel: TVM's fusion is super-linear in it.
 MAX_FUSED = 32
-
-
-def fused(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
-    """The module with every operator a TIR function, fused and with the loops for the target."""
-    grouped = grouped_in_kernels(module, target, opt_level)
-    with target:
-        return kernels_for(machine_of(target) if opt_level else None)(grouped)
 
 
 def grouped_in_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
@@ -96,34 +89,35 @@ def _has_branches(module: tvm.IRModule) -> bool:
     return bool(found)
 
 
-def kernels_for(machine: Machine | None) -> Any:
-    """The pass that makes every kernel right for empty reductions, unaligned arrays and forked processes.
+def with_loops(
+    kernels: Iterable[tuple[Any, tirx.PrimFunc]], target: tvm.target.Target, opt_level: int
+) -> Iterator[tuple[Any, tirx.PrimFunc]]:
+    """The kernels right for empty reductions, unaligned arrays and forked processes, one after another.
 
-    For a machine it gives them fast loops, too.
+    From level 1 on they have fast loops for the target's machine, too.
     """
-
-    def rewrite(function: Any) -> Any:
-        if not isinstance(function, tirx.PrimFunc):
-            return function
-        alone = plain(initialised(function.with_attr("global_symbol", "main")))
-        found = alone if machine is None else scheduled(alone, machine)
-        return found.without_attr("global_symbol")
-
-    def kernels(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        functions = {}
-        for done, (var, function) in enumerate(module.functions_items()):
-            report("kernels", done, len(module.functions))
-            functions[var] = rewrite(function)
-        return tvm.IRModule(functions, attrs=module.attrs)
-
-    return tvm.transform.module_pass(kernels, opt_level=0, name="Kernels")
+    machine = machine_of(target) if opt_level else None
+    waiting = list(kernels)
+    for done, (var, function) in enumerate(waiting):
+        report("kernels", done, len(waiting))
+        with target:
+            alone = plain(initialised(function.with_attr("global_symbol", "main")))
+            found = alone if machine is None else scheduled(alone, machine)
+        yield var, found.without_attr("global_symbol")
 
 
-def has_parallel_loops(module: tvm.IRModule) -> bool:
-    """Whether a kernel of the module uses the pool of threads."""
+def all_with_loops(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+    """The module with every kernel of it as `with_loops` makes it."""
+    kernels = [each for each in module.functions_items() if isinstance(each[1], tirx.PrimFunc)]
+    functions = {**dict(module.functions_items()), **dict(with_loops(kernels, target, opt_level))}
+    return tvm.IRModule(functions, attrs=module.attrs)
+
+
+def has_parallel_loops(functions: Iterable[Any]) -> bool:
+    """Whether a kernel of these functions uses the pool of threads."""
     found: list[bool] = []
     look = [(tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.PARALLEL))]
-    for function in module.functions.values():
+    for function in functions:
         if isinstance(function, tirx.PrimFunc):
             tvm_ffi.structural_walk(function.body, look)
     return any(found)

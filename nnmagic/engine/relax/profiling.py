@@ -50,8 +50,7 @@ def kernel_times(
     with pipeline.COMPILING:
         grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
         if isinstance(executable, Direct):  # the same kernels, on the machine that can be watched
-            fused = pipeline.fused(lowered, resolved, opt_level)
-            machine = machine_code(MACHINE, {"deep": False}, lowered, fused, resolved)
+            machine = machine_code(MACHINE, {"deep": False}, lowered, grouped, resolved, opt_level)
             executable = Executable(entry, module.functions[entry], machine.artifact, lambda: machine)
     kernels = {
         var.name_hint: function

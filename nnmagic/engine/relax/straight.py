@@ -84,9 +84,9 @@ class Straight:
         return list(dict.fromkeys(array.dtype for array in (*self.parameters, *self.results)))
 
 
-def straight(module: tvm.IRModule, entry: str) -> Straight | None:
-    """The fused module's function as a straight program; None where it is none."""
-    function = module[entry]
+def straight(module: tvm.IRModule, name: str) -> Straight | None:
+    """The function of a module of kernels as a straight program; None where it is none."""
+    function = module[name]
     arrays = [_array(param.ty) for param in function.params]
     results = _arrays(function.ret_ty)
     bindings = _bindings(function)
@@ -208,17 +208,8 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def with_entry(program: Straight) -> tvm.IRModule:
-    """The kernels as functions of pointers, and the entry that calls them.
-
-    The entry takes the addresses of the parameters' arrays, of the results', of the workspace's and of a
-    table of int64: NumPy's array type, the dtypes' objects, the constants' data.
-    """
-    functions = {kernel: _of_pointers(function) for kernel, function in program.kernels.items()}
-    return tvm.IRModule({**functions, ir.GlobalVar(ENTRY): _entry(program)})
-
-
-def _of_pointers(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+def of_pointers(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A kernel as a function of pointers to the data of its buffers."""
     pointers = [tirx.Var(f"{buffer.name}_data", _pointer(buffer)) for buffer in kernel.params]
     declared = [
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(kernel.params, pointers, strict=True)
@@ -234,7 +225,12 @@ def _pointer(buffer: Any) -> Any:
     return ir.PointerType(ir.PrimType(str(buffer.ty.dtype)))
 
 
-def _entry(program: Straight) -> tirx.PrimFunc:
+def entry(program: Straight) -> tirx.PrimFunc:
+    """What calls the kernels.
+
+    It takes the addresses of the parameters' arrays, of the results', of the workspace's and of a table of
+    int64: NumPy's array type, the dtypes' objects, the constants' data.
+    """
     count = len(program.parameters) + len(program.results)
     names = [f"array{place}" for place in range(count)] + ["workspace", "table"]
     addresses = [tirx.Var(name, "int64") for name in names]
