@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
+import numpy as np
+
 from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import TypeData
@@ -28,6 +30,7 @@ from nnmagic.tinynn.capture import (
     types_with,
 )
 from nnmagic.tinynn.iteration import ITERATION
+from nnmagic.tinynn.libraries import is_library, library_of, same_as
 from nnmagic.tinynn.linking import Linker, same_type
 from nnmagic.tinynn.program import MISSING, look_up
 from nnmagic.tinynn.values import (
@@ -128,14 +131,14 @@ class Scope:
             own = language_name((prefix, *path[1:]))
             if own is not None:
                 return own
-        taken = 1
+        taken, module = 1, library_of(found)
         while isinstance(found, ModuleType) and taken < len(path):
             if (operator := language_name(path)) is not None and _is_operator(operator[0]):
                 return operator  # decided by the written path: `nn` may be any module
             function = MODULES.get(found.__name__, {}).get(path[taken])
             if function is not None:
                 return BuiltinName(function), taken + 1
-            taken += 1
+            taken, module = taken + 1, found.__name__
             member = self._look_up(".".join(path[:taken]))
             if member is MISSING:
                 raise self._no_member(path[:taken], found, span)
@@ -144,7 +147,9 @@ class Scope:
         try:
             return self._value(name, found, span), taken
         except NotCapturable as problem:
-            raise _unusable(path, name, problem, span) from None
+            is_dtype = isinstance(found, type) and issubclass(found, np.generic)
+            from_library = module is not None and is_library(module) and callable(found) and not is_dtype
+            raise _unusable(path[:taken], name, problem, span, module if from_library else None) from None
 
     def _value(self, name: str, found: object, span: Span) -> Value:
         """One value a name, so that an array captured once is one constant. Raises Refusal, NotCapturable."""
@@ -187,7 +192,11 @@ class Scope:
 
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:
         name = ".".join(path)
-        if "__getattr__" in vars(module):  # it may make the name when asked, but nothing of Python runs here
+        if is_library(module.__name__) and (instead := same_as(path, MODULES.get(module.__name__, ()))):
+            return Refusal(f"`{name}` is not supported in a cell", span, hint=f"write {instead}")
+        if "__getattr__" in vars(module) and not is_library(
+            module.__name__
+        ):  # it may make the name when asked, but nothing of Python runs here
             hint = "compute what you need in another cell and use that"
             return Refusal(
                 f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
@@ -236,8 +245,13 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
     return None if operator is None else (OperatorName(operator), len(path))
 
 
-def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, span: Span) -> Refusal:
-    """A value of the notebook that a cell cannot use; the operator that it hides is named."""
+def _unusable(
+    path: tuple[str, ...], name: str, problem: NotCapturable, span: Span, library: str | None
+) -> Refusal:
+    """A value of the notebook that a cell cannot use; the operator that it hides is named.
+
+    ``library``: the module that has it, if it is a function of a library.
+    """
     own = language_name(path)
     if own is not None and isinstance(own[0], Known | TupleConstructor):
         hint = f"for the language's own write nnmagic.{path[0]}, or rename the notebook's"
@@ -247,6 +261,13 @@ def _unusable(path: tuple[str, ...], name: str, problem: NotCapturable, span: Sp
         hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
         return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
     twin = _operator_name(path[-1:]) if "." in name else None
+    if library is not None:
+        known = MODULES.get(library, ())
+        instead = twin or same_as(path, known)
+        hint = (
+            f"write {instead}" if instead else "call it in another cell, and pass its result as an argument"
+        )
+        return Refusal(f"`{name}` is not supported in a cell", span, hint=hint)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )

@@ -3,6 +3,7 @@
 # ruff: noqa: E501  # a case reads best on one line
 
 import math
+from types import ModuleType
 
 import numpy as np
 
@@ -15,6 +16,11 @@ LINE = "x: Tensor[(2, 4, 8), f32]"
 SUMS = {"rtol": 1e-4, "why": "long sums in another order"}
 
 
+CALL = "call it in another cell, and pass its result as an argument"
+#: What a library's module looks like to a cell, which reads names off it and runs nothing.
+TORCH = ModuleType("torch.nn.functional")
+
+
 def _raise(*_args: object) -> object:
     raise AssertionError("nothing of the notebook runs")
 
@@ -25,6 +31,7 @@ class Layer:
     __call__ = _raise
 
 
+TORCH.fold = TORCH.topk = _raise  # type: ignore[attr-defined]  # a module holds what it is given
 CASES: list[Case] = [
     accepted("mathematics", X, "exp(x), log(abs(x) + 1), sqrt(abs(x)), x.sin(), cos(x), tanh(x), floor(x), ceil(x), trunc(x), sign(x)"),
     accepted("inverse-functions", "x: Tensor[(3,), f64]", "asin(x), acos(x), atan(x), sinh(x), cosh(x), tan(x)", within={"x": (-0.9, 0.9)}),
@@ -118,8 +125,18 @@ CASES: list[Case] = [
     refused("a-dtype-of-text", function(X, 'cast(x, dtype=«"float33"»)'), f"cast: attribute 'dtype' must be one of the dtypes {', '.join(NUMPY_DTYPES)}, not 'float33'"),
     # -- outside code ----------------------------------------------------------------------------------------
     refused("a-function-of-the-notebook", function(X, "«helper»(x)"), "`helper` is the Python function _raise, which a cell cannot use", None, {"helper": _raise}),
-    refused("a-function-of-numpy", function(X, "x + «np.random.random»(3)"), "`np.random.random` is a Python function, which a cell cannot use", "call it in another cell, and pass its result as an argument or use it by its name", {"np": np}),
-    refused("a-function-of-numpys", function(X, "«np.frexp»(x)"), "`np.frexp` is the NumPy function frexp, which a cell cannot use", "NumPy does not run inside a cell: call it in another one, and pass its result as an argument", {"np": np}),
+    refused("a-function-of-numpy", function(X, "x + «np.random.random»(3)"), "`np.random.random` is not supported in a cell", CALL, {"np": np}),
+    refused("a-function-of-numpys", function(X, "«np.frexp»(x)"), "`np.frexp` is not supported in a cell", CALL, {"np": np}),
+    refused("a-function-that-numpy-had", function(X, "«np.trapz»(x)"), "`np.trapz` is not supported in a cell", "write np.trapezoid", {"np": np}),
+    refused("a-function-under-another-name", function(X, "«np.array_equiv»(x, x)"), "`np.array_equiv` is not supported in a cell", "write np.array_equal", {"np": np}),
+    refused("a-function-in-a-formula", function(X, "«np.cov»(x)"), "`np.cov` is not supported in a cell", "write d @ d.T / (x.shape[1] - 1), with d = x - x.mean(axis=1, keepdims=True)", {"np": np}),
+    refused("a-function-of-numpy-mistyped", function(X, "«np.sine»(x)"), "the module numpy has no sine", "did you mean np.sin?", {"np": np}),
+    refused("a-function-of-linear-algebra", function(X, "«np.linalg.svd»(x)"), "`np.linalg.svd` is not supported in a cell", CALL, {"np": np}),
+    refused("a-function-of-numpy-by-its-name", function(X, "«cov»(x)"), "`cov` is not supported in a cell", None, {"cov": np.cov}),
+    refused("a-ufunc-by-its-name", function(X, "«gcd»(2, 4) * x"), "`gcd` is not supported in a cell", CALL, {"gcd": np.gcd}),
+    refused("a-function-of-torch", function(X, "«F.fold»(x)"), "`F.fold` is not supported in a cell", CALL, {"F": TORCH}),
+    refused("a-function-of-torch-that-is-an-operator", function(X, "«torch.topk»(x, 2)"), "`torch.topk` is not supported in a cell", "write topk", {"torch": TORCH}),
+    refused("a-class-of-numpy", function(X, "«np.vectorize»(x)"), "`np.vectorize` is not supported in a cell", CALL, {"np": np}),
     refused("an-object-that-can-be-called", function(X, "«layer»(x)"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
     refused("a-member-of-an-object", function(X, "«layer.weight» @ x"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
     refused("a-class", function(X, "«Layer»()(x)"), "`Layer` is the class Layer, which a cell cannot use", None, {"Layer": Layer}),

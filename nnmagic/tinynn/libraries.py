@@ -1,0 +1,81 @@
+"""Functions of NumPy and of other libraries that a cell lacks, and what to write in their place.
+
+Runs none of them: what a function is called and where it is from is read off it.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable
+
+import numpy as np
+
+#: Libraries whose functions somebody may expect in a cell, beside Python's own.
+_LIBRARIES = frozenset(
+    {"numpy", "scipy", "torch", "jax", "tensorflow", "keras", "sklearn", "pandas", "cupy", "einops"}
+)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.mean))
+
+#: What says the same, or nearly, in a cell.
+_INSTEAD = {
+    "trapz": "trapezoid",
+    "product": "prod",
+    "cumproduct": "cumprod",
+    "round_": "round",
+    "alltrue": "all",
+    "sometrue": "any",
+    "row_stack": "vstack",
+    "asanyarray": "asarray",
+    "cumulative_sum": "cumsum",
+    "cumulative_prod": "cumprod",
+    "float_power": "power",
+    "array_equiv": "array_equal",
+    "partition": "sort",
+    "argpartition": "argsort",
+    "msort": "sort",
+    "convolve": "conv1d",
+    "correlate": "conv1d",
+    "insert": "concatenate, of the parts around it",
+    "diagflat": "diag",
+    "cov": "d @ d.T / (x.shape[1] - 1), with d = x - x.mean(axis=1, keepdims=True)",
+    "select": "where(condition, x, y), one in another",
+    "choose": "where(condition, x, y), or take_along_axis",
+    "piecewise": "where(condition, x, y), one in another",
+    "isin": "(x[..., None] == y).any(axis=-1)",
+    "in1d": "(x[..., None] == y).any(axis=-1)",
+    "histogram": "sum(one_hot(index, n), axis=0), which counts",
+    "ldexp": "x1 * 2.0 ** x2",
+    "conj": "the tensor itself: there are no complex numbers",
+    "conjugate": "the tensor itself: there are no complex numbers",
+    "real": "the tensor itself: there are no complex numbers",
+    "unstack": "x[0], x[1], ...",
+    "ndim": "x.ndim",
+    "shape": "x.shape",
+    "size": "x.size",
+    **dict.fromkeys(("copyto", "putmask", "place", "put"), "y = where(condition, value, x)"),
+    **{
+        f"nan{name}": f"{name} of where(isnan(x), value, x)"
+        for name in ("argmax", "argmin", "cumsum", "cumprod", "median", "quantile", "percentile")
+    },
+}
+
+
+def is_library(module: str) -> bool:
+    """Whether a module is one of Python's, or of a library of arrays."""
+    top = module.partition(".")[0]
+    return top in _LIBRARIES or (top in sys.stdlib_module_names and top != "__main__")
+
+
+def library_of(value: object) -> str | None:
+    """The library that a function is from; None for any other value."""
+    if isinstance(value, np.ufunc):
+        return "numpy"
+    module = value.__module__ if isinstance(value, _FUNCTIONS) else None
+    return module if isinstance(module, str) and is_library(module) else None
+
+
+def same_as(path: tuple[str, ...], known: Iterable[str]) -> str | None:
+    """What says in a cell what a function of a library says; ``known``: what a cell has of its module."""
+    instead = _INSTEAD.get(path[-1])
+    return ".".join([*path[:-1], instead]) if instead is not None and instead in known else instead
