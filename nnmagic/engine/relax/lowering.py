@@ -170,6 +170,8 @@ class _Lowering:
         match node:
             case Var():
                 return values[frame.regions.bound[node]]
+            case Constant(data=data) if data.size == 0:  # TVM writes such a constant, but does not read it
+                return self.builder.emit(relax.op.zeros(data.shape, node.tensor_type.dtype))
             case Constant(data=data):
                 return relax.const(as_tensor(data))
             case Tuple(fields=fields):

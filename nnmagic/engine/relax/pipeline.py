@@ -125,21 +125,25 @@ def has_parallel_loops(functions: Iterable[Any]) -> bool:
 
 def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Moves the initialisation out of each reduction that may be over no elements: TVM has it in the loop."""
-    dims = [
-        dim for param in function.params if isinstance(param.ty, tirx.BufferType) for dim in param.ty.shape
-    ]
-    if all(isinstance(dim, tirx.IntImm) and dim.value > 0 for dim in dims):
+    found: list[Any] = []
+    tvm_ffi.structural_walk(function.body, [(s_tir.SBlock, found.append)])
+    names = [block.name_hint for block in found if block.init is not None and _may_be_empty(block)]
+    if not names:
         return function
     schedule = s_tir.Schedule(function)
-    outermost = function.body.block.name_hint  # "root", or that of a kernel of one block without loops
-    for block in schedule.get_child_blocks(schedule.get_sblock(outermost)):
-        found = schedule.get(block)
-        if found.init is not None:
-            loops = schedule.get_loops(block)
-            kinds = [var.iter_type for var in found.iter_vars]
-            reduced = kinds.index(tirx.IterVar.CommReduce) if len(kinds) == len(loops) else 0
-            schedule.decompose_reduction(block, loops[reduced])
+    for name in names:
+        block = schedule.get_sblock(name)
+        loops = schedule.get_loops(block)
+        kinds = [var.iter_type for var in schedule.get(block).iter_vars]
+        reduced = kinds.index(tirx.IterVar.CommReduce) if len(kinds) == len(loops) else 0
+        schedule.decompose_reduction(block, loops[reduced])
     return schedule.mod["main"]
+
+
+def _may_be_empty(block: Any) -> bool:
+    """Whether it is not known that each axis that the block reduces has elements."""
+    extents = [var.dom.extent for var in block.iter_vars if var.iter_type == tirx.IterVar.CommReduce]
+    return not all(isinstance(extent, tirx.IntImm) and extent.value > 0 for extent in extents)
 
 
 def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -17,7 +17,7 @@ def _at_least(*, larger: bool) -> Callable[[Any, Any], Any]:
 
     def holds(a: Any, b: Any) -> Any:
         if str(a.ty.dtype) == "bool":
-            return tirx.any(a, tirx.Not(b)) if larger else tirx.any(tirx.Not(a), b)
+            a, b = a.astype("int8"), b.astype("int8")
         better = a >= b if larger else a <= b
         return tirx.any(better, tirx.isnan(a)) if _is_float(a) else better
 
@@ -31,7 +31,7 @@ def _better(*, larger: bool) -> Callable[[Any, Any], Any]:
 
     def holds(a: Any, b: Any) -> Any:
         if str(a.ty.dtype) == "bool":
-            return tirx.all(a, tirx.Not(b)) if larger else tirx.all(tirx.Not(a), b)
+            a, b = a.astype("int8"), b.astype("int8")
         better = a > b if larger else a < b
         return tirx.any(better, tirx.all(tirx.isnan(a), tirx.Not(tirx.isnan(b)))) if _is_float(a) else better
 

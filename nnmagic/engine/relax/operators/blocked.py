@@ -160,7 +160,7 @@ def _operand(site: Site, value: Value, like: Blocked) -> Value | None:
         if known is not None:
             return relax.const(as_tensor(np.ascontiguousarray(known.reshape(()))))
         return site.emit(relax.op.reshape(value, []))
-    if all(dim == 1 or at == like.axis for at, dim in enumerate(sizes)):
+    if all(dim == (like.shape[at] if at == like.axis else 1) for at, dim in enumerate(sizes)):
         return vector_of(site, value, like)
     if tuple(sizes) == like.shape == tuple(shape) and lanes_of(dtype_of(value)) == like.lanes:
         return blocked(site, value, like.axis).data

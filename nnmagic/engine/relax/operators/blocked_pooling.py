@@ -11,25 +11,21 @@ from nnmagic.engine.relax.attributes import integers
 from nnmagic.engine.relax.kernels.convolution import AXES, LARGEST
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.windows import Axis, written
-from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.blocked import Blocked
 from nnmagic.engine.relax.operators.convolution import padding_of
+from nnmagic.engine.relax.operators.reduction import MAX
 from nnmagic.engine.relax.operators.rule import BLOCKED_RULES, Rule, Site, Value
+from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import TensorType
 
 _FUSABLE = 4
-
-_LARGEST = te.comm_reducer(
-    lambda a, b: scalar.maximum(a, b),  # noqa: PLW0108 - TVM reads its parameters' names
-    lambda dtype: tirx.const(float("-inf"), dtype),
-)
 
 
 def _pool(spatial: int, kind: str) -> Rule:
     def rule(site: Site) -> Value | None:
         (data,) = site.args
         attrs = site.attrs
-        if not isinstance(data, Blocked):
+        if not isinstance(data, Blocked) or not _has_channels_at(data.axis, attrs):
             return None
         counted = bool(attrs.get("count_include_pad", False))
         if counted and attrs["ceil_mode"]:
@@ -53,13 +49,20 @@ def _pool(spatial: int, kind: str) -> Rule:
 def _global(kind: str) -> Rule:
     def rule(site: Site) -> Value | None:
         (data,) = site.args
-        if not isinstance(data, Blocked):
+        if not isinstance(data, Blocked) or not _has_channels_at(data.axis, site.attrs):
             return None
         seen = [dim for at, dim in enumerate(data.shape) if at not in (0, data.axis)]
         axes = [Axis(dim, 1, dim, 1, 0, 1, transposed=False) for dim in seen]
         return _windows(site, data, axes, _shape(site), kind, counted=True)
 
     return rule
+
+
+def _has_channels_at(axis: int, attrs: Attrs) -> bool:
+    """Whether a pool's layout is the batch, the spatial axes in their order, and the channels at an axis."""
+    layout = list(str(attrs["layout"]))
+    channels = layout.pop(axis)
+    return channels == "C" and layout == ["N", *"DHW"[4 - len(layout) :]]
 
 
 def _shape(site: Site) -> tuple[int, ...]:
@@ -75,7 +78,7 @@ def _windows(
 
     def compute(x: Any) -> Any:
         taps = [te.reduce_axis((0, axis.taps), f"tap{at}") for at, axis in enumerate(axes)]
-        join, nothing = (_LARGEST, float("-inf")) if kind == "max" else (te.sum, 0.0)
+        join, nothing = (MAX, float("-inf")) if kind == "max" else (te.sum, 0.0)
 
         def element(n: Any, block: Any, *rest: Any) -> Any:
             *places, lane = rest

@@ -67,7 +67,8 @@ def _counts_multipliers(weight: Any, kernel_layout: str, data: Any, layout: str,
     """Whether a weight counts channels and how many each makes, not 1."""
     outer, inner = (weight.shape[kernel_layout.index(letter)] for letter in "OI")
     channels = data.shape[layout.index("C")]
-    return all(int(dim) == groups for dim in (outer, channels)) and int(inner) > 1
+    outer, channels, inner = (getattr(dim, "value", None) for dim in (outer, channels, inner))
+    return outer == groups == channels and inner != 1
 
 
 def _checked_layout(rule: Rule) -> Rule:

@@ -18,6 +18,7 @@ from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, sh
 from nnmagic.engine.relax.operators.shaping import (
     PAD_MODES,
     broadcast_to,
+    in_shape,
     product,
     repeated,
     same_number,
@@ -110,7 +111,7 @@ def _reshape(site: Site) -> Value:
 
     dims = _sized(site, sizes, rank, data, wanted)
     site.require(same_number(shape_of(data), dims), "the new shape has not as many elements")
-    return relax.op.reshape(data, dims)
+    return in_shape(data, dims)
 
 
 def _picked(dims: Sequence[Any], place: Any) -> Any:
@@ -143,7 +144,7 @@ def _squeeze(site: Site) -> Value:
 
     dims = _sized(site, sizes, rank - dropped, data, axes)
     site.require(same_number(shape_of(data), dims), "a squeezed dimension is not 1")
-    return relax.op.reshape(data, dims)
+    return in_shape(data, dims)
 
 
 def _tile(site: Site) -> Value:

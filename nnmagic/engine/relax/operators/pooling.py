@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
@@ -9,6 +10,7 @@ from tvm import te, tirx, topi
 from nnmagic.engine.relax.attributes import integers
 from nnmagic.engine.relax.operators import scalar
 from nnmagic.engine.relax.operators.convolution import padding_of
+from nnmagic.engine.relax.operators.reduction import MAX, lowest, reduce
 from nnmagic.engine.relax.operators.rule import RULES, Rule, Site, Value, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.layouts import parse_layout
@@ -24,6 +26,8 @@ def _pool(spatial: int, kind: str) -> Rule:
             if attrs.get("count_include_pad", False):
                 return _mean_of_padded(attrs, data, spatial)
             pads = [pad + (strides[at - spatial] - 1 if at >= spatial else 0) for at, pad in enumerate(pads)]
+        if kind == "max":
+            return _largest(attrs, data, pads)
         found = _POOL[spatial](
             data,
             integers(attrs["pool_size"]),
@@ -38,6 +42,29 @@ def _pool(spatial: int, kind: str) -> Rule:
         return found if found.dtype == data.dtype else topi.cast(found, data.dtype)
 
     return te_of(compute)
+
+
+def _largest(attrs: Attrs, data: Any, pads: Sequence[int]) -> Any:
+    """The largest element of each window; NaN where there is one, which TVM's own may drop."""
+    layout = parse_layout(attrs["layout"])
+    places = [layout.index(letter) for letter in "DHW" if letter in layout.primal]
+    sizes, strides, steps = (integers(attrs[name]) for name in ("pool_size", "strides", "dilation"))
+    shape = list(data.shape)
+    before, after = [0] * len(shape), [0] * len(shape)
+    for axis, at in enumerate(places):
+        before[at], after[at] = pads[axis], pads[axis + len(places)]
+        span = (sizes[axis] - 1) * steps[axis] + 1
+        shape[at] = (data.shape[at] + before[at] + after[at] - span) // strides[axis] + 1
+    window = [te.reduce_axis((0, size), f"k{axis}") for axis, size in enumerate(sizes)]
+    wide = topi.nn.pad(data, before, after, lowest(scalar.dtype_of(data))) if any(pads) else data
+
+    def element(*index: Any) -> Any:
+        where = list(index)
+        for axis, at in enumerate(places):
+            where[at] = index[at] * strides[axis] + window[axis] * steps[axis]
+        return MAX(wide(*where), axis=window)
+
+    return te.compute(shape, element)
 
 
 def _mean_of_padded(attrs: Attrs, data: Any, spatial: int) -> Any:
@@ -74,6 +101,24 @@ def _mean_of_padded(attrs: Attrs, data: Any, spatial: int) -> Any:
     return te.compute(shape, mean)
 
 
+def _adaptive_largest(data: Any, size: Sequence[int], axes: Sequence[int]) -> Any:
+    """The largest element of each of the windows that share out an image; NaN where there is one."""
+    shape = list(data.shape)
+    for axis, count in zip(axes, size, strict=True):
+        shape[axis] = tirx.const(count, "int64")
+
+    def element(*index: Any) -> Any:
+        where, window = list(index), []
+        for axis in axes:
+            first = index[axis] * data.shape[axis] // shape[axis]
+            behind = ((index[axis] + 1) * data.shape[axis] + shape[axis] - 1) // shape[axis]
+            window.append(te.reduce_axis((0, behind - first), f"k{axis}"))
+            where[axis] = first + window[-1]
+        return MAX(data(*where), axis=window)
+
+    return te.compute(shape, element)
+
+
 def _adaptive(spatial: int, kind: str) -> Rule:
     """To a given size; without one, to the size that the data has."""
 
@@ -86,13 +131,22 @@ def _adaptive(spatial: int, kind: str) -> Rule:
             return data
         size = integers(given) * (spatial if len(integers(given)) == 1 else 1)
         assert len(axes) == spatial
+        if kind == "max":
+            return site.te(lambda x: _adaptive_largest(x, size, axes), data)
         return site.te(lambda x: _ADAPTIVE[spatial](x, size, kind, layout), data)
 
     return rule
 
 
 def _global(kind: str) -> Rule:
-    return te_of(lambda attrs, data: topi.nn.global_pool(data, kind, str(attrs["layout"])))
+    def compute(attrs: Attrs, data: Any) -> Any:
+        if kind == "avg":
+            return topi.nn.global_pool(data, kind, str(attrs["layout"]))
+        layout = parse_layout(attrs["layout"])
+        axes = sorted(layout.index(letter) for letter in "HW")
+        return reduce(lambda where, spans: MAX(data(*where), axis=spans), data, axes, keepdims=True)
+
+    return te_of(compute)
 
 
 def _gradient(kind: str) -> Rule:

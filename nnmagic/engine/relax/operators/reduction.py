@@ -56,7 +56,8 @@ def reduce(
     return te.compute(result, element, attrs=attrs)
 
 
-def _lowest(dtype: str) -> Any:
+def lowest(dtype: str) -> Any:
+    """What is below every number of a dtype: the largest element where there is none."""
     if dtype == "bool":
         return tirx.const(0, dtype)
     return tirx.const(float("-inf"), dtype) if is_float(dtype) else tirx.min_value(dtype)
@@ -68,7 +69,8 @@ def _highest(dtype: str) -> Any:
     return tirx.const(float("inf"), dtype) if is_float(dtype) else tirx.max_value(dtype)
 
 
-_MAX = te.comm_reducer(scalar.maximum, _lowest)
+#: The largest element; NaN where there is one.
+MAX = te.comm_reducer(scalar.maximum, lowest)
 _MIN = te.comm_reducer(scalar.minimum, _highest)
 _PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
 _ALL = te.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
@@ -255,7 +257,7 @@ RULES.update(
     {
         "sum": _summed(te.sum, _ANY),
         "prod": _summed(_PRODUCT, _ALL),
-        "max": reduction(_MAX),
+        "max": reduction(MAX),
         "min": reduction(_MIN),
         "all": reduction(_ALL),
         "any": reduction(_ANY),

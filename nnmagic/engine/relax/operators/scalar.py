@@ -35,6 +35,11 @@ def is_true(value: Any) -> Any:
     return value if dtype_of(value) == "bool" else not_equal(value, constant(0, value))
 
 
+def is_false(value: Any) -> Any:
+    """Not a truth value. (TVM turns a negated ``<`` into ``>=``, which is not the same of NaN.)"""
+    return value.astype("int8") < tirx.const(1, "int8")
+
+
 def maximum(left: Any, right: Any) -> Any:
     """The larger; NaN where either is."""
     if dtype_of(left) == "bool":
@@ -56,7 +61,7 @@ def minimum(left: Any, right: Any) -> Any:
 def not_equal(left: Any, right: Any) -> Any:
     """Whether two numbers differ, as NaN does from everything."""
     if dtype_of(left) == "bool":
-        return tirx.any(tirx.all(left, tirx.Not(right)), tirx.all(tirx.Not(left), right))
+        return tirx.any(tirx.all(left, is_false(right)), tirx.all(is_false(left), right))
     if not is_float(dtype_of(left)):
         return left != right
     return tirx.any(left < right, left > right, is_nan(left), is_nan(right))
@@ -64,17 +69,17 @@ def not_equal(left: Any, right: Any) -> Any:
 
 def equal(left: Any, right: Any) -> Any:
     """Whether two are equal; of truth values without TVM's comparison, which LLVM refuses."""
-    return tirx.Not(not_equal(left, right)) if dtype_of(left) == "bool" else left == right
+    return is_false(not_equal(left, right)) if dtype_of(left) == "bool" else left == right
 
 
 def less(left: Any, right: Any) -> Any:
     """Whether ``left`` is smaller; False is smaller than True."""
-    return tirx.all(tirx.Not(left), right) if dtype_of(left) == "bool" else left < right
+    return tirx.all(is_false(left), right) if dtype_of(left) == "bool" else left < right
 
 
 def less_equal(left: Any, right: Any) -> Any:
     """Whether ``left`` is not larger; False is smaller than True."""
-    return tirx.any(tirx.Not(left), right) if dtype_of(left) == "bool" else left <= right
+    return tirx.any(is_false(left), right) if dtype_of(left) == "bool" else left <= right
 
 
 #: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.

@@ -11,7 +11,7 @@ from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.attributes import integer, integers, number
 from nnmagic.engine.relax.constants import as_array
-from nnmagic.engine.relax.operators.rule import RULES, Site, Value, op, shape_of, te_of
+from nnmagic.engine.relax.operators.rule import RULES, Site, Value, dtype_of, op, shape_of, te_of
 from nnmagic.engine.relax.operators.rule import te as te_rule
 from nnmagic.relay.expr import Attrs
 
@@ -74,10 +74,19 @@ def _quotient(dims: Sequence[Any], divisors: Sequence[Any]) -> Any:
     return product(above) // tirx.max(number, tirx.const(1, "int64"))
 
 
+def in_shape(data: Value, shape: Sequence[Any]) -> Value:
+    """The data in another shape of as many elements."""
+    numbers = [getattr(dim, "value", dim) for dim in shape]
+    if any(isinstance(number, int) and number == 0 for number in numbers):
+        # TVM takes 0 for the dimension that the data has there.
+        return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(data))
+    return relax.op.reshape(data, list(shape))
+
+
 def _to_shape(site: Site, data: Value, shape: Sequence[Any]) -> Value:
     """The data in another shape of as many elements."""
     site.require(same_number(shape_of(data), shape), "the new shape has not as many elements")
-    return relax.op.reshape(data, list(shape))
+    return in_shape(data, shape)
 
 
 def same_number(left: Sequence[Any], right: Sequence[Any]) -> Any:
@@ -118,7 +127,7 @@ def _reshape_like(site: Site) -> Value:
 def _batch_flatten(site: Site) -> Value:
     (data,) = site.args
     rows, *rest = shape_of(data)
-    return relax.op.reshape(data, [rows, product(rest)])
+    return in_shape(data, [rows, product(rest)])
 
 
 def _expand_dims(site: Site) -> Value:
@@ -126,7 +135,7 @@ def _expand_dims(site: Site) -> Value:
     axis, number = integer(site.attrs["axis"]), integer(site.attrs["num_newaxis"])
     shape = shape_of(data)
     place = axis if axis >= 0 else axis + len(shape) + 1
-    return relax.op.reshape(data, [*shape[:place], *[1] * number, *shape[place:]])
+    return in_shape(data, [*shape[:place], *[1] * number, *shape[place:]])
 
 
 def _squeeze(site: Site) -> Value:
@@ -137,7 +146,7 @@ def _squeeze(site: Site) -> Value:
     dropped = {one % len(shape) for one in integers(axis)} if axis is not None else _ones(shape)
     for one in dropped:
         site.require(shape[one] == 1, f"the dimension at axis {one} is not 1")
-    return relax.op.reshape(data, [dim for one, dim in enumerate(shape) if one not in dropped])
+    return in_shape(data, [dim for one, dim in enumerate(shape) if one not in dropped])
 
 
 def _ones(shape: Sequence[Any]) -> set[int]:
@@ -172,7 +181,10 @@ def _split(site: Site) -> Value:
     (data,) = site.args
     given = site.attrs["indices_or_sections"]
     where = integers(given) if isinstance(given, tuple) else integer(given)
-    parts = site.te(lambda x: topi.split(x, where, axis=integer(site.attrs["axis"])), data)
+    axis, shape = integer(site.attrs["axis"]), shape_of(data)
+    if isinstance(where, int) and shape[axis] == 0:  # TVM wants the places to increase
+        return (data,) * where
+    parts = site.te(lambda x: topi.split(x, where, axis=axis), data)
     bound = site.emit(parts)
     if not isinstance(bound.ty, relax.TupleType):
         return (bound,)
@@ -182,7 +194,7 @@ def _split(site: Site) -> Value:
 def _meshgrid(site: Site) -> Value:
     (parts,) = site.args
     if len(parts) == 1:
-        return (site.emit(relax.op.reshape(parts[0], [product(shape_of(parts[0]))])),)
+        return (site.emit(in_shape(parts[0], [product(shape_of(parts[0]))])),)
     return site.te(lambda *tensors: topi.meshgrid(list(tensors), site.attrs["indexing"]), *parts)
 
 
@@ -490,7 +502,7 @@ def _repeat(site: Site) -> Value:
     if repeats < 1:
         site.refuse(f"repeats must be at least 1, not {repeats}")
     if axis is None:
-        data, axis = site.emit(relax.op.reshape(data, [product(shape_of(data))])), 0
+        data, axis = site.emit(in_shape(data, [product(shape_of(data))])), 0
     dims = shape_of(data)
     place = integer(axis) % len(dims)
     dims[place] = dims[place] * (repeats if isinstance(dims[place], int) else tirx.const(repeats, "int64"))

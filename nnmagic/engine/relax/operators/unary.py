@@ -127,7 +127,7 @@ RULES.update(
         "isnan": testing(scalar.is_nan, otherwise=False),
         "isinf": testing(lambda value: tirx.isinf(_wide(value)), otherwise=False),
         "isfinite": testing(lambda value: tirx.isfinite(_wide(value)), otherwise=True),
-        "logical_not": elementwise(tirx.Not),
+        "logical_not": elementwise(scalar.is_false),
         "bitwise_not": elementwise(tirx.bitwise_not),
         "clip": te_of(_clip),
         "copy": lambda site: site.args[0],
