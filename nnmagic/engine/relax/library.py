@@ -171,21 +171,33 @@ class Library:
     code: bytes
 
 
-def libraries(functions: Iterable[tuple[Any, tirx.PrimFunc]], target: tvm.target.Target) -> list[Library]:
-    """The machine code of functions, each of which calls only earlier ones.
+def libraries(
+    kernels: Iterable[tuple[Any, tirx.PrimFunc]],
+    entry: tuple[Any, tirx.PrimFunc],
+    target: tvm.target.Target,
+    *,
+    apart: bool,
+) -> list[Library]:
+    """The machine code of kernels, and of what calls them: in its own part where it is to be ``apart``.
 
-    They are compiled in parts: by LLVM, while the next ones are made and lowered.
+    They are compiled in parts: by LLVM, while the next ones are made and lowered. Without optimisation they
+    are one: each would have TVM's code that runs when it is loaded, and they could not be linked.
     """
+    optimised = int(target.attrs.get("opt-level", 0)) > 0
     with ThreadPoolExecutor(len(cores())) as pool:
         waiting = []
         part: dict[Any, Any] = {}
         work = 0
-        for var, function in functions:
-            if work >= _PART:
+        for var, function in kernels:
+            if work >= _PART and optimised:
                 waiting.append(pool.submit(_compiled, _lowered(_apart(part), target), target))
                 part, work = {}, 0
             part[var] = function
             work += _work(function)
+        if apart and optimised:
+            waiting.append(pool.submit(_compiled, _lowered(_apart(part), target), target))
+            part = {}
+        part.update([entry])
         last = _compiled(_lowered(_apart(part) if waiting else part, target), target)
         return [*(each.result() for each in waiting), last]
 

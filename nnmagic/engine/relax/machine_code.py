@@ -59,9 +59,11 @@ def direct_code(
         for var, kernel in pipeline.with_loops(program.kernels.items(), target, opt_level):
             kernels[var] = kernel
             yield var, of_pointers(kernel)
-        yield ir.GlobalVar(ENTRY), entry(program)
 
-    parts = libraries(functions(), target)
+    # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
+    # would put several into what calls them, and let the next read what the one before has not yet written.
+    several = len(program.steps) > 1
+    parts = libraries(functions(), (ir.GlobalVar(ENTRY), entry(program)), target, apart=several)
     facts = {**program.facts(), **_needs(target), "parallel": pipeline.has_parallel_loops(kernels.values())}
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
     artifact = Artifact(DIRECT, facts, [part.code for part in parts], b"", constants)

@@ -67,6 +67,11 @@ ONCE_WRONG = {
         [small(4, 5, 33), small(4, 5, 33, seed=1)],
         lambda a, b: np.maximum(a, b).argmax(-1).astype("i4"),
     ),
+    "a kernel read what the one before it had not yet written": (
+        "negative(cumsum(negative(prod(%a, axis=[1], keepdims=True))))",
+        [1 - 2 * (small(15, 9, 1, 9, dtype="int8") > 0).astype("int8")],
+        lambda a: -np.cumsum(-a.prod(1, dtype="int8"), dtype="int8"),
+    ),
     "a place of no elements that another kernel computes": (
         "argmax(expand_dims(%a, axis=0, num_newaxis=2))",
         [small(0, 31)],
