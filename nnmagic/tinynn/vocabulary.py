@@ -5,10 +5,13 @@ Made from the declarations: of Relay's operators, of the language's functions, o
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
+
+import numpy as np
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
@@ -80,7 +83,9 @@ def operator_signature(operator: Operator) -> list[str]:
 
 def operator_word(operator: Operator) -> Word:
     """An operator by its Relay name."""
-    details = tuple(f"{attr.name}: {attr.kind.words}" for attr in operator.attrs)
+    what = "a list of tensors" if operator.variadic else "a tensor"
+    tensors = tuple(f"{name}: {what}" for name in operator.args)
+    details = (*tensors, *(f"{attr.name}: {attr.kind.words}" for attr in operator.attrs))
     return Word(
         operator.name,
         "operator",
@@ -95,7 +100,13 @@ def operator_word(operator: Operator) -> Word:
 def function_word(builtin: Builtin, *, method: bool = False) -> Word:
     """A function of the language, or the method of tensors that it is."""
     words = builtin.signature.split()
-    shown = [f"{word[:-1]}=..." if word.endswith("?") else word for word in words[1 if method else 0 :]]
+    defaults = {**_USUAL, **_defaults(builtin.numpy)}
+    shown = [
+        f"{word[:-1]}={defaults.get(word[:-1], '...')}" if word.endswith("?") else word
+        for word in words[1 if method else 0 :]
+    ]
+    names = [word.strip("*?") for word in words[1 if method else 0 :]]
+    details = tuple(f"{name}: {_TAKES[name]}" for name in names if name in _TAKES)
     twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
     return Word(
         builtin.name,
@@ -104,7 +115,46 @@ def function_word(builtin: Builtin, *, method: bool = False) -> Word:
         tuple(shown),
         twin.name if twin else None,
         f"numpy.{builtin.numpy.removeprefix('numpy.')}" if builtin.numpy else None,
+        details,
     )
+
+
+#: Defaults that parameters have wherever they are.
+_USUAL = {"keepdims": "False"}
+#: What parameters of the language's functions take, where their names say it.
+_TAKES = {
+    **dict.fromkeys(("a", "b", "x", "x1", "x2", "data", "ary", "arr"), "a tensor"),
+    **dict.fromkeys(("arrays", "tensors"), "tensors, or a list of them"),
+    **dict.fromkeys(("weight", "bias", "gamma", "beta"), "a tensor"),
+    **dict.fromkeys(("keepdims", "exclude", "copy", "endpoint", "ceil_mode", "equal_nan"), "True or False"),
+    **dict.fromkeys(("axis", "axes"), "an int, or a tuple of ints"),
+    **dict.fromkeys(("dtype", "out_dtype"), "a dtype, as in f32"),
+    **dict.fromkeys(("shape", "newshape"), "ints and sizes of tensors, in a tuple"),
+    **dict.fromkeys(("strides", "padding", "dilation", "kernel_size", "pool_size"), "an int, or one an axis"),
+    **dict.fromkeys(("k", "N", "M", "num", "groups", "ddof", "decimals", "repeats"), "an int"),
+    **dict.fromkeys(("eps", "epsilon", "rtol", "atol", "momentum", "alpha"), "a number"),
+    "reduction": "'mean', 'sum' or 'none'",
+    "layout": "the order of the axes, as in 'NCHW'",
+    "where": "a tensor of bools",
+    "condition": "a tensor of bools",
+    "indices": "a tensor of ints",
+}
+
+
+@cache
+def _defaults(twin: str | None) -> Mapping[str, str]:
+    """The defaults of NumPy's function of that name, as far as they are plain values."""
+    found: object = np
+    for part in (twin or "").removeprefix("numpy.").split("."):
+        found = getattr(found, part, None)
+    if twin is None or not callable(found):
+        return {}
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):  # of NumPy's C functions, some of which tell none
+        return {}
+    plain = bool | int | float | str | None
+    return {each.name: repr(each.default) for each in parameters if isinstance(each.default, plain)}
 
 
 def _is_refused(builtin: Builtin) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -127,6 +129,21 @@ def test_progress_is_shown_and_taken_away(kernel: Kernel) -> None:
     first = next(each for each in messages if each["msg_type"] == "display_data")
     assert first["content"]["data"]["text/plain"].startswith("compiling: ")
     assert "<progress" in first["content"]["data"]["text/html"]
+
+
+def test_the_first_cell_says_that_it_loads_the_compiler() -> None:
+    code = (
+        "import sys, nnmagic\nfrom nnmagic.progress import listening\n"
+        "def note(stage, done, total):\n    print(stage, 'tvm' in sys.modules)\n"
+        "for _ in range(2):\n    with listening(note):\n"
+        "        nnmagic.compile('def f(x: f32):\\n    return x + 1', cache=False).build()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    first = ["types False", "loading the compiler False", "Relax True", "machine code True", "kernels True"]
+    again = ["types True", "Relax True", "machine code True", "kernels True"]
+    assert ran.stdout.splitlines() == first + again
 
 
 def test_no_progress_where_nobody_looks_on(kernel: Kernel) -> None:

@@ -184,9 +184,13 @@ class TestKernel:
             assert "strides=(1, 1)," in shown
             assert OPERATORS["nn.conv2d"].summary in shown
             assert "padding: 1, 2 or 4 ints" in shown
+            assert "weight: a tensor" in shown
             assert "Relay: nn.conv2d" in shown
         inside, outside = kernel.inspect(f"{HEAD}y = su|m(local)"), kernel.inspect("su|m(local)")
         assert "NumPy: numpy.sum" in inside
+        assert "axis=None," in inside
+        assert "keepdims=False," in inside
+        assert "axis: an int, or a tuple of ints" in inside
         assert "iterable" in outside, "Python's own"
         assert "exp(x) divided by its sum" in kernel.inspect(f"{HEAD}y = local.softm|ax()")
         assert kernel.inspect("nn.nothin|g") is None

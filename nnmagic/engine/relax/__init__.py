@@ -5,6 +5,7 @@ What was compiled is an artifact (``artifact``), which runs without the compiler
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ def build(
     operator and lets LLVM do little; from 1 on operators are fused; LLVM works as hard as the level says.
     Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
     """
+    if "tvm" not in sys.modules:
+        report("loading the compiler")
     from nnmagic.engine.relax.interrupts import held_back
     from nnmagic.engine.relax.runtime import has_compiler
 
