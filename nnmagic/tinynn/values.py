@@ -379,7 +379,8 @@ def type_shown(type_: Type) -> str:
 def with_article(type_: Type) -> str:
     """``a Tensor[(2,), f32]``, ``an f32``."""
     text = type_shown(type_)
-    return f"an {text}" if text[0] in "fi" else f"a {text}"
+    vowel = text[0] in "AEIO" if isinstance(type_, TypeCall) else text[0] in "fi"
+    return f"an {text}" if vowel else f"a {text}"
 
 
 #: What Python calls a weak number, by its type.

@@ -1,4 +1,7 @@
-"""JupyterLab in a real browser, which ``NNMAGIC_BROWSER`` names; without it the tests are left out."""
+"""JupyterLab, Notebook 7 and nbconvert's pages in a real browser, which ``NNMAGIC_BROWSER`` names.
+
+Without it the tests are left out.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,17 +40,51 @@ CELLS = [
 ]
 
 
+#: The contrast of a text's colour with what is behind it (WCAG 2), for every element of a selector.
+CONTRASTS = """
+(selector) => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const known = new Map();
+  const parse = (text) => {
+    if (!known.has(text)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = text;
+      canvas.fillRect(0, 0, 1, 1);
+      known.set(text, [...canvas.getImageData(0, 0, 1, 1).data]);
+    }
+    return known.get(text);
+  };
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.querySelectorAll(selector)].map((element) => {
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  });
+}
+"""
+
+
 @dataclass
 class Lab:
-    """JupyterLab with a notebook, in one theme."""
+    """A front end with a notebook, in one theme."""
 
     page: Any
     theme: str
+    name: str = "lab"
 
     def run_all(self) -> None:
-        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+        """Runs every cell; the last one, which is being typed, has an error then."""
+        kernel = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+        self.page.wait_for_function(f"({kernel})() === 'idle'", timeout=60_000)
         self.page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        # The last cell, which is being typed, has an error then.
         self.cell(len(CELLS) - 1).locator(".jp-OutputArea-output").first.wait_for(timeout=60_000)
 
     def cell(self, index: int) -> Any:
@@ -56,7 +94,8 @@ class Lab:
     def picture(self, name: str, locator: Any = None) -> None:
         """Keeps a screenshot."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        (locator or self.page).screenshot(path=SCREENSHOTS / f"{name}-{self.theme}.png")
+        front = "" if self.name == "lab" else f"{self.name}-"
+        (locator or self.page).screenshot(path=SCREENSHOTS / f"{front}{name}-{self.theme}.png")
 
 
 @pytest.fixture(scope="session")
@@ -75,9 +114,39 @@ def browser() -> Iterator[Any]:
 def lab(
     request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("lab")
+    """JupyterLab."""
+    with _opened("lab", request.param, browser, tmp_path_factory.mktemp("lab")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module", params=THEMES)
+def notebook(
+    request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """Notebook 7."""
+    with _opened("notebook", request.param, browser, tmp_path_factory.mktemp("notebook")) as opened:
+        yield opened
+
+
+#: Of each front end: what is started, and where it shows a notebook.
+_FRONT_ENDS = {"lab": ("jupyterlab", "lab/tree/test.ipynb"), "notebook": ("notebook", "notebooks/test.ipynb")}
+
+
+def saved_notebook() -> Any:
+    """The notebook that is tested."""
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    for cell in cells:
+        cell.metadata["tags"] = ["raises-exception"]  # the cells after one that fails are run, too
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+@contextmanager
+def _opened(name: str, theme: str, browser: Any, folder: Path) -> Iterator[Lab]:
+    """A front end with the notebook, all cells run."""
+    module, place = _FRONT_ENDS[name]
     settings = {
-        "@jupyterlab/apputils-extension/themes": {"theme": THEMES[request.param]},
+        "@jupyterlab/apputils-extension/themes": {"theme": THEMES[theme]},
         "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
         "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     }
@@ -85,30 +154,25 @@ def lab(
         path = folder / "settings" / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
-    for cell in cells:
-        cell.metadata["tags"] = ["raises-exception"]  # the cells after one that fails are run, too
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
     (folder / "notebooks").mkdir()
-    nbformat.write(notebook, folder / "notebooks" / "test.ipynb")
+    nbformat.write(saved_notebook(), folder / "notebooks" / "test.ipynb")
     environment = {
         **os.environ,
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
     }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
+    command = [sys.executable, "-m", module, "--no-browser", "--allow-root", "--expose-app-in-browser"]
     options = ["--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={folder / 'notebooks'}"]
     log = (folder / "log").open("w")
     server = subprocess.Popen([*command, *options], env=environment, stdout=log, stderr=log, cwd=folder)
     try:
         found = _server(folder / "runtime", server, folder / "log")
-        page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=request.param)
+        page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=theme)
         page.set_default_timeout(20_000)
-        page.goto(f"{found['url']}lab/tree/test.ipynb?token={found['token']}&reset")
+        page.goto(f"{found['url']}{place}?token={found['token']}&reset")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=90_000)
-        opened = Lab(page, request.param)
+        opened = Lab(page, theme, name)
         opened.run_all()
         yield opened
         page.close()

@@ -4,38 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Lab
-
-#: The contrast of a text's colour with what is behind it (WCAG 2), for every element of a selector.
-CONTRASTS = """
-(selector) => {
-  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-  const known = new Map();
-  const parse = (text) => {
-    if (!known.has(text)) {
-      canvas.clearRect(0, 0, 1, 1);
-      canvas.fillStyle = text;
-      canvas.fillRect(0, 0, 1, 1);
-      known.set(text, [...canvas.getImageData(0, 0, 1, 1).data]);
-    }
-    return known.get(text);
-  };
-  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
-    .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const color = parse(getComputedStyle(at).backgroundColor);
-      if (color[3] === 255) return color;
-    }
-    return [255, 255, 255];
-  };
-  return [...document.querySelectorAll(selector)].map((element) => {
-    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  });
-}
-"""
+from tests.browser.conftest import CONTRASTS, Lab
 
 pytestmark = pytest.mark.slow
 

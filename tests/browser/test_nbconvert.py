@@ -1,0 +1,45 @@
+"""A notebook that was run and saved as a page of HTML, light and dark, without a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+from tests.browser.conftest import CONTRASTS, THEMES, Lab, saved_notebook
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def ran() -> Any:
+    made = saved_notebook()
+    NotebookClient(made, kernel_name="python3", timeout=120).execute()
+    return made
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_page(browser: Any, ran: Any, theme: str, tmp_path: Any) -> None:
+    text, _ = HTMLExporter(theme=theme, embed_images=True).from_notebook_node(ran)
+    path = tmp_path / "page.html"
+    path.write_text(text)
+    page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=theme)
+    page.route("http*://**", lambda route: route.abort())  # what a page wants of the net is not ours
+    page.goto(f"file://{path}")
+    shown = Lab(page, theme, "nbconvert")
+    page.wait_for_selector(".nnmagic .code")
+    shown.picture("page")
+    contrasts = page.evaluate(CONTRASTS, ".nnmagic .row span")
+    assert len(contrasts) > 30
+    assert min(contrasts) > 3
+    assert min(page.evaluate(CONTRASTS, ".nnmagic table.rows td")) > 4.5
+    graph = page.locator(".nnmagic .graph svg").first
+    assert graph.bounding_box()["height"] > 300
+    assert page.evaluate("() => [...document.querySelectorAll('.nnmagic script')].length") == 0
+    details = page.locator(".nnmagic details").first
+    details.locator("summary").click()
+    assert "define" in details.locator(".code").inner_text(), "it opens without a script"
+    assert "unknown name `unknown`" in page.inner_text("body")
+    page.close()
