@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
 pytestmark = pytest.mark.slow
 
-#: Times each cell inside the kernel, between IPython's own events; of a cell that runs often, the least.
+#: Times each cell inside the kernel, between IPython's own events.
 TIMING = """
 import time
 cell_times, _begun = [], []
@@ -143,16 +145,72 @@ def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest
     assert max(best) < 0.05, best
 
 
+#: Cells that show themselves: as in the quickstart, and of 100 operators.
+SHORT = CELLS[0]
+LONG = "%%tinynn\ndef long(x: Tensor[(2, 4), f32]):\n" + "".join(
+    f"    x = {('exp', 'tanh', 'sigmoid', 'nn.relu')[place % 4]}(x) + {place}\n" for place in range(50)
+) + "    return x\n"
+LARGE = """\
+%%tinynn
+def large(x: Tensor[(2, 11250), f32]):
+    return x @ weights
+"""
+SHOWN = """\
+from statistics import median
+from IPython.core.magic import register_cell_magic
+from IPython.display import display
+from nnmagic.functions.compile import MEMORY
+from nnmagic.jupyter.shown import shown_cell
+weights = np.random.default_rng(0).standard_normal((11250, 1000)).astype("float32")
+"""
+#: A magic that shows what the cell showed, and does nothing else.
+NOTHING = """\
+bundle = shown_cell(MEMORY.entries()[0].value, ["relay"], None).bundle()
+
+@register_cell_magic
+def nothing(line, cell):
+    display(bundle, raw=True)
+"""
+
+
+def seconds_added(cell: str, rounds: int = 25) -> float:
+    """What nnmagic adds to a repeated cell of a live notebook, by the median: to read its text, to keep it in
+    the history and to send what it shows is the kernel's work for any cell. Processor time of the thread that
+    runs cells: other processes do not change it.
+    """
+    turn = [cell, cell.replace("%%tinynn", "%%nothing")]
+    end = f"print([median(cell_times[-{2 * rounds}:][place::2]) for place in range(2)])"
+    processor_time = TIMING.replace("perf_counter", "thread_time")
+    printed: list[str] = []
+
+    def hook(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "stream":
+            printed.append(message["content"]["text"])
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        for source in (BEGIN, SHOWN, cell, NOTHING, processor_time, *turn * rounds, end):
+            reply = client.execute_interactive(source, timeout=60, allow_stdin=True, output_hook=hook)
+            assert reply["content"]["status"] == "ok", reply["content"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    whole, without = ast.literal_eval(printed[-1])
+    return float(whole - without)
+
+
+@pytest.mark.parametrize("cell", [SHORT, LONG], ids=["short", "of 100 operators"])
 def test_a_repeated_cell_takes_less_than_a_millisecond(
+    cell: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With all that it shows."""
+    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
+    assert seconds_added(cell) < 0.001
+
+
+def test_a_repeated_cell_reads_large_arrays_at_the_speed_of_memory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """45 MB, each time from the first byte to the last: at 2 GB/s it would take 22 ms."""
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
-    again = [CELLS[0].replace("%%tinynn", "%%tinynn -q")] * 20
-    end = "print([min(cell_times[-20:]), layer.cache_info.hit, layer.cache_info.seconds])"
-    cells = [nbformat.v4.new_code_cell(source) for source in (BEGIN, CELLS[0], TIMING, *again, end)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
-    whole, hit, seconds = ast.literal_eval(cells[-1].outputs[-1].text)
-    assert hit == "memory"
-    assert seconds < 0.001
-    assert whole < 0.001, "with IPython's own part of it"
+    assert seconds_added(LARGE) < 0.010
