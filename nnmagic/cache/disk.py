@@ -125,8 +125,6 @@ class DiskCache:
                 raise DamagedError(f"{name} is no file of this user's")
             if found.st_mode & 0o022:
                 raise DamagedError(f"{name} could be written by others")
-            if found.st_size > self.max_bytes:
-                raise DamagedError(f"{name} is larger than the cache")
             return file.read()
 
     def put(self, key: str, content: Content, *, replace: bool = False) -> None:
@@ -368,10 +366,18 @@ def _sweep(root: int) -> None:
 
 def _delete(name: str, root: int) -> None:
     """Deletes a file, or a folder with all that is in it, where it is still there; links are not followed."""
-    with suppress(OSError):
-        with suppress(OSError), _folder(name, root) as folder:
-            for member in _names(folder):
-                _delete(member, folder)
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        with suppress(OSError):
+            if not _is_folder(name, root):
+                os.unlink(name, dir_fd=root)
+                continue
+            with _folder(name, root) as folder:
+                for member in _names(folder):
+                    if _is_folder(member, folder):  # taken out: folders may be nested deeper than calls may
+                        waiting.append(f"{_TRASH}{os.urandom(8).hex()}")
+                        os.rename(member, waiting[-1], src_dir_fd=folder, dst_dir_fd=root)
+                    else:
+                        os.unlink(member, dir_fd=folder)
             os.rmdir(name, dir_fd=root)
-            return
-        os.unlink(name, dir_fd=root)

@@ -26,6 +26,7 @@ _chosen = _Chosen()
 def set_cache(directory: str | os.PathLike[str] | None = None, megabytes: int | None = None) -> None:
     """Puts the cache on disk into a directory and bounds it; None: as the environment says.
 
+    A relative path is one of the working directory as it is now; ``~`` is the user's home.
     Raises TypeError or ValueError for a size that is no whole number from 0 on.
     """
     if megabytes is not None:
@@ -33,7 +34,7 @@ def set_cache(directory: str | os.PathLike[str] | None = None, megabytes: int | 
             raise TypeError(f"the size of the cache must be a whole number of MB, not {megabytes!r}")
         if megabytes < 0:
             raise ValueError(f"the size of the cache must be at least 0 MB, not {megabytes}")
-    _chosen.directory = None if directory is None else Path(directory)
+    _chosen.directory = None if directory is None else Path(directory).expanduser().absolute()
     _chosen.megabytes = megabytes
 
 

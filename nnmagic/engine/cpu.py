@@ -23,12 +23,25 @@ _OTHER_NAMES = {
     "lse": "atomics",
     "fullfp16": "asimdhp",
     "rdm": "asimdrdm",
+    "fp16fml": "asimdfhm",
+    "crc": "crc32",
+    "complxnum": "fcma",
+    "jsconv": "jscvt",
+    "rcpc": "lrcpc",
+    "fptoint": "frint",
+    "prfchw": "3dnowprefetch",
+    "sahf": "lahf_lm",
+    "rdrnd": "rdrand",
+    # One word for what LLVM has eight for.
+    **dict.fromkeys(("egpr", "push2pop2", "ppx", "ndd", "ccmp", "nf", "cf", "zu"), "apx"),
 }
 
 #: How the names of those begin that a compiler may use unasked; the others are for operating systems.
 _OF_COMPILERS = (
-    *("abm", "adx", "aes", "amx", "asimd", "atomics", "avx", "bmi", "f16c", "fma", "gfni", "movbe", "pclmul"),
-    *("pni", "popcnt", "shani", "sse", "ssse", "sve", "vaes", "vpclmul"),
+    *("3dnow", "abm", "adx", "aes", "amx", "apx", "asimd", "atomics", "avx", "bf16", "bmi", "cmov", "crc32"),
+    *("cx16", "f16c", "fcma", "fma", "frint", "gfni", "i8mm", "jscvt", "lahf", "lrcpc", "lwp", "mmx"),
+    *("movbe", "movdir", "pclmul", "pni", "popcnt", "rdrand", "rdseed", "sha", "sm3", "sm4", "sme", "sse"),
+    *("ssse", "sve", "tbm", "vaes", "vpclmul", "xop"),
 )
 
 

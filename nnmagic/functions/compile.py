@@ -13,7 +13,6 @@ from keyword import iskeyword
 from types import FunctionType
 from typing import Any, overload
 
-from nnmagic._version import __version__
 from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, what_changed
 from nnmagic.diagnostics import (
     CompileError,
@@ -298,7 +297,7 @@ def _parts(source: Source, options: Options, language: str) -> dict[str, str]:
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
         _PLACE: f"{source.filename}:{source.first_line}:{source.indent}",
-        "version of nnmagic": f"{__version__} {_KEY_FORMAT}",
+        "format of the key": _KEY_FORMAT,
         **environment(),
     }
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from collections.abc import Mapping
+import importlib.util
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from nnmagic._version import __version__
 from nnmagic.engine import cpu
 from nnmagic.engine.relax import array_objects
 
@@ -20,20 +22,54 @@ _PACKAGE = Path(__file__).parent.parent
 _COMPILER = ("engine", "relay")
 
 #: The names of what code depends on that was compiled before, in another place.
-FOR_RUNNING = ("version of TVM", "version of TVM's FFI", "layout of arrays")
+FOR_RUNNING = ("version of nnmagic", "version of TVM", "version of TVM's FFI", "layout of arrays")
 
 
 @cache
 def environment() -> Mapping[str, str]:
     """What a compilation depends on, by name. The same for the life of a process."""
+    _files_of_compilers()
     return {
+        "version of nnmagic": __version__,
         "version of TVM": _version("apache-tvm"),
+        "compiler library": " ".join(f"{size} {changed}" for size, changed in map(_state, _libraries())),
         "version of TVM's FFI": _version("apache-tvm-ffi"),
         "version of NumPy": _version("numpy"),
         "compiler of nnmagic": _compiler(),
         "layout of arrays": _layout(),
         "processor": cpu.processor(),
     }
+
+
+def is_current() -> bool:
+    """Whether the compilers' files are still those that ``environment`` tells of."""
+    return _files_of_compilers() == _files_of_compilers.__wrapped__()
+
+
+@cache
+def _files_of_compilers() -> Mapping[Path, tuple[int, int]]:
+    """Size and time of change (in ns) of each file that makes machine code."""
+    return {path: _state(path) for path in (*_sources(), *_libraries())}
+
+
+def _state(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, 0
+    return found.st_size, found.st_mtime_ns
+
+
+def _libraries() -> list[Path]:
+    """TVM's compiler: a TVM that somebody built may have no version, or always the same."""
+    found = importlib.util.find_spec("tvm")
+    folder = None if found is None or found.origin is None else Path(found.origin).parent / "lib"
+    return [] if folder is None else sorted(folder.glob("*tvm_compiler*"))
+
+
+def _sources() -> Iterator[Path]:
+    for part in _COMPILER:
+        yield from sorted((_PACKAGE / part).rglob("*.py"))
 
 
 def _version(package: str) -> str:
@@ -46,11 +82,10 @@ def _version(package: str) -> str:
 def _compiler() -> str:
     """A hash of the compiler's own source: a version that no one has to remember to change."""
     state = hashlib.sha256()
-    for part in _COMPILER:
-        for path in sorted((_PACKAGE / part).rglob("*.py")):
-            data = path.read_bytes()
-            state.update(f"{path.relative_to(_PACKAGE).as_posix()} {len(data)}\n".encode())
-            state.update(data)
+    for path in _sources():
+        data = path.read_bytes()
+        state.update(f"{path.relative_to(_PACKAGE).as_posix()} {len(data)}\n".encode())
+        state.update(data)
     return state.hexdigest()
 
 

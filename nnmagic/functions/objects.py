@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
-from nnmagic.functions.environment import FOR_RUNNING, environment
+from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
 from nnmagic.functions.options import Options
 from nnmagic.relay.digests import code_data, content_digest
 from nnmagic.relay.module import Module
@@ -131,7 +131,11 @@ def build(
     built = _compiled(module, entry, options, why)
     if built.artifact is not None:
         content = content_of(built.artifact, wanted, entry, time.perf_counter() - begin)
-        cache.put(key, content, replace=use is Use.REFRESH or bool(why))
+        if is_current():
+            cache.put(key, content, replace=use is Use.REFRESH or bool(why))
+        else:
+            told = "the compiler's files have changed since this process began, so nothing is kept on disk"
+            warnings.warn(f"{told}; restart the kernel", CacheWarning, stacklevel=2)
     return built, Origin(None, why)
 
 
@@ -181,8 +185,10 @@ def _compiled(module: Module, entry: str, options: Options, why: str) -> Executa
     from nnmagic.engine.relax.runtime import has_compiler
 
     if why and not has_compiler():
-        hint = "load it where TVM's compiler is, which compiles the Relay that the function carries"
-        raise engine_error(f"@{entry} cannot be run: {why}", hint=hint)
+        hint = (
+            "install apache-tvm, or unset TVM_USE_RUNTIME_LIB; its compiler makes the code again from Relay"
+        )
+        raise engine_error(f"@{entry} cannot be run: {why}, and TVM's compiler is not here", hint=hint)
     return options.build(module, entry)
 
 

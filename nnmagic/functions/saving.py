@@ -12,6 +12,7 @@ import json
 import os
 import time
 import zipfile
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ _TEXT, _ARRAY = "relay.txt", ".npy"
 
 #: What reading data raises that ``to_bytes`` did not make: zipfile's errors, then those of its parts.
 _OF_OTHER_DATA = (
-    *(zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError),  # the last: an encrypted part
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError),
+    RuntimeError,  # an encrypted part; RecursionError, of data that is nested too deep
     *(ValueError, TypeError, KeyError, IndexError, AttributeError),
 )
 

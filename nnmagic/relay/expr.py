@@ -84,9 +84,22 @@ class Constructor(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constant(Node):
-    """A tensor known now. ``data`` is read-only, C-contiguous and in native byte order."""
+    """A tensor known now. ``data`` is read-only, C-contiguous and in native byte order.
+
+    An array that somebody else may write to is copied.
+    """
 
     data: np.ndarray
+
+    def __post_init__(self) -> None:
+        data: object = self.data
+        while isinstance(data, np.ndarray):
+            if data.flags.writeable:
+                own = np.array(self.data, self.data.dtype.newbyteorder("="), order="C")
+                own.flags.writeable = False
+                object.__setattr__(self, "data", own)
+                return
+            data = data.base
 
     @property
     def tensor_type(self) -> TensorType:

@@ -139,6 +139,25 @@ def test_a_folder_inside_an_entry_is_dropped_with_it(cache: DiskCache) -> None:
     assert outside.read_text() == "stays"
 
 
+def test_folders_however_deep_are_dropped(cache: DiskCache) -> None:
+    cache.put(KEY, CONTENT)
+    folder = os.open(cache.directory / KEY, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("deeper", dir_fd=folder)
+        below = os.open("deeper", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    cache.clear()
+    assert [*cache.directory.iterdir()] == []
+
+
+def test_a_smaller_cache_reads_what_a_larger_one_put(cache: DiskCache) -> None:
+    large = filled(500_000)
+    cache.put(KEY, large)
+    assert DiskCache(cache.directory, 100_000).get(KEY) == large
+
+
 def test_the_first_of_two_writers_stays_unless_told_otherwise(cache: DiskCache) -> None:
     cache.put(KEY, CONTENT)
     changed = Content({"made of": {"x": "2"}}, {})
@@ -395,6 +414,11 @@ def test_the_environment_and_settings_say_where_it_is(
     found = disk_cache()
     assert found is not None
     assert (found.directory, found.max_bytes) == (tmp_path / "two", 9_000_000)
+    for given, path in (("~/three", Path.home() / "three"), ("four", Path.cwd() / "four")):
+        set_cache(given)
+        found = disk_cache()
+        assert found is not None
+        assert found.directory == path
     set_cache(megabytes=0)
     assert disk_cache() is None
     set_cache()

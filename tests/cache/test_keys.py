@@ -15,10 +15,13 @@ import pytest
 
 import nnmagic
 from nnmagic import relay
+from nnmagic.cache import CacheWarning
+from nnmagic.diagnostics import RelayError, Source
 from nnmagic.engine import cpu
 from nnmagic.engine.relax import array_objects
+from nnmagic.functions import environment as surroundings
 from nnmagic.functions import objects
-from nnmagic.functions.compile import MEMORY
+from nnmagic.functions.compile import MEMORY, compile_cell
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.objects import fields, key_of
@@ -35,10 +38,16 @@ PACKAGE = Path(nnmagic.__file__).parent
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache on disk of its own; each compilation is as one of a new kernel."""
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path / "cache"))
-    environment.cache_clear()
+    forget()
     yield
     monkeypatch.undo()
-    environment.cache_clear()
+    forget()
+
+
+def forget() -> None:
+    """Has the next compilation look again at what it depends on, as that of a new kernel does."""
+    for known in (cpu.processor, cpu.instruction_sets, environment, surroundings._files_of_compilers):
+        known.cache_clear()
 
 
 def hit(source: str = SOURCE, *, expected: np.ndarray | None = None, **options: object) -> bool:
@@ -59,8 +68,8 @@ def test_the_fields_are_those_that_are_tested_here() -> None:
     module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
     assert [*fields(module, "foo", Options())] == [
         *("format", "program", "constants", "engine", "option target", "option opt_level"),
-        *("version of TVM", "version of TVM's FFI", "version of NumPy", "compiler of nnmagic"),
-        *("layout of arrays", "processor"),
+        *("version of nnmagic", "version of TVM", "compiler library", "version of TVM's FFI"),
+        *("version of NumPy", "compiler of nnmagic", "layout of arrays", "processor"),
     ]
 
 
@@ -111,7 +120,7 @@ def test_the_format_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_layout_of_arrays_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not hit()
     monkeypatch.setattr(array_objects, "WORDS", array_objects.WORDS + 1)  # reads one more, which is there
-    environment.cache_clear()
+    forget()
     assert not hit()
 
 
@@ -122,11 +131,6 @@ def test_the_processor_is_a_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     told = tmp_path / "cpuinfo"
     told.write_text(cpu.CPUINFO.read_text())
     monkeypatch.setattr(cpu, "CPUINFO", told)
-
-    def forget() -> None:
-        for known in (cpu.processor, cpu.instruction_sets, environment):
-            known.cache_clear()
-
     forget()
     assert not hit()
     assert hit()
@@ -140,8 +144,118 @@ def test_the_processor_is_a_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     forget()
     assert not hit()
-    monkeypatch.undo()
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that stands for TVM's compiler."""
+    path = tmp_path / "libtvm_compiler.so"
+    path.write_bytes(b"one")
+    monkeypatch.setattr(surroundings, "_libraries", lambda: [path])
     forget()
+    return path
+
+
+@pytest.mark.parametrize("change", ["size", "time"])
+def test_the_compiler_library_is_a_field(library: Path, change: str) -> None:
+    assert not hit()
+    assert hit()
+    library.write_bytes(b"other") if change == "size" else os.utime(library, (1, 1))
+    forget()
+    assert not hit()
+    assert hit()
+
+
+def test_what_a_compiler_makes_that_was_changed_meanwhile_is_not_kept(library: Path) -> None:
+    """Its key would be that of the compiler as it was when this process began."""
+    assert not hit()
+    library.write_bytes(b"upgraded")
+    other = SOURCE.replace("*", "/")
+    for _ in range(2):
+        with pytest.warns(CacheWarning, match="files have changed since this process began.*restart"):
+            assert not hit(other, expected=np.exp(X) / W0)
+    assert hit(), "what was there is used still"
+
+
+MEMORY_FIELDS: dict[str, dict[str, object]] = {
+    "source": {"source": Source("<tinynn>", f"# why\n{SOURCE}", first_line=2)},
+    "place of the source: file": {"source": Source("<other>", SOURCE, first_line=2)},
+    "place of the source: line": {"source": Source("<tinynn>", SOURCE, first_line=3)},
+    "option engine": {"options": Options(engine="relax")},
+    "option target": {"options": Options(target={"kind": "llvm", "mcpu": "x86-64"})},
+    "option opt_level": {"options": Options(opt_level=2)},
+    "captured array": {"namespace": {"w0": np.nextafter(W0, np.float32(9))}},
+    "captured type": {"namespace": {"w0": W0.astype("float64").astype("float32").reshape(1, 2)}},
+}
+
+
+def found_in_memory(**changes: object) -> bool:
+    given: dict[str, object] = {
+        "source": Source("<tinynn>", SOURCE, first_line=2),
+        "namespace": {"w0": W0},
+        "options": Options(),
+    }
+    cell = compile_cell(**(given | changes))  # type: ignore[arg-type]
+    return cell.cache_info.hit == "memory"
+
+
+@pytest.mark.parametrize("what", MEMORY_FIELDS)
+@pytest.mark.skipif(cpu.machine() != "Linux x86_64", reason="a target is of this architecture")
+def test_each_field_of_the_key_in_memory_alone_makes_a_miss(what: str) -> None:
+    MEMORY.clear()
+    assert not found_in_memory()
+    assert found_in_memory()
+    assert not found_in_memory(**MEMORY_FIELDS[what])
+    assert found_in_memory(**MEMORY_FIELDS[what])
+    assert found_in_memory(), "the one from before is still there"
+
+
+def test_the_language_is_a_field_of_the_key_in_memory() -> None:
+    MEMORY.clear()
+    assert not found_in_memory()
+    with pytest.raises(RelayError):
+        found_in_memory(language="relay")
+
+
+def test_versions_are_fields_of_the_key_in_memory(library: Path) -> None:
+    MEMORY.clear()
+    assert not found_in_memory()
+    library.write_bytes(b"other")
+    forget()
+    assert not found_in_memory()
+
+
+def test_what_was_not_captured_and_where_arrays_lie_are_no_fields_of_the_key_in_memory() -> None:
+    MEMORY.clear()
+    assert not found_in_memory()
+    assert found_in_memory(namespace={"w0": np.repeat(W0, 2)[::2].astype(">f4"), "unused": 3})
+
+
+def test_an_element_that_is_written_to_is_never_missed() -> None:
+    """Of a large array, in each order of axes; and back again."""
+    weights = np.ones((300, 200), "float32")
+    for array in (weights, np.asfortranarray(weights), weights[::-1, ::2], weights.T):
+        array.setflags(write=True)
+        before = fingerprint(array)
+        for place in [(0, 0), (array.shape[0] - 1, array.shape[1] - 1), (17, 3)]:
+            array[place] = 2
+            assert fingerprint(array) != before
+            array[place] = 1
+            assert fingerprint(array) == before
+    assert fingerprint(weights) == fingerprint(np.asfortranarray(weights).astype(">f4"))
+    assert fingerprint(weights) != fingerprint(weights.T)
+    assert fingerprint(weights) != fingerprint(weights.view("int32"))
+
+
+def test_a_constant_does_not_change_when_its_array_does() -> None:
+    given = np.ones(3, "float32")
+    behind = given.view()
+    behind.flags.writeable = False
+    for array in (given, behind):
+        constant = relay.Constant(array)
+        given[...] = 2
+        assert constant.data.tolist() == [1, 1, 1]
+        given[...] = 1
 
 
 CHILD = """
@@ -178,12 +292,12 @@ def other_version(package: str) -> Callable[[Path], None]:
     return change
 
 
-def other_source(name: str) -> Callable[[Path], None]:
-    """Adds a comment to a file of nnmagic."""
+def other_source(name: str, line: str = "# changed\n") -> Callable[[Path], None]:
+    """Adds a line to a file of nnmagic."""
 
     def change(path: Path) -> None:
         with (path / "nnmagic" / name).open("a") as file:
-            file.write("# changed\n")
+            file.write(line)
 
     return change
 
@@ -193,6 +307,7 @@ ELSEWHERE = {
     "version of TVM's FFI": other_version("apache-tvm-ffi"),
     "version of NumPy": other_version("numpy"),
     "compiler of nnmagic": other_source("engine/relax/kernels/rows.py"),
+    "version of nnmagic": other_source("_version.py", '__version__ = "99"\n'),
     "compiler of nnmagic (Relay)": other_source("relay/passes/batch_norm.py"),
 }
 

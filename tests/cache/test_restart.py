@@ -147,9 +147,13 @@ def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest
 
 #: Cells that show themselves: as in the quickstart, and of 100 operators.
 SHORT = CELLS[0]
-LONG = "%%tinynn\ndef long(x: Tensor[(2, 4), f32]):\n" + "".join(
-    f"    x = {('exp', 'tanh', 'sigmoid', 'nn.relu')[place % 4]}(x) + {place}\n" for place in range(50)
-) + "    return x\n"
+LONG = (
+    "%%tinynn\ndef long(x: Tensor[(2, 4), f32]):\n"
+    + "".join(
+        f"    x = {('exp', 'tanh', 'sigmoid', 'nn.relu')[place % 4]}(x) + {place}\n" for place in range(50)
+    )
+    + "    return x\n"
+)
 LARGE = """\
 %%tinynn
 def large(x: Tensor[(2, 11250), f32]):

@@ -116,6 +116,7 @@ ELSEWHERE = {
         f"for Plan9 pdp11, and this is {cpu.machine()}",
     ),
     "another TVM": ({"made_of": {"version of TVM": "0.1"}}, "it is for the version of TVM 0.1, and this is"),
+    "another nnmagic": ({"made_of": {"version of nnmagic": "0.0"}}, "it is for the version of nnmagic 0.0"),
     "another format": ({"made_of": {"format": "0"}}, "it is for the format 0, and this is"),
     "other arrays": ({"made_of": {"layout of arrays": "none"}}, "it is for the layout of arrays none"),
 }
@@ -141,7 +142,7 @@ def test_code_of_elsewhere_is_compiled_again_where_there_is_a_compiler(case: str
         """
     )
     assert why in printed
-    assert "load it where TVM's compiler is" in printed
+    assert "install apache-tvm, or unset TVM_USE_RUNTIME_LIB" in printed
 
 
 def test_without_the_compiler_nothing_is_compiled() -> None:
@@ -173,6 +174,22 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
         for name, data in members.items():
             archive.writestr(name, data)
     with pytest.raises(ValueError, match=r"holds no function that nnmagic saved: code0\.o was changed"):
+        nnmagic.load(path)
+
+
+def test_a_file_whose_compressed_parts_were_changed_is_refused(tmp_path: Path) -> None:
+    f, path = compiled("direct"), tmp_path / "f"
+    f.save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+        begin = archive.getinfo("code0.o").header_offset + 30 + len("code0.o")
+    data = bytearray(path.read_bytes())
+    data[begin : begin + 50] = b"\xff" * 50
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="holds no function that nnmagic saved"):
         nnmagic.load(path)
 
 
