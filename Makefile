@@ -1,6 +1,7 @@
 # Every target sets up what it needs; a fresh machine wants only Python (3.10 or newer) and make.
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    the whole suite           make test-fast   without what is marked slow
+#   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
 #   make bench   speeds beside other libraries: a table, bench.json, bench.md
 #   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make docs    the documentation, in site/; strict
@@ -20,7 +21,7 @@ FITS   := import platform, sys; sys.exit((sys.version_info[:2], sys.platform, pl
 ORACLE_PYTHON ?= $(shell for python in python3.10 "$$HOME"/.pyenv/versions/3.10.*/bin/python; do \
 	"$$python" -c '$(FITS)' 2>/dev/null && { echo "$$python"; break; }; done)
 
-.PHONY: demo bench docs test test-browser test-fast lint format lab oracle oracle-python clean
+.PHONY: demo bench docs stress test test-browser test-fast lint format lab oracle oracle-python clean
 
 demo: $(VENV)/ready-test
 	$(BIN)/python tools/run_notebook.py examples/quickstart.ipynb
@@ -30,6 +31,9 @@ test: $(VENV)/ready-test
 
 test-fast: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+stress: $(VENV)/ready-test
+	NNMAGIC_STRESS=1 $(BIN)/python -m pytest -s tests/cache/test_stress.py
 
 test-browser: $(VENV)/ready-browser
 	@test -n "$(CHROMIUM)" || { echo "no Chromium was found: CHROMIUM=... names one" >&2; exit 1; }
