@@ -53,7 +53,7 @@ def compiled(number: int, seed: int) -> str:
 
 
 def in_threads(numbers: list[int], seed: int) -> list[str]:
-    """The same for several functions at once; their warnings, of which Python has one list, are not counted."""
+    """The same for several functions at once; their warnings are not counted: Python has one list."""
     lines = [""] * len(numbers)
 
     def work(place: int) -> None:
