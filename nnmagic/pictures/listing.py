@@ -73,7 +73,10 @@ def _colored_lines(text: str, lexer: Lexer, titles: Mapping[int, str]) -> list[s
         name, title = token_class(kind), titles.get(start)
         attributes = (f' class="{name}"' if name else "") + (f' title="{_attribute(title)}"' if title else "")
         first, *others = token.split("\n")
-        lines[-1] += _span(first, attributes)
+        if lines[-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
+            lines[-1] = _span(lines[-1] + first, attributes)
+        else:
+            lines[-1] += _span(first, attributes)
         lines += [_span(other, attributes) for other in others]
     while len(lines) > 1 and not lines[-1]:
         lines.pop()

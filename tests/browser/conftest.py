@@ -150,8 +150,8 @@ def _opened(name: str, theme: str, browser: Any, folder: Path) -> Iterator[Lab]:
         "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
         "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     }
-    for name, values in settings.items():
-        path = folder / "settings" / f"{name}.jupyterlab-settings"
+    for setting, values in settings.items():
+        path = folder / "settings" / f"{setting}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
     (folder / "notebooks").mkdir()

@@ -35,6 +35,14 @@ def test_a_page(browser: Any, ran: Any, theme: str, tmp_path: Any) -> None:
     assert len(contrasts) > 30
     assert min(contrasts) > 3
     assert min(page.evaluate(CONTRASTS, ".nnmagic table.rows td")) > 4.5
+    relay = page.locator(".nnmagic .code").first
+    lines = relay.evaluate("code => [...code.querySelectorAll('.line')].map(line => line.textContent)")
+    (branch,) = (index for index, line in enumerate(lines) if line.startswith("  if (%2) {"))
+    assert [line.rstrip() for line in lines[branch + 1 : branch + 4]] == [
+        "    %3 = sum(%scores);",
+        "    divide(%scores, %3)",
+        "  } else {",
+    ], "indentation is kept"
     graph = page.locator(".nnmagic .graph svg").first
     assert graph.bounding_box()["height"] > 300
     assert page.evaluate("() => [...document.querySelectorAll('.nnmagic script')].length") == 0
