@@ -1,6 +1,6 @@
 """What was compiled, kept: in memory for the life of a process (``memory``), on disk for all (``disk``).
 
-Knows nothing of what it keeps and nothing else of nnmagic.
+Knows nothing of what it keeps and of nnmagic only its locks.
 """
 
 from nnmagic.cache.disk import CacheWarning, DiskCache, Missing, Usage

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import stat
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
+from nnmagic.locks import Lock
 
 #: What lies in the directory: entries by their keys, what is being written or thrown away, notes.
 _KEY, _PARTIAL, _TRASH, _NOTE = re.compile(r"[0-9a-f]{64}"), "partial-", "trash-", "note-"
@@ -38,16 +38,7 @@ _NOTES = 1000
 
 
 #: Held by who looks at all entries.
-_LOOKING = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _LOOKING  # noqa: PLW0603 - a child forked while another thread looks would wait for ever
-    _LOOKING = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_LOOKING = Lock()
 
 
 class CacheWarning(UserWarning):

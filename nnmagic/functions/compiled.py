@@ -6,8 +6,6 @@ Knows Relay modules and the engines' interface; TVM is imported when machine cod
 from __future__ import annotations
 
 import linecache
-import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -22,6 +20,7 @@ from nnmagic.functions.errors import hide_frames, without_frames
 from nnmagic.functions.objects import Origin, Use, build, content_of, fields
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
+from nnmagic.locks import Lock
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
@@ -53,16 +52,7 @@ class Executable(Protocol):
 
 
 #: One function is built at a time, as TVM's builders want it, too.
-_BUILDING = threading.RLock()
-
-
-def _renew_lock() -> None:
-    global _BUILDING  # noqa: PLW0603 - a child forked while another thread builds would wait for ever
-    _BUILDING = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_BUILDING = Lock()
 
 
 @dataclass(frozen=True, slots=True)

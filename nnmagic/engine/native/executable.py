@@ -6,7 +6,6 @@ types and shapes that are known when the program runs.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from tvm.runtime.vm import VirtualMachine
 from nnmagic.engine import engine_error
 from nnmagic.engine.native.target import resolve_target
 from nnmagic.engine.native.values import Constructors, as_array, as_tensor, crosses
+from nnmagic.locks import Lock
 from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
@@ -33,7 +33,7 @@ STAGES = ("relay", "tir", "llvm", "asm")
 _BROKEN_PASSES = ["SimplifyExpr"]
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
-_COMPILING = threading.RLock()
+_COMPILING = Lock()
 
 #: What a runtime takes and gives: one value a parameter, the result.
 Run = Callable[[Sequence[Any]], Any]

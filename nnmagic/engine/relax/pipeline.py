@@ -5,9 +5,7 @@ Knows TVM and the schedules of kernels.
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,19 +15,11 @@ from tvm import relax, s_tir, tirx
 
 from nnmagic.engine.relax.kernels import machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
+from nnmagic.locks import Lock
 from nnmagic.progress import report
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
-COMPILING = threading.RLock()
-
-
-def _renew_lock() -> None:
-    global COMPILING  # noqa: PLW0603 - a child forked while another thread compiles would wait for ever
-    COMPILING = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+COMPILING = Lock()
 
 #: What fills no vector is computed by one that overlaps with another: some elements twice. TVM would let a
 #: kernel's arrays share memory by their elements, and the second time find what was read overwritten.

@@ -1,0 +1,41 @@
+"""A lock that outlives a fork. Knows nothing else."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+
+class Lock:
+    """Held by one thread at a time, which may take it again inside.
+
+    A forked child has the thread that forked and no other: it keeps the lock where that thread holds it, and
+    finds it free where another one does, which would never give it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._elsewhere = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._before_fork, after_in_parent=self._in_parent, after_in_child=self._in_child
+            )
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def _before_fork(self) -> None:
+        self._elsewhere = not self._lock.acquire(blocking=False)
+
+    def _in_parent(self) -> None:
+        if not self._elsewhere:
+            self._lock.release()
+
+    def _in_child(self) -> None:
+        if self._elsewhere:
+            self._lock = threading.RLock()
+        else:
+            self._lock.release()
