@@ -16,6 +16,13 @@ from benchmarks.peers import module
 
 _SIDE = 32
 
+#: A cell that captures an array, all of which is read to see whether it has changed.
+WEIGHTED = "def weighted(x: Tensor[(1,), f32]):\n    return x + weights[0, :1]\n"
+
+
+def _weights() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((11250, 1000)).astype("float32")
+
 
 def _foo_arguments() -> list[np.ndarray]:
     generator = np.random.default_rng(0)
@@ -154,6 +161,13 @@ ROWS = (
         (Within(0.001),),
         {"nnmagic": lambda: _foo(cache=True)},
         expected=_expected_foo,
+    ),
+    Compilation(
+        "a repeated cell: 45 MB of weights",
+        "compiling",
+        (Within(0.010),),
+        {"nnmagic": lambda: _cell(WEIGHTED, [np.ones(1, "float32")], {"weights": _weights()}, cache=True)},
+        expected=lambda: np.ones(1, "float32") + _weights()[0, :1],
     ),
     Compilation(
         "a cell found on disk: foo",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import nbformat
@@ -131,8 +132,8 @@ def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest
     assert shown[-2][0] == "index 7 is out of range for an axis of size 2\n"  # type: ignore[index]
     assert "the limit must be positive" in shown[-1][0]  # type: ignore[index]
     imports: list[str] = []
-    times = [[9.0] * len(CELLS)]
-    for _ in range(3):
+    times = []
+    for _ in range(4):
         again, kernel = run(imports)
         assert again == shown
         assert kernel["hits"] == ["disk"] * len(FUNCTIONS)
@@ -141,8 +142,9 @@ def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest
         assert kernel["tvm"] is False
         imports = kernel["modules"]  # type: ignore[assignment]
         times.append(kernel["times"])  # type: ignore[arg-type]
-    best = [min(each) for each in zip(*times, strict=True)]
-    assert max(best) < 0.05, best
+    beyond_imports = [median(each) for each in zip(*times[1:], strict=True)]
+    assert len(beyond_imports) == len(CELLS)
+    assert max(beyond_imports) < 0.05, beyond_imports
 
 
 #: Cells that show themselves: as in the quickstart, and of 100 operators.
