@@ -100,19 +100,31 @@ def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.relay.ops import OPERATORS
 
     pattern = words[0].lower() if words else "*"
+    found = _found(pattern)
+    if not found:
+        close = difflib.get_close_matches(pattern, OPERATORS, n=3)
+        shorter = next(
+            (pattern[:end] for end in range(len(pattern) - 1, 3, -1) if _found(pattern[:end])), None
+        )
+        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        if not close and shorter:
+            hint = f"; %tinynn ops {shorter} finds some"
+        raise MagicError(f"no operator's name or summary has {pattern!r}{hint}")
+    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in found]
+    return table("operators", rows, ("operator", "what it does"))
+
+
+def _found(pattern: str) -> list[Operator]:
+    """The operators of a pattern: those that have it in their names come first."""
+    from nnmagic.relay.ops import OPERATORS
+
     if any(char in pattern for char in "*?["):
         names = [name for name in sorted(OPERATORS) if fnmatch.fnmatchcase(name, pattern)]
     else:
         names = [name for name in sorted(OPERATORS) if pattern in name]
         told = [name for name in sorted(OPERATORS) if pattern in _described(OPERATORS[name])]
         names = list(dict.fromkeys([*names, *told]))
-    found = [OPERATORS[name] for name in names]
-    if not found:
-        close = difflib.get_close_matches(pattern, OPERATORS, n=3)
-        hint = f"; did you mean {', '.join(close)}?" if close else ""
-        raise MagicError(f"no operator's name or summary has {pattern!r}{hint}")
-    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in found]
-    return table("operators", rows, ("operator", "what it does"))
+    return [OPERATORS[name] for name in names]
 
 
 def _described(operator: Operator) -> str:

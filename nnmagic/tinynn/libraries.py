@@ -50,6 +50,7 @@ _INSTEAD = {
     "conjugate": "the tensor itself: there are no complex numbers",
     "real": "the tensor itself: there are no complex numbers",
     "unstack": "x[0], x[1], ...",
+    **dict.fromkeys(("ndarray", "Tensor"), "Tensor[(2, 3), f32] for its type, with its shape and dtype"),
     "ndim": "x.ndim",
     "shape": "x.shape",
     "size": "x.size",

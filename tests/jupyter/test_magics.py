@@ -326,6 +326,8 @@ class TestLineMagic:
         assert "out_layout=''," in conv2d
         assert len(shell.run("%tinynn ops nn.*pool2d").splitlines()) > 3
         assert "nn.conv2d(" in shell.run("%tinynn ops convolution"), "its summary has it"
+        with pytest.raises(ValueError, match="has 'convolve'; %tinynn ops convol finds some"):
+            shell.run("%tinynn ops convolve")
         with pytest.raises(
             ValueError, match=r"no operator's name or summary has 'nn\.dence'; did you mean nn\.dense"
         ):

@@ -136,6 +136,7 @@ CASES: list[Case] = [
     refused("a-ufunc-by-its-name", function(X, "«gcd»(2, 4) * x"), "`gcd` is not supported in a cell", CALL, {"gcd": np.gcd}),
     refused("a-function-of-torch", function(X, "«F.fold»(x)"), "`F.fold` is not supported in a cell", CALL, {"F": TORCH}),
     refused("a-function-of-torch-that-is-an-operator", function(X, "«torch.topk»(x, 2)"), "`torch.topk` is not supported in a cell", "write topk", {"torch": TORCH}),
+    refused("an-array-as-a-type", "def f(x: «np.ndarray»):\n    return x\n", "`np.ndarray` is not supported in a cell", "write Tensor[(2, 3), f32] for its type, with its shape and dtype", {"np": np}),
     refused("a-class-of-numpy", function(X, "«np.vectorize»(x)"), "`np.vectorize` is not supported in a cell", CALL, {"np": np}),
     refused("an-object-that-can-be-called", function(X, "«layer»(x)"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
     refused("a-member-of-an-object", function(X, "«layer.weight» @ x"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
