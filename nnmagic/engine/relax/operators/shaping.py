@@ -234,6 +234,10 @@ def _strided_slice(site: Site) -> Value:
     return site.te(compute, data, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
 
 
+#: No dimension is this long.
+_LONGEST = 2**40
+
+
 def sliced(dim: Any, begin: int, end: int | None, step: int) -> tuple[Any, Any]:
     """The start and the length of ``begin:end:step`` of a dimension; an ``end`` of None goes to its end."""
     if isinstance(dim, int):
@@ -249,7 +253,9 @@ def sliced(dim: Any, begin: int, end: int | None, step: int) -> tuple[Any, Any]:
 
 
 def _clamped(bound: int, dim: Any, low: Any, high: Any) -> Any:
-    limit = tirx.const(min(max(bound, -(2**62)), 2**62), "int64")
+    if abs(bound) >= _LONGEST:
+        return high if bound > 0 else low
+    limit = tirx.const(bound, "int64")
     return tirx.min(tirx.max(limit + dim if bound < 0 else limit, low), high)
 
 
