@@ -14,6 +14,7 @@ from jupyter_core.utils import ensure_event_loop
 
 from nnmagic.jupyter.typing import cursor_in, names_in
 from nnmagic.relay import OPERATORS
+from nnmagic.tinynn.local_types import type_of_local
 
 SETUP = """
 %load_ext nnmagic
@@ -207,7 +208,7 @@ class TestKernel:
         [
             "wrong = first @ first\n    return loc|al",
             "return loc|al +",
-            "y = nn.conv2d(loc|al",
+            "loc|al\n    y = nn.conv2d(first, ",
             "loc|al.",
             "y = nothing(first)\n    loc|al\n    if first >",
             "for i in range(3):\n        loc|al",
@@ -223,9 +224,8 @@ class TestKernel:
 
     def test_no_help_for_what_is_wrong(self, kernel: Kernel) -> None:
         assert kernel.inspect(f"{HEAD}bad = first @ first\n    return ba|d") is None
-        assert "first: Tensor[(2, 3), f32]" in kernel.inspect(
-            "%%tinynn\ndef foo(fir|st: Tensor[(2, 3), f32]):"
-        )
+        text = "%%tinynn\ndef foo(first: Tensor[(2, 3), f32]):"
+        assert type_of_local(text, "first", 2, {}) == "first: Tensor[(2, 3), f32]"
 
     def test_help_for_a_compiled_function(self, kernel: Kernel) -> None:
         for shown in (kernel.inspect("ba|r(1)"), kernel.pages("bar?")):
