@@ -1,9 +1,13 @@
-"""A lock that outlives a fork. Knows nothing else."""
+"""A lock that outlives a fork, and values that need none. Knows nothing else."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+Value = TypeVar("Value")
 
 
 class Lock:
@@ -39,3 +43,23 @@ class Lock:
             self._lock = threading.RLock()
         else:
             self._lock.release()
+
+
+class Cached(Generic[Value]):
+    """A property that is computed when it is first asked for; by two threads at once, twice.
+
+    ``functools.cached_property`` is the same from Python 3.12 on. Before, all instances share a lock, which a
+    forked child finds held for ever where another thread was computing.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Value:
+        value = self._compute(instance)
+        instance.__dict__[self._name] = value
+        return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +20,7 @@ from nnmagic.functions.errors import hide_frames, without_frames
 from nnmagic.functions.objects import Origin, Use, build, content_of, fields
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
-from nnmagic.locks import Lock
+from nnmagic.locks import Cached, Lock
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
@@ -93,12 +93,12 @@ class Definition:
     use: Use = Use.YES
     carried: Content | None = None
 
-    @cached_property
+    @Cached
     def call(self) -> Call:
         """How it is called."""
         return call_of(self.name, self.module, self.parameters)
 
-    @cached_property
+    @Cached
     def types(self) -> Mapping[str, DataType]:
         """The data types of its module, but the one of assertions."""
         from nnmagic.functions.data_types import data_type
@@ -110,7 +110,7 @@ class Definition:
         }
         return MappingProxyType(made)
 
-    @cached_property
+    @Cached
     def stages(self) -> Stages:
         """Its stages."""
         makers: dict[str, Callable[[], str]] = {
@@ -126,12 +126,12 @@ class Definition:
         }
         return Stages(makers)
 
-    @cached_property
+    @Cached
     def relay_text(self) -> str:
         """The text of its module without inferred types."""
         return untyped_text(self.module)
 
-    @cached_property
+    @Cached
     def source_holder(self) -> ModuleType:
         """A module of which only the source is there: the function's, held where Python looks for source.
 
@@ -143,14 +143,14 @@ class Definition:
         linecache.cache[holder.__file__] = (len(self.text), None, lines, holder.__file__)
         return holder
 
-    @cached_property
+    @Cached
     def _built(self) -> tuple[Executable, Origin]:
         return build(self.module, self.name, self.options, self.use, self.carried)
 
     @property
     def executable(self) -> Executable:
         """The machine code, built when it is first asked for. Raises EngineError."""
-        with _BUILDING:  # cached_property alone lets two threads build
+        with _BUILDING:  # Cached alone lets two threads build
             return self._built[0]
 
     @property
@@ -166,7 +166,7 @@ class Definition:
         artifact = self.executable.artifact
         return None if artifact is None else content_of(artifact, self.made_of, self.name, 0.0)
 
-    @cached_property
+    @Cached
     def made_of(self) -> Mapping[str, str]:
         """What its machine code depends on, by name."""
         return fields(self.module, self.name, self.options)

@@ -537,6 +537,48 @@ def test_settings_of_tvms_passes_around_a_build_change_nothing():
         assert inside.stages["asm"] == plain.stages["asm"]
 
 
+def test_a_child_forked_while_another_thread_compiles_compiles():
+    """Really compiles: what it holds meanwhile is not for the test to know."""
+    script = """
+        import os, sys, threading
+        import numpy as np
+        import nnmagic
+        from nnmagic.progress import listening
+
+        SOURCE = "def f(x: Tensor[(2,), f32]):\\n    return x + {}\\n"
+        nnmagic.compile(SOURCE.format(1), cache=False)
+        begun, go = threading.Event(), threading.Event()
+
+        def stopped(stage, *_):
+            if stage == "machine code":
+                begun.set()
+                go.wait()
+
+        def compile_beside():
+            with listening(stopped):
+                nnmagic.compile(SOURCE.format(2), cache=False)
+
+        thread = threading.Thread(target=compile_beside)
+        thread.start()
+        begun.wait()
+        child = os.fork()
+        if child == 0:
+            print(nnmagic.compile(SOURCE.format(3), cache=False)(np.ones(2, "f")), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        go.set()
+        thread.join()
+        """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "[4. 4.]\n"
+
+
 def test_a_child_forked_during_a_build_builds():
     script = """
         import os, sys, threading, time
