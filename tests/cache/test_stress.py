@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 FULL = os.environ.get("NNMAGIC_STRESS") == "1"
-PROCESSES, COMPILES, KILLS, LIMIT = (8, 200, 40, 900) if FULL else (3, 25, 4, 200)
+PROCESSES, COMPILES, KILLS, LIMIT = (8, 200, 40, 300) if FULL else (3, 25, 4, 200)
 
 
 class Worker:
@@ -29,6 +30,7 @@ class Worker:
         self.errors = directory / f"{number}.err"
         self.seed = number
         self.starts = 0
+        self.groups: list[int] = []
         self.start()
 
     def lines(self) -> list[str]:
@@ -39,7 +41,27 @@ class Worker:
         left = COMPILES - sum(line.startswith("right") for line in self.lines())
         command = [sys.executable, "-m", "tests.cache.stress", str(self.seed + 100 * self.starts), str(left)]
         with self.output.open("a") as out, self.errors.open("a") as errors:
-            self.process = subprocess.Popen(command, stdout=out, stderr=errors)
+            self.process = subprocess.Popen(command, stdout=out, stderr=errors, start_new_session=True)
+        self.groups.append(self.process.pid)
+
+    def is_gone(self) -> bool:
+        """Whether none of its processes runs, nor one that they forked."""
+        return not any(map(_signalled, self.groups))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for group in self.groups:
+            _signalled(group, signal.SIGKILL)
+
+
+def _signalled(group: int, number: int = 0) -> bool:
+    """Whether there is somebody in a group of processes to take a signal."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def damage(cache: Path, rng: random.Random) -> None:
@@ -86,10 +108,12 @@ def test_nothing_wrong_comes_of_kills_and_damage(tmp_path: Path, monkeypatch: py
                 killed.process.kill()
                 if killed.process.wait() != 0:
                     killed.start()
+        while not all(worker.is_gone() for worker in workers):
+            assert time.monotonic() - begin < LIMIT, "a forked child hangs"
+            time.sleep(0.2)
     finally:
         for worker in workers:
-            worker.process.kill()
-            worker.process.wait()
+            worker.end()
     counts: Counter[str] = Counter()
     warned = 0
     for worker in workers:
