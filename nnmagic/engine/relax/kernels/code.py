@@ -63,6 +63,12 @@ def loads_of(*expressions: Any) -> list[Any]:
     return found
 
 
+def prefetch(load: Any) -> Any:
+    """Fetches into the first cache what will be read there; it may lie outside of the array."""
+    where = tirx.call_intrin("handle", "tirx.address_of", load)
+    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", where, 0, 3, 1))
+
+
 def is_choice(call: Any) -> bool:
     """Whether a call computes one of two cases only."""
     return getattr(call.op, "name", "") == "prim.if_then_else"

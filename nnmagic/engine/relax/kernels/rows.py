@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels import places, search
-from nnmagic.engine.relax.kernels.code import loads_of, sequence
+from nnmagic.engine.relax.kernels.code import item_bytes, loads_of, prefetch, sequence
 from nnmagic.engine.relax.kernels.machine import Machine
 from nnmagic.engine.relax.kernels.stages import (
     Stage,
@@ -27,6 +27,7 @@ from nnmagic.engine.relax.kernels.stages import (
     dtype_of,
     resolved,
     rewritten,
+    shape_of,
     size,
     variables,
 )
@@ -34,6 +35,11 @@ from nnmagic.engine.relax.kernels.vectorizable import vectorizable
 
 #: How many vectors of partial results a reduction keeps: the latency of an addition times those a cycle.
 _PARTIAL = 4
+
+#: Arrays of so many bytes come from beyond the second cache, and the processor fetches ahead only within a
+#: page: so many bytes ahead they are fetched by an instruction. (At rows of 4 KB it saved 5 to 10%.)
+_STREAM = 1 << 20
+_AHEAD = 1 << 12
 
 #: How many rows of an array are added at a time, where vectors go across columns.
 _TILE = 8
@@ -174,6 +180,12 @@ class Rows:
                 if target in local:
                     self.places[target] = self._placed(stage, target)
         self.stages = [self._prepared(stage) for stage in stages]
+        self.streams = frozenset(
+            load.source
+            for stage in self.stages
+            for load in loads_of(*stage.values)
+            if _product(shape_of(load.source)) * item_bytes(dtype_of(load.source)) >= _STREAM
+        )
 
     def _width(self, stages: Sequence[Stage]) -> int:
         """How many columns are a block: all that is read of them fits the second cache, twice."""
@@ -335,8 +347,9 @@ class Rows:
 
         def nest(left: Sequence[Any], at: Env) -> list[Any]:
             if not left:
+                ahead = None if scalar else self._ahead(stages, at)
                 return self._lanes(
-                    width, vector, copies, lambda index, place, mask: element(index, place, mask, at)
+                    width, vector, copies, lambda index, place, mask: element(index, place, mask, at), ahead
                 )
             axis = left[0]
             return loop(self.extents[axis], lambda i: nest(left[1:], {**at, axis: i, self.relative[axis]: i}))
@@ -372,26 +385,55 @@ class Rows:
 
         assert stage.place is not None
         dtype = dtype_of(stage.targets[1])
-        row = search.Search(stage.place, self.width, self.vector, dtype, element, alloc)
+        ahead = self._ahead([stage], env)
+        row = search.Search(stage.place, self.width, self.vector, dtype, element, ahead, alloc)
         statements, number, value = row.statements()
         targets = zip(stage.targets, (number, value), strict=True)
         return [*statements, *(self._store(stage, target, found, env) for target, found in targets)]
 
+    def _ahead(self, stages: Sequence[Stage], env: Env) -> Callable[[Any], list[Any]]:
+        """What fetches the data that rows after this one read, of each vector that stages read first."""
+        loads = {
+            load.source: load
+            for stage in stages
+            for load in loads_of(*stage.values)
+            if load.source in self.streams and load.indices[-1].same_as(self.lane)
+        }
+
+        def fetch(start: Any) -> list[Any]:
+            found = []
+            for source, load in loads.items():
+                distance = _AHEAD // item_bytes(dtype_of(source))
+                far = rewritten(load, {**env, self.lane: start + distance}, {})
+                found.append(prefetch(far))
+            return found
+
+        return fetch
+
     def _lanes(
-        self, width: int, vector: int, copies: int, body: Callable[[Any, Any, Any], list[Any]]
+        self,
+        width: int,
+        vector: int,
+        copies: int,
+        body: Callable[[Any, Any, Any], list[Any]],
+        ahead: Callable[[Any], list[Any]] | None = None,
     ) -> list[Any]:
-        """A loop by vectors of ``body(element, partial result, mask)``; only the last may have a mask."""
+        """A loop by vectors of ``body(element, partial result, mask)``; only the last may have a mask.
+
+        ``ahead``: what to do before each vector but for those that the loop leaves over.
+        """
         if vector == 1 and copies == 1:
             kind = tirx.ForKind.UNROLLED if self.short and width < _SHORT else tirx.ForKind.SERIAL
             return loop(width, lambda i: body(i, tirx.const(0, "int64"), None), kind)
 
         def vectors(start: Any, count: int) -> list[Any]:
             def one(u: Any) -> list[Any]:
-                return loop(
+                lanes = loop(
                     vector,
                     lambda lane: body(start + u * vector + lane, u * vector + lane, None),
                     tirx.ForKind.VECTORIZED,
                 )
+                return [*(ahead(start + u * vector) if ahead else ()), *lanes]
 
             return loop(count, one, tirx.ForKind.UNROLLED)
 

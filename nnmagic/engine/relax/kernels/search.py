@@ -26,13 +26,17 @@ _NOWHERE = {"first": 2**31 - 1, "last": -1}
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A row of ``width`` elements, a group or more; ``element``: the number and the value at an index."""
+    """A row of ``width`` elements, a group or more; ``element``: the number and the value at an index.
+
+    ``ahead``: what fetches the data that comes after the vector at an index.
+    """
 
     place: str
     width: int
     vector: int
     dtype: str
     element: Callable[[Any], tuple[Any, Any]]
+    ahead: Callable[[Any], list[Any]]
     alloc: Callable[[int, str, str], Any]
 
     def statements(self) -> tuple[list[Any], Any, Any]:
@@ -47,18 +51,17 @@ class Search:
             def keeps(lane: Any) -> Any:
                 return self._keeps(tirx.BufferLoad(best, [lane]), tirx.BufferLoad(fresh, [lane]))
 
-            def kept(held: Any, new: Any) -> Any:
-                return over_lanes(
-                    self.vector,
-                    lambda lane: _stored(
-                        held, tirx.Select(keeps(lane), tirx.BufferLoad(held, [lane]), new(lane)), lane
-                    ),
-                )
+            def place(lane: Any) -> Any:
+                return _stored(where, tirx.Select(keeps(lane), tirx.BufferLoad(where, [lane]), number), lane)
+
+            def value(lane: Any) -> Any:
+                held, new = tirx.BufferLoad(best, [lane]), tirx.BufferLoad(fresh, [lane])
+                return _stored(best, self._better(held, new), lane)
 
             return [
                 *self._best_of_group(fresh, start),
-                kept(where, lambda _: number),
-                kept(best, lambda lane: tirx.BufferLoad(fresh, [lane])),
+                over_lanes(self.vector, place),
+                over_lanes(self.vector, value),
             ]
 
         zero = tirx.const(0, "int64")
@@ -75,6 +78,8 @@ class Search:
     def _best_of_group(self, target: Any, start: Any) -> list[Any]:
         """The best of the vectors of a group, lane by lane."""
         made: list[Any] = []
+        for at in range(VECTORS):
+            made += self.ahead(start + at * self.vector)
         for at in range(VECTORS):
 
             def one(lane: Any, at: int = at) -> Any:
@@ -140,13 +145,16 @@ class Search:
             array = half
         return tirx.BufferLoad(array, [tirx.const(0, "int64")])
 
-    def _better(self, a: Any, b: Any) -> Any:
-        """The better value of two, of equal ones either: an instruction, and one for NaN."""
-        better = a > b if self.place.startswith("max") else a < b
-        chosen = tirx.Select(better, a, b)
+    def _better(self, held: Any, new: Any) -> Any:
+        """The better value of two, of equal ones either: an instruction, and one for NaN.
+
+        As the instruction is, a NaN that is held stays; whether the new one is NaN needs nobody to wait for.
+        """
+        better = new > held if self.place.startswith("max") else new < held
+        chosen = tirx.Select(better, new, held)
         if not self.dtype.startswith("float"):
             return chosen
-        return tirx.Select(a <= tirx.const(float("inf"), self.dtype), chosen, a)
+        return tirx.Select(new <= tirx.const(float("inf"), self.dtype), chosen, new)
 
     def _keeps(self, a: Any, b: Any) -> Any:
         return places.KEEPS[self.place][0](a, b)

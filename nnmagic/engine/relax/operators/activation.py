@@ -49,7 +49,8 @@ def _log_softmax(attrs: Attrs, data: Any) -> Any:
     """The logarithm of softmax along one axis, in float32 where the dtype is narrower."""
     wide, largest, at = _largest(attrs, data)
     _, total, _ = _exponentials(attrs, data)
-    logs = te.compute(total.shape, lambda *index: tirx.log(total(*index)))
+    unit = tirx.const(1 / vector_math.exp_scale(total.dtype), total.dtype)
+    logs = te.compute(total.shape, lambda *index: tirx.log(total(*index) * unit))
 
     def element(*index: Any) -> Any:
         return (wide(*index) - largest(*at(index)) - logs(*at(index))).astype(data.dtype)
@@ -58,9 +59,16 @@ def _log_softmax(attrs: Attrs, data: Any) -> Any:
 
 
 def _exponentials(attrs: Attrs, data: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """The powers exp(x - largest along an axis), its sums, and where an element's sum stands."""
+    """The powers exp(x - largest along an axis), its sums, and where an element's sum stands.
+
+    All are ``exp_scale`` times what they should be.
+    """
     wide, largest, at = _largest(attrs, data)
-    exps = te.compute(data.shape, lambda *index: vector_math.exp(wide(*index) - largest(*at(index))))
+
+    def power(*index: Any) -> Any:
+        return vector_math.scaled_exp(wide(*index) - largest(*at(index)))
+
+    exps = te.compute(data.shape, power)
     return exps, reduction.total(exps, [integer(attrs["axis"]) % len(data.shape)], keepdims=True), at
 
 
