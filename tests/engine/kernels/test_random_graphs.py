@@ -18,7 +18,7 @@ from tests.engine.kernels.test_reductions import TARGETS
 from tests.engine.programs import compiled
 from tests.engine.test_rules_robust import CHECKED_MEMORY
 
-PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "120"))
+PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "80"))
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -31,7 +31,7 @@ def test_programs_compute_what_numpy_computes(part):
 @pytest.mark.slow
 def test_programs_write_no_memory_but_theirs():
     run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.kernels.random_graphs", "1000", "1060"],
+        [sys.executable, "-m", "tests.engine.kernels.random_graphs", "1000", "1040"],
         cwd=Path(__file__).parents[3],
         env={**os.environ, **CHECKED_MEMORY},
         capture_output=True,
