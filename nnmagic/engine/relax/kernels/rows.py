@@ -186,6 +186,7 @@ class Rows:
             for load in loads_of(*stage.values)
             if _product(shape_of(load.source)) * item_bytes(dtype_of(load.source)) >= _STREAM
         )
+        self.fetched: set[Any] = set()
 
     def _width(self, stages: Sequence[Stage]) -> int:
         """How many columns are a block: all that is read of them fits the second cache, twice."""
@@ -269,6 +270,7 @@ class Rows:
 
     def _row(self, where: tuple[Env, Any]) -> list[Any]:
         """All stages of one row."""
+        self.fetched = set()
         env, block = where
         env = {**env, **{self.relative[axis]: index for axis, index in env.items()}}
         start: Any = tirx.const(0, "int64")
@@ -392,13 +394,14 @@ class Rows:
         return [*statements, *(self._store(stage, target, found, env) for target, found in targets)]
 
     def _ahead(self, stages: Sequence[Stage], env: Env) -> Callable[[Any], list[Any]]:
-        """What fetches the data that rows after this one read, of each vector that stages read first."""
+        """What fetches what comes later, beside a vector that no stage of the row has read before."""
         loads = {
             load.source: load
             for stage in stages
             for load in loads_of(*stage.values)
-            if load.source in self.streams and load.indices[-1].same_as(self.lane)
+            if load.source in self.streams - self.fetched and load.indices[-1].same_as(self.lane)
         }
+        self.fetched |= set(loads)
 
         def fetch(start: Any) -> list[Any]:
             found = []
