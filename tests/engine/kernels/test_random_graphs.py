@@ -110,6 +110,15 @@ ONCE_WRONG = {
             (8 - (a > b)[::-1].argmax(0)).astype("i4"),
         ),
     ),
+    "comparisons of which one holds but where there is NaN": (
+        "(all(logical_or(less_equal(%a, %b), less(%b, %a)), axis=[0]), "
+        "sum(where(logical_or(less(%a, %b), greater_equal(%a, %b)), 1f, 2f), axis=[1]))",
+        [special(9, 5), special(9, 5)[::-1].copy()],
+        lambda a, b: (
+            ((a <= b) | (b < a)).all(0),
+            np.where((a < b) | (a >= b), 1, 2).sum(1).astype("f4"),
+        ),
+    ),
     "the largest element of a window of what is not finite": (
         "nn.max_pool2d(%a, pool_size=[3, 2], padding=[0, 0, 0, 0])",
         [special(2, 3, 9, 10)],

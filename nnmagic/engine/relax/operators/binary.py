@@ -241,7 +241,7 @@ RULES.update(
         "greater": _comparison(lambda a, b: scalar.less(b, a), relax.op.greater),
         "greater_equal": _comparison(lambda a, b: scalar.less_equal(b, a), relax.op.greater_equal),
         "logical_and": broadcasting(tirx.all, relax.op.logical_and),
-        "logical_or": broadcasting(tirx.any, relax.op.logical_or),
+        "logical_or": broadcasting(scalar.either),
         "logical_xor": broadcasting(scalar.not_equal, relax.op.logical_xor),
         "bitwise_and": broadcasting(tirx.bitwise_and, relax.op.bitwise_and),
         "bitwise_or": broadcasting(tirx.bitwise_or, relax.op.bitwise_or),

@@ -35,6 +35,11 @@ def is_true(value: Any) -> Any:
     return value if dtype_of(value) == "bool" else not_equal(value, constant(0, value))
 
 
+def either(left: Any, right: Any) -> Any:
+    """Whether one of two truth values holds. (TVM takes ``x < y or x >= y`` for true; not so of NaN.)"""
+    return tirx.const(0, "int8") < tirx.bitwise_or(left.astype("int8"), right.astype("int8"))
+
+
 def is_false(value: Any) -> Any:
     """Not a truth value. (TVM turns a negated ``<`` into ``>=``, which is not the same of NaN.)"""
     return value.astype("int8") < tirx.const(1, "int8")
