@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.bindings import named_in_memory
+from nnmagic.engine.relax.exact import exact
 from nnmagic.engine.relax.flattening import flat
 from nnmagic.engine.relax.kernels.kinds import blocks
 from nnmagic.engine.threads import cores
@@ -239,7 +240,8 @@ def _symbol(var: Any) -> str:
 def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
     """The functions as LLVM takes them; the private ones can be called from other parts."""
     of_blocks, of_tiles = {}, {}
-    for var, function in functions.items():
+    for var, kernel in functions.items():
+        function = exact(kernel)
         tiles = None if blocks(function) else flat(named_in_memory(function))
         if tiles is None:
             of_blocks[var] = function

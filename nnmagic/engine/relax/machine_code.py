@@ -18,6 +18,7 @@ from nnmagic.engine import cpu
 from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
 from nnmagic.engine.relax.direct import ENTRY
+from nnmagic.engine.relax.exact import exact
 from nnmagic.engine.relax.library import libraries, written
 from nnmagic.engine.relax.straight import Straight, entry, of_pointers
 
@@ -83,8 +84,13 @@ def machine_code(
     ``lowered`` is what it was before fusion, ``grouped`` after it.
     """
     module = pipeline.for_virtual_machine(pipeline.all_with_loops(grouped, target, opt_level), target)
+    functions = {
+        var: exact(function) if isinstance(function, tirx.PrimFunc) else function
+        for var, function in module.functions_items()
+    }
+    whole = tvm.IRModule(functions, attrs=module.attrs)
     with tvm.transform.PassContext(config=pipeline.NO_SHARED_STORAGE):
-        built = relax.build(module, target=target, relax_pipeline=None).mod
+        built = relax.build(whole, target=target, relax_pipeline=None).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [written(each, "o") for each in modules]
     parallel = pipeline.has_parallel_loops(module.functions.values())

@@ -25,7 +25,7 @@ def broadcasting(function: Callable[..., Any], named: Callable[..., Any] | None 
 
     def rule(site: Site) -> Value:
         known = _require_broadcast(site, [shape_of(arg) for arg in site.args])
-        if named is not None and known:
+        if named is not None and known and not any(map(_is_float_zero, site.args)):
             return named(*site.args)
         return site.te(lambda *tensors: broadcast(function, *tensors), *map(_immediate, site.args))
 
@@ -114,9 +114,18 @@ def dividing(function: Callable[[Any, Any], Any]) -> Rule:
     return rule
 
 
+def _is_float_zero(value: Value) -> bool:
+    """Whether it is a literal 0.0: TVM takes ``x * 0.0`` for 0, which of infinities and NaN it is not."""
+    if isinstance(value, relax.Var) or shape_of(value) or not is_float(dtype_of(value)):
+        return False
+    return float(as_array(value.value)) == 0
+
+
 def _immediate(value: Value) -> Value:
     """A constant of rank 0 as a number in the kernel's code."""
     if isinstance(value, relax.Var) or shape_of(value) or dtype_of(value) in {"uint64", "int64"}:
+        return value
+    if _is_float_zero(value):
         return value
     return tirx.const(as_array(value.value).item(), dtype_of(value))
 
@@ -234,7 +243,7 @@ RULES.update(
         "power": _power,
         "maximum": broadcasting(scalar.maximum),
         "minimum": broadcasting(scalar.minimum),
-        "equal": _comparison(scalar.equal, relax.op.equal),
+        "equal": broadcasting(scalar.equal),
         "not_equal": broadcasting(scalar.not_equal),
         "less": _comparison(scalar.less, relax.op.less),
         "less_equal": _comparison(scalar.less_equal, relax.op.less_equal),

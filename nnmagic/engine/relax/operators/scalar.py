@@ -73,8 +73,11 @@ def not_equal(left: Any, right: Any) -> Any:
 
 
 def equal(left: Any, right: Any) -> Any:
-    """Whether two are equal; of truth values without TVM's comparison, which LLVM refuses."""
-    return is_false(not_equal(left, right)) if dtype_of(left) == "bool" else left == right
+    """Whether two are equal: not unequal. (LLVM refuses TVM's own comparison of truth values, and TVM takes
+    ``x == x`` for true, which of NaN it is not.)
+    """
+    exact = dtype_of(left) != "bool" and not is_float(dtype_of(left))
+    return left == right if exact else is_false(not_equal(left, right))
 
 
 def less(left: Any, right: Any) -> Any:
