@@ -1,4 +1,4 @@
-"""Expressions that TVM would simplify as if numbers were real, against NumPy: with infinities, NaN and roundings."""
+"""Expressions that TVM would simplify as if numbers were real, against NumPy: infinities, NaN, roundings."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ Y = np.array([[2, 1, np.nan, np.inf, 0.0, -0.0, np.inf, 3]] * 3, "f4")
 
 CONDITIONS = """
     x == x; x != x; x <= x; (x < y) & (y <= x); (x <= y) | (y < x); (x == y) | (x != y); ~(x == y);
-    ~(x < y); (x < y) ^ (x >= y); (x > y) | ~(x > y); ~((x < y) | (x > y)); (x < 1.0) | (x >= 1.0); x + 1.0 > x; x - x == 0.0;
-    (x + y) - y == x
+    ~(x < y); (x < y) ^ (x >= y); (x > y) | ~(x > y); ~((x < y) | (x > y)); (x < 1.0) | (x >= 1.0);
+    x + 1.0 > x; x - x == 0.0; (x + y) - y == x
 """
 NUMBERS = """
     x - x; x * 0.0; 0.0 * x; 0.0 - x; x + 0.0; x - 0.0; x / x; (x + y) - y; (x - y) + y; y - (x + y);
