@@ -19,7 +19,7 @@ class Lock:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._elsewhere = False
+        self._forking = threading.local()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._before_fork, after_in_parent=self._in_parent, after_in_child=self._in_child
@@ -32,17 +32,17 @@ class Lock:
         self._lock.release()
 
     def _before_fork(self) -> None:
-        self._elsewhere = not self._lock.acquire(blocking=False)
+        self._forking.holds = self._lock.acquire(blocking=False)
 
     def _in_parent(self) -> None:
-        if not self._elsewhere:
+        if self._forking.holds:
             self._lock.release()
 
     def _in_child(self) -> None:
-        if self._elsewhere:
-            self._lock = threading.RLock()
-        else:
+        if self._forking.holds:
             self._lock.release()
+        else:
+            self._lock = threading.RLock()
 
 
 class Cached(Generic[Value]):
@@ -60,6 +60,8 @@ class Cached(Generic[Value]):
         self._name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Value:
+        if instance is None:
+            raise AttributeError(f"{self._name} is a property of instances")
         value = self._compute(instance)
         instance.__dict__[self._name] = value
         return value

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
+
+from nnmagic.locks import Lock
 
 #: Every stage, in the order of the compiler's work.
 STAGES = ("source", "tree", "relay", "relay-typed", "relax", "tir", "llvm", "asm")
@@ -27,6 +28,10 @@ class _Printer(Protocol):
         """Prints ``text``."""
 
 
+#: One for all: a lock that outlives a fork is kept as long as the process.
+_MAKING = Lock()
+
+
 class Stages(Mapping[str, StageText]):
     """The texts of the stages by name. A stage is made once, when it is first asked for.
 
@@ -36,12 +41,11 @@ class Stages(Mapping[str, StageText]):
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = makers
         self._made: dict[str, StageText] = {}
-        self._lock = threading.RLock()
 
     def __getitem__(self, name: str) -> StageText:
         if name not in self._makers:
             raise KeyError(f"there is no stage {name!r}; the stages are {', '.join(self._makers)}")
-        with self._lock:
+        with _MAKING:
             if name not in self._made:
                 self._made[name] = StageText(self._makers[name]())
             return self._made[name]

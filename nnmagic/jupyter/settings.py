@@ -23,7 +23,7 @@ def problem(name: str, value: object) -> str | None:
     except CompileError as error:
         diagnostic = error.diagnostics[0]
         return f"{diagnostic.message}; {diagnostic.hint}" if diagnostic.hint else diagnostic.message
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OSError, RuntimeError) as error:
         return str(error)
     return None
 

@@ -21,6 +21,7 @@ from nnmagic.relay.types import Type
 
 #: The names under which TVM's machine asks.
 SHAPES_FIT, INDEX_IN_RANGE = "nnmagic.shapes_fit", "nnmagic.index_in_range"
+REQUIRED = "nnmagic.required"
 
 
 def question(name: str, types: Sequence[Type], attrs: Attrs) -> str:
@@ -55,5 +56,13 @@ def _index_in_range(found: Any, size: Any) -> None:
         raise IndexError(f"index {index} is out of range for an axis of size {length}")
 
 
+def _required(condition: Any, message: str) -> None:
+    """Raises ValueError where what must hold does not: a truth value, or a tensor of one."""
+    holds = condition if isinstance(condition, bool | int) else plain_array(condition).item()
+    if not holds:
+        raise ValueError(message)
+
+
 tvm_ffi.register_global_func(SHAPES_FIT, _shapes_fit, override=True)
 tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
+tvm_ffi.register_global_func(REQUIRED, _required, override=True)

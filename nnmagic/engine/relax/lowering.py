@@ -22,6 +22,7 @@ from nnmagic.engine.relax.fit_calls import nothing, require_fit
 from nnmagic.engine.relax.inlining import plan_inlining
 from nnmagic.engine.relax.operators import BLOCKED_RULES, RULES, Site, Value
 from nnmagic.engine.relax.operators.blocked import Blocked
+from nnmagic.engine.relax.operators.rule import required
 from nnmagic.engine.relax.regions import Region, Regions, regions_of
 from nnmagic.engine.relax.signature import Dimensions, flat_names, flatten, label_of, leaves, rebuild, type_of
 from nnmagic.relay.callgraph import call_graph, reachable
@@ -107,7 +108,7 @@ class _Lowering:
         try:
             with self._block(blocks):
                 if declared is not None:
-                    self.builder.emit(relax.op.assert_op(depth < MAX_CALL_DEPTH, format=TOO_DEEP))
+                    self.builder.emit(required(depth < MAX_CALL_DEPTH, TOO_DEEP))
                 results = list(flatten(self._plain(self._body(function, params, depth))))
                 if declared is None:
                     results = list(self._owned(results))

@@ -32,7 +32,8 @@ def ensure() -> None:
     """
     os.environ["TVM_NUM_THREADS"] = str(max(num_threads(), len(cores())))
     os.environ["TVM_BIND_THREADS"] = "0"
-    libinfo.load_lib_ctypes("tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=[_libraries()])
+    for library in ("tvm_runtime", "tvm_runtime_extra"):  # what sorts is in the other
+        libinfo.load_lib_ctypes("tvm", library, "RTLD_GLOBAL", extra_lib_paths=[_libraries()])
 
 
 def _libraries() -> Path:

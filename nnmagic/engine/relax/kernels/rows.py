@@ -399,7 +399,9 @@ class Rows:
             load.source: load
             for stage in stages
             for load in loads_of(*stage.values)
-            if load.source in self.streams - self.fetched and load.indices[-1].same_as(self.lane)
+            if load.source in self.streams - self.fetched
+            and load.indices[-1].same_as(self.lane)
+            and not loads_of(*load.indices)
         }
         self.fetched |= set(loads)
 

@@ -73,14 +73,11 @@ def _exponentials(attrs: Attrs, data: Any) -> tuple[Any, Any, Callable[[Any], An
 
 
 def _largest(attrs: Attrs, data: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """The data in the dtype to compute in, the largest along an axis, and where an element's largest stands.
-
-    A NaN that is lost here makes the sum of exponentials NaN all the same.
-    """
+    """The data in the dtype to compute in, the largest along an axis, and where that of an element stands."""
     axis = integer(attrs["axis"]) % len(data.shape)
     wide = topi.cast(data, "float32") if data.dtype in ("float16", "bfloat16") else data
     largest = reduction.reduce(
-        lambda where, spans: te.max(wide(*where), axis=spans), wide, [axis], keepdims=True
+        lambda where, spans: reduction.MAX(wide(*where), axis=spans), wide, [axis], keepdims=True
     )
     return wide, largest, lambda index: [0 if one == axis else place for one, place in enumerate(index)]
 

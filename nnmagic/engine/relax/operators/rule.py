@@ -12,14 +12,26 @@ from typing import Any, NoReturn
 
 from tvm import relax, tirx, topi
 from tvm import te as te_language
+from tvm.ir import StringImm
 
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.checks import REQUIRED
 from nnmagic.engine.relax.signature import label_of, size_of
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import AnyDim, VarDim
 
 #: A lowered value: one Relax expression, or a tuple of values (Relay's tuples exist only while lowering).
 Value = Any
+
+
+def required(condition: Any, message: str) -> Any:
+    """The call that raises ValueError where a condition does not hold: a truth value, or a tensor of one.
+
+    Relax's own assertion is Python code of TVM's compiler, which may not be there when the program runs.
+    """
+    return relax.Call(
+        relax.ExternFunc(REQUIRED), [condition, StringImm(message)], ty_args=[relax.TupleType([])]
+    )
 
 
 _ALL = te_language.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
@@ -63,7 +75,7 @@ class Site:
             if not bool(condition):
                 raise engine_error(f"{self.name}: {message}", self.call.span)
         else:
-            self.builder.emit(relax.op.assert_op(condition, format=f"{self.name}: {message}"))
+            self.builder.emit(required(condition, f"{self.name}: {message}"))
 
     def require_all(self, tensor: Value, holds: Callable[[Any], Any], message: str) -> None:
         """What must hold of every element; the call raises ValueError where it does not."""
@@ -74,7 +86,7 @@ class Site:
             return te_language.compute((), lambda: _ALL(holds(flat(k)), axis=k))
 
         held = self.emit(self.te(compute, tensor))
-        self.emit(relax.op.assert_op(held, format=f"{self.name}: {message}"))
+        self.emit(required(held, f"{self.name}: {message}"))
 
     def dims(self, dims: Iterable[object]) -> list[Any]:
         """Dimensions that an attribute gives (ints, or names that the parameters of the function have)."""
