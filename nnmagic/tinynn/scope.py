@@ -201,6 +201,9 @@ class Scope:
             return Refusal(
                 f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
             )
+        if is_library(module.__name__) and path[-1] in dir(module):  # loaded when it is asked for
+            hint = "call it in another cell, and pass its result as an argument"
+            return Refusal(f"`{name}` is not supported in a cell", span, hint=hint)
         close = difflib.get_close_matches(path[-1], [each for each in vars(module) if each[:1] != "_"], n=1)
         found = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
         return Refusal(f"the module {module.__name__} has no {path[-1]}", span, hint=found)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -345,3 +347,18 @@ def test_a_function_that_fails_in_each_of_its_calls_is_told_of_once() -> None:
 def test_functions_of_numbers_are_none_of_bools_known_while_compiling(name: str) -> None:
     of_known, of_tensor = (errors_of(body(f"return x * {name}({each})")) for each in ("True", "x > 0"))
     assert [error.message for error in of_known] == [error.message for error in of_tensor]
+
+
+def test_a_part_of_numpy_that_is_not_loaded_yet_is_no_unknown_name():
+    """NumPy loads `numpy.fft` when somebody asks for it; a cell does not."""
+    program = (
+        "import sys, numpy as np, nnmagic\n"
+        "try:\n"
+        "    nnmagic.compile('def f(x: Tensor[(4,), f32]):\\n    return np.fft.fft(x)', namespace={'np': np})\n"
+        "except nnmagic.TinyNNError as error:\n"
+        "    sys.stdout.write(f\"{'numpy.fft' in sys.modules} {error}\")\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout.startswith("False error: `np.fft` is not supported in a cell"), run.stdout
