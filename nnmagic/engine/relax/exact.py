@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from nnmagic.engine.relax.kernels.code import spread
+from nnmagic.engine.relax.kernels.code import loads_of, spread
 
 
 def exact(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -25,5 +25,7 @@ def _sum(node: tirx.Sub) -> Any:
     dtype = tvm.DataType(str(node.a.ty.dtype))
     name = str(dtype).split("x", maxsplit=1)[0]
     if not name.startswith(("float", "bfloat")) or isinstance(node.a, tirx.FloatImm):
+        return node
+    if not loads_of(node):  # a place, such as that of a pixel in another size: as Relay's TVM has it
         return node
     return tirx.Add(node.a, tirx.Mul(node.b, spread(tirx.const(-1, name), dtype.lanes)))
