@@ -9,12 +9,16 @@ from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
 
+#: How many seconds a fork waits.
+_PATIENCE = 5
+
 
 class Lock:
     """Held by one thread at a time, which may take it again inside.
 
-    A forked child has the thread that forked and no other: it keeps the lock where that thread holds it, and
-    finds it free where another one does, which would never give it back.
+    A fork waits a while for another thread to be done: what libraries hold meanwhile would be held for ever
+    in a child. A child has the thread that forked and no other: it keeps the lock where that thread holds it, and
+    finds it free where another one still does, which would never give it back.
     """
 
     def __init__(self) -> None:
@@ -32,7 +36,7 @@ class Lock:
         self._lock.release()
 
     def _before_fork(self) -> None:
-        self._forking.holds = self._lock.acquire(blocking=False)
+        self._forking.holds = self._lock.acquire(timeout=_PATIENCE)
 
     def _in_parent(self) -> None:
         if self._forking.holds:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
+from nnmagic.locks import Lock
 from nnmagic.progress import report
 from nnmagic.relay.digests import code_data, content_digest
 from nnmagic.relay.module import Module
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.executable import Compiled, Executable
     from nnmagic.engine.relax.instructions import FunctionCode
     from nnmagic.engine.relax.skeleton import Kernel
+
+#: A child that is forked while TVM is being loaded could load it no more.
+_LOADING = Lock()
 
 
 def build(
@@ -51,7 +55,7 @@ def build(
             f"@{entry} cannot be compiled: TVM's compiler is not here",
             hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
         )
-    with held_back():  # TVM is loaded here
+    with _LOADING, held_back():  # TVM is loaded here
         from nnmagic.engine.relax.lowering import refuse_unknown_operators
 
     refuse_unknown_operators(module, entry)
