@@ -17,8 +17,8 @@ class Lock:
     """Held by one thread at a time, which may take it again inside.
 
     A fork waits a while for another thread to be done: what libraries hold meanwhile would be held for ever
-    in a child. A child has the thread that forked and no other: it keeps the lock where that thread holds it, and
-    finds it free where another one still does, which would never give it back.
+    in a child. A child has the thread that forked and no other: it keeps the lock where that thread holds
+    it, and finds it free where another one still does, which would never give it back.
     """
 
     def __init__(self) -> None:
