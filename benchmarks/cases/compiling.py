@@ -192,6 +192,6 @@ ROWS = (
         expected=_expected_resnet,
         tolerance=1e-4,
     ),
-    _operators(100),
+    _operators(100, Within(0.4)),
     _operators(1000, Within(4.0), Growth("compile 100 mixed operators", 12.0)),
 )
