@@ -192,18 +192,17 @@ class Scope:
 
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:
         name = ".".join(path)
-        if is_library(module.__name__) and (instead := same_as(path, MODULES.get(module.__name__, ()))):
-            return Refusal(f"`{name}` is not supported in a cell", span, hint=f"write {instead}")
-        if "__getattr__" in vars(module) and not is_library(
-            module.__name__
+        if is_library(module.__name__):
+            instead = same_as(path, MODULES.get(module.__name__, ()))
+            if instead or path[-1] in dir(module):  # some is loaded when it is asked for
+                return _not_supported(name, instead, span)
+        elif "__getattr__" in vars(
+            module
         ):  # it may make the name when asked, but nothing of Python runs here
             hint = "compute what you need in another cell and use that"
             return Refusal(
                 f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
             )
-        if is_library(module.__name__) and path[-1] in dir(module):  # loaded when it is asked for
-            hint = "call it in another cell, and pass its result as an argument"
-            return Refusal(f"`{name}` is not supported in a cell", span, hint=hint)
         close = difflib.get_close_matches(path[-1], [each for each in vars(module) if each[:1] != "_"], n=1)
         found = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
         return Refusal(f"the module {module.__name__} has no {path[-1]}", span, hint=found)
@@ -265,16 +264,17 @@ def _unusable(
         return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
-        known = MODULES.get(library, ())
-        instead = twin or same_as(path, known)
-        hint = (
-            f"write {instead}" if instead else "call it in another cell, and pass its result as an argument"
-        )
-        return Refusal(f"`{name}` is not supported in a cell", span, hint=hint)
+        return _not_supported(name, twin or same_as(path, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )
     return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+
+
+def _not_supported(name: str, instead: str | None, span: Span) -> Refusal:
+    """What a library has and a cell has not; ``instead``: what a cell has that says the same."""
+    hint = f"write {instead}" if instead else "call it in another cell, and pass its result as an argument"
+    return Refusal(f"`{name}` is not supported in a cell", span, hint=hint)
 
 
 def _operator_name(path: tuple[str, ...]) -> str | None:

@@ -537,6 +537,18 @@ def test_settings_of_tvms_passes_around_a_build_change_nothing():
         assert inside.stages["asm"] == plain.stages["asm"]
 
 
+def printed(script: str) -> str:
+    """What a process prints that runs this; it must end well."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
+
+
 def test_a_child_forked_while_another_thread_compiles_compiles():
     """Really compiles: what it holds meanwhile is not for the test to know."""
     script = """
@@ -569,14 +581,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
         go.set()
         thread.join()
         """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout == "[4. 4.]\n"
+    assert printed(script) == "[4. 4.]\n"
 
 
 def test_a_child_forked_during_a_build_builds():
@@ -604,11 +609,4 @@ def test_a_child_forked_during_a_build_builds():
         os.waitpid(child, 0)
         go.set()
         """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout == "[3. 3.]\n"
+    assert printed(script) == "[3. 3.]\n"

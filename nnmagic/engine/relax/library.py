@@ -256,9 +256,7 @@ def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModu
         together = tvm.transform.Sequential([make() for make in _TOGETHER])
         whole = together(tvm.IRModule({**lowered[0], **lowered[1]}))
     public = {
-        var: function
-        if "global_symbol" in function.attrs
-        else function.with_attr("global_symbol", _symbol(var))
+        var: function if _public(function) else function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()
     }
     return tvm.IRModule(public)
