@@ -92,11 +92,14 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     import importlib
+    import sys
 
     if name == "relay":
         return importlib.import_module("nnmagic.relay")
     if name not in _HOME:
-        raise AttributeError(f"module 'nnmagic' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'nnmagic' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
     return value
 

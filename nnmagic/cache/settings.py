@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from nnmagic.cache.disk import DiskCache
+from nnmagic.frames import short_errors
 
 #: The variables that say so where nothing else does; the second in MB, 0 for no cache on disk.
 DIRECTORY, MEGABYTES = "NNMAGIC_CACHE_DIR", "NNMAGIC_CACHE_MB"
@@ -23,19 +24,34 @@ class _Chosen:
 _chosen = _Chosen()
 
 
+@short_errors
 def set_cache(directory: str | os.PathLike[str] | None = None, megabytes: int | None = None) -> None:
     """Puts the cache on disk into a directory and bounds it; None: as the environment says.
 
     A relative path is one of the working directory as it is now; ``~`` is the user's home.
-    Raises TypeError or ValueError for a size that is no whole number from 0 on.
+    Raises TypeError for what is no path, TypeError or ValueError for a size that is no whole number from 0
+    on, NotADirectoryError for a file.
     """
+    place = _checked(directory)
     if megabytes is not None:
         if isinstance(megabytes, bool) or not isinstance(megabytes, int):
             raise TypeError(f"the size of the cache must be a whole number of MB, not {megabytes!r}")
         if megabytes < 0:
             raise ValueError(f"the size of the cache must be at least 0 MB, not {megabytes}")
-    _chosen.directory = None if directory is None else Path(directory).expanduser().absolute()
+    _chosen.directory = place
     _chosen.megabytes = megabytes
+
+
+def _checked(directory: object) -> Path | None:
+    """The absolute path of a directory that somebody has given."""
+    if directory is None:
+        return None
+    if not isinstance(directory, str | os.PathLike):
+        raise TypeError(f"the directory of the cache must be a path or None, not {directory!r}")
+    place = Path(directory).expanduser().absolute()
+    if place.exists() and not place.is_dir():
+        raise NotADirectoryError(f"the cache needs a directory, and {str(place)!r} is a file")
+    return place
 
 
 def disk_cache() -> DiskCache | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import ml_dtypes
 import numpy as np
 
+from nnmagic.diagnostics import kind_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, linear, names, polynomial
@@ -145,7 +146,7 @@ class _Conversion:
         data = self.parameter.data_types.get(type_.func.name)
         names = " or ".join(each.name for each in data.constructors) if data else "a constructor"
         hint = f"nnmagic.relay.AdtValue(constructor, fields) of {names}"
-        raise TypeError(f"{place} must be {_shown(type_)}, {hint}, not {_kind(item)}")
+        raise TypeError(f"{place} must be {_shown(type_)}, {hint}, not {kind_of(item)}")
 
     def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
         """The types of a value's fields, after checking its constructor and their number."""
@@ -166,7 +167,7 @@ class _Conversion:
             self.field_types[type_, item.constructor] = types
         fields: object = item.fields
         if not isinstance(fields, tuple | list) or len(fields) != len(types):
-            given = len(fields) if isinstance(fields, tuple | list) else _kind(fields)
+            given = len(fields) if isinstance(fields, tuple | list) else kind_of(fields)
             raise TypeError(
                 f"{place}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
                 f"({', '.join(map(_shown, types))}), not {given}"
@@ -180,7 +181,7 @@ def _paired(types: Sequence[Type], items: Sequence[object]) -> Iterator[tuple[in
 
 def _tuple_fields(place: _Place | str, type_: TupleType, value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
-        raise TypeError(f"{place} must be a tuple, {_shown(type_)}, not {_kind(value)}")
+        raise TypeError(f"{place} must be a tuple, {_shown(type_)}, not {kind_of(value)}")
     if len(value) != len(type_.fields):
         raise TypeError(
             f"{place} must be a tuple of {len(type_.fields)}, {_shown(type_)}, not of {len(value)}"
@@ -208,11 +209,11 @@ def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarra
     imported = _importer(value)
     if imported is None:
         hint = "; convert it with numpy.asarray(..., dtype=...)" if isinstance(value, list | tuple) else ""
-        raise TypeError(f"{name} must be {_shown(type_)}, not {_kind(value)}{hint}")
+        raise TypeError(f"{name} must be {_shown(type_)}, not {kind_of(value)}{hint}")
     try:
         return imported()
     except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
-        raise TypeError(f"{name} must be {_shown(type_)}; {_kind(value)} gave no array: {error}") from error
+        raise TypeError(f"{name} must be {_shown(type_)}; {kind_of(value)} gave no array: {error}") from error
 
 
 def _importer(value: object) -> Callable[[], np.ndarray] | None:
@@ -236,7 +237,7 @@ def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> 
     """A Python number takes the parameter's dtype, where the dtype can hold it."""
     if type_.shape:
         raise TypeError(
-            f"{name} must be {_shown(type_)}, an array of rank {len(type_.shape)}, not {_kind(value)}"
+            f"{name} must be {_shown(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
         )
     dtype = type_.dtype
     fits = (
@@ -348,8 +349,3 @@ def _label(dim: Dim) -> str | None:
         case AnyDim(label=name) | VarDim(name=name):
             return name
     return None
-
-
-def _kind(value: object) -> str:
-    kind = type(value).__name__
-    return f"an {kind}" if kind[:1].lower() in "aeiou" else f"a {kind}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from nnmagic.frames import short_errors
+
 #: The variable that says how many threads there are where nothing else does.
 VARIABLE = "NNMAGIC_NUM_THREADS"
 
@@ -16,6 +18,7 @@ def num_threads() -> int:
     return _chosen.count or _default()
 
 
+@short_errors
 def set_num_threads(count: int | None) -> None:
     """Lets calls of compiled functions use so many threads from now on; None: as many as there are cores.
 

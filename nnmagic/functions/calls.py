@@ -15,7 +15,7 @@ from types import FunctionType, GenericAlias
 
 import numpy as np
 
-from nnmagic.diagnostics import closest
+from nnmagic.diagnostics import closest, kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.text.types import type_text
@@ -248,16 +248,14 @@ def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np
     """Each array of a result with the array that takes it."""
     if isinstance(result, tuple):
         if not isinstance(out, tuple | list) or len(out) != len(result):
-            what = f"of {len(out)}" if isinstance(out, tuple | list) else _kind(out)
+            what = f"of {len(out)}" if isinstance(out, tuple | list) else kind_of(out)
             raise TypeError(f"{where} must be a tuple of {len(result)} arrays, not {what}")
         parts = enumerate(zip(result, out, strict=True))
         return [pair for i, (part, target) in parts for pair in _pairs(part, target, f"{where}[{i}]")]
     if not isinstance(result, np.ndarray):
-        raise TypeError(
-            f"{where}: only arrays can be written to, and the result is a {type(result).__name__}"
-        )
+        raise TypeError(f"{where}: only arrays can be written to, and the result is {kind_of(result)}")
     if not isinstance(out, np.ndarray):
-        raise TypeError(f"{where} must be a NumPy array, not {_kind(out)}")
+        raise TypeError(f"{where} must be a NumPy array, not {kind_of(out)}")
     if out.dtype.newbyteorder("=") != result.dtype:
         raise TypeError(f"{where} must be an array of {result.dtype}, not of {out.dtype}")
     if out.shape != result.shape:
@@ -265,8 +263,3 @@ def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np
     if not out.flags.writeable:
         raise ValueError(f"{where} is read-only")
     return [(result, out, where)]
-
-
-def _kind(value: object) -> str:
-    name = type(value).__name__
-    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

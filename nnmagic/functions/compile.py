@@ -22,7 +22,9 @@ from nnmagic.diagnostics import (
     Span,
     TinyNNError,
     TinyNNWarning,
+    kind_of,
 )
+from nnmagic.frames import short_errors
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, untyped_text
 from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.environment import environment
@@ -307,6 +309,7 @@ def _defined_names(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"^(?:def|class)\s+@?([^\s(\[:]+)", text, flags=re.MULTILINE))
 
 
+@short_errors
 def compile(  # noqa: A001 - the public name; Python's own compile is not used here
     source: str | FunctionType | Module,
     *,
@@ -330,13 +333,13 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     """
     options = Options(engine, target, opt_level)
     if namespace is not None and not isinstance(namespace, Mapping):
-        raise TypeError(f"namespace must be a dict of names and values, not {type(namespace).__name__}")
+        raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
         case str():
             text = Source("<tinynn>", source)
             cell = compile_cell(text, namespace or {}, options, cache=bool(cache), only_result=True)
             for warning in cell.warnings:
-                warnings.warn(warning.render(), TinyNNWarning, stacklevel=2)
+                warnings.warn(warning.render(), TinyNNWarning, stacklevel=3)
             return cell.result
         case Module():
             return _compile_module(source, options, Use.YES if cache else Use.NO)
@@ -345,7 +348,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         case _:
             raise TypeError(
                 "nnmagic.compile takes TinyNN text, a Python function or a relay.Module, "
-                f"not a {type(source).__name__}"
+                f"not {kind_of(source)}"
             )
 
 
@@ -423,6 +426,7 @@ def function(
 ) -> Callable[[FunctionType], CompiledFunction]: ...
 
 
+@short_errors
 def function(
     source: FunctionType | None = None,
     /,
@@ -440,13 +444,18 @@ def function(
     """
     options = Options(engine, target, opt_level)
     if namespace is not None and not isinstance(namespace, Mapping):
-        raise TypeError(f"namespace must be a dict of names and values, not {type(namespace).__name__}")
+        raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 
-    def decorate(decorated: FunctionType, caller: Mapping[str, object]) -> CompiledFunction:
+    def compiled(decorated: FunctionType, caller: Mapping[str, object]) -> CompiledFunction:
         if not isinstance(decorated, FunctionType):
-            raise TypeError(f"@nnmagic.function takes a Python function, not a {type(decorated).__name__}")
+            raise TypeError(f"@nnmagic.function takes a Python function, not {kind_of(decorated)}")
         return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))
 
     if source is not None:
-        return decorate(source, sys._getframe(1).f_locals)
-    return lambda decorated: decorate(decorated, sys._getframe(1).f_locals)
+        return compiled(source, _locals_of_caller())
+    return short_errors(lambda decorated: compiled(decorated, _locals_of_caller()))
+
+
+def _locals_of_caller() -> Mapping[str, object]:
+    """The locals of who calls the public function that calls this, which hides its frames."""
+    return sys._getframe(3).f_locals

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.arguments import Parameter, convert_argument
+from nnmagic.frames import hide_frames, short_errors
 from nnmagic.functions.calls import Call, call_of, store
-from nnmagic.functions.errors import hide_frames, without_frames
 from nnmagic.functions.objects import Origin, Use, build, content_of, fields
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nnmagic.pictures.output import Section
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
-_OF_RUNS = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError)
+_SHOWN = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError, KeyboardInterrupt)
 
 
 class Executable(Protocol):
@@ -243,15 +243,12 @@ class CompiledFunction:
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Runs the function; see the class."""
-        __tracebackhide__ = True  # IPython leaves this frame out
         quick = self._quick
         if quick is not None and out is None and not kwargs and len(args) == self._places:
             try:
                 result = quick(args)
-            except _OF_RUNS as error:
-                raise without_frames(error) from error.__cause__
-            except KeyboardInterrupt as interrupt:
-                hide_frames(interrupt)
+            except _SHOWN as error:
+                hide_frames(error)
                 raise
             if result is not None:
                 return result
@@ -264,21 +261,21 @@ class CompiledFunction:
                 for parameter, value in zip(self._parameters, args, strict=True)
             ]
         except (TypeError, ValueError) as error:
-            raise without_frames(error) from error.__cause__
+            hide_frames(error)
+            raise
         run = self._run or self.build()
         try:
             result = run(values)
-        except _OF_RUNS as error:
-            raise without_frames(error) from error.__cause__
-        except KeyboardInterrupt as interrupt:
-            hide_frames(interrupt)
+        except _SHOWN as error:
+            hide_frames(error)
             raise
         if out is None:
             return result
         try:
             return store(result, out, f"{self.__name__}() argument 'out'")
         except (TypeError, ValueError) as error:
-            raise without_frames(error) from None
+            hide_frames(error)
+            raise
 
     def _bound(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
@@ -288,13 +285,10 @@ class CompiledFunction:
             return self._call.bind(args, {**keywords, "out": out}), None
         return self._call.bind(args, keywords), out
 
+    @short_errors
     def build(self) -> Executable:
         """Makes the machine code now rather than at the first call. Raises EngineError."""
-        try:
-            run = self._definition.executable
-        except KeyboardInterrupt as interrupt:
-            hide_frames(interrupt)
-            raise
+        run = self._definition.executable
         self.__dict__.update(_run=run, _quick=getattr(run, "quick", None))
         return run
 
@@ -314,6 +308,7 @@ class CompiledFunction:
         return self.stages["relay"]
 
     @property
+    @short_errors
     def graph(self) -> Graph:
         """Its dataflow graph: a notebook shows it as a picture, ``str`` as lines of text."""
         from nnmagic.pictures.graph import graph_of
@@ -365,6 +360,7 @@ class CompiledFunction:
         """What classes say of its data types, as another cell knows them."""
         return self._definition.infos
 
+    @short_errors
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that ``nnmagic.load`` reads: machine code, and the Relay that it is made of.
 
@@ -390,9 +386,11 @@ class CompiledFunction:
     def __deepcopy__(self, memo: dict[int, object]) -> CompiledFunction:
         return self
 
+    @short_errors
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a compiled function cannot be changed: {self.name}.{name} was not set")
 
+    @short_errors
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a compiled function cannot be changed: {self.name}.{name} was not deleted")
 

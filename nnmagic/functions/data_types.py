@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 from nnmagic.cache import digest
 from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import convert_argument
+from nnmagic.frames import hide_frames
 from nnmagic.functions.calls import Call, call_with
-from nnmagic.functions.errors import without_frames
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.serial import Json, module_from_data, module_to_data
@@ -131,7 +131,6 @@ class DataConstructor:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> AdtValue:
         """The value; arrays are checked as a compiled function's arguments are."""
-        __tracebackhide__ = True  # IPython leaves this frame out
         try:
             bound = self._call.bind(args, keywords)
             dims: dict[str, int] = {}
@@ -142,7 +141,8 @@ class DataConstructor:
                 for parameter, value in zip(self._call.parameters, bound, strict=True)
             )
         except (TypeError, ValueError) as error:
-            raise without_frames(error) from error.__cause__
+            hide_frames(error)
+            raise
         return AdtValue(self.__name__, fields)
 
     def _is_made(self, type_: object, value: object) -> bool:

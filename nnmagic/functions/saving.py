@@ -21,7 +21,8 @@ import numpy as np
 
 from nnmagic._version import __version__
 from nnmagic.cache import Content, from_members, to_members
-from nnmagic.diagnostics import CompileError, Source
+from nnmagic.diagnostics import CompileError, Source, kind_of
+from nnmagic.frames import short_errors
 from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.options import Options
@@ -101,9 +102,14 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
             definition = replace(definition, carried=_code_of(content))
         names = {"qualname": str(head["qualname"]), "module": str(head["python_module"])}
     except (*_OF_OTHER_DATA, CompileError) as error:
-        raise ValueError(f"{origin} holds no function that nnmagic saved: {error}") from error
+        raise ValueError(f"{origin} holds no function that nnmagic saved: {_reason(error)}") from error
     info = CacheInfo(None, definition.key, time.perf_counter() - begin, f"loaded from {origin}")
     return CompiledFunction(definition, info, **names)
+
+
+def _reason(error: Exception) -> str:
+    """Why data is no function, for a message; a KeyError says no more than the part that is missing."""
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
 
 
 def _code_of(content: Content) -> Content:
@@ -116,9 +122,10 @@ def _code_of(content: Content) -> Content:
 
 def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
     """Builds the function and writes its bytes; a file that was there stays until the new one is whole."""
+    path = _path(path, f"{function.name}.save")
     if function._definition.call.crosses:
         function.build()
-    data, path = to_bytes(function), Path(path)
+    data = to_bytes(function)
     partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
     try:
         with partial.open("xb") as file:
@@ -126,10 +133,14 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        # not of the name that no one has given
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
     finally:
         partial.unlink(missing_ok=True)
 
 
+@short_errors
 def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction:
     """Reads a function that ``CompiledFunction.save`` wrote.
 
@@ -139,7 +150,8 @@ def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction
     the code cannot run here and there is no compiler.
     """
     begin = time.perf_counter()
-    function = from_bytes(Path(path).read_bytes(), os.fspath(path), code=code)
+    path = _path(path, "nnmagic.load")
+    function = from_bytes(path.read_bytes(), os.fspath(path), code=code)
     definition = function._definition
     if definition.call.crosses:
         function.build()
@@ -151,6 +163,13 @@ def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction
     if definition.call.crosses:
         loaded.build()
     return loaded
+
+
+def _path(path: str | os.PathLike[str], taker: str) -> Path:
+    """A path that somebody has given. Raises TypeError."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{taker} takes a path, as text or a pathlib.Path, not {kind_of(path)}")
+    return Path(path)
 
 
 def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:

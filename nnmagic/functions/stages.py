@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
 
+from nnmagic.frames import short_errors
 from nnmagic.locks import Lock
 
 #: Every stage, in the order of the compiler's work.
@@ -42,6 +43,7 @@ class Stages(Mapping[str, StageText]):
         self._makers = makers
         self._made: dict[str, StageText] = {}
 
+    @short_errors
     def __getitem__(self, name: str) -> StageText:
         if name not in self._makers:
             raise KeyError(f"there is no stage {name!r}; the stages are {', '.join(self._makers)}")

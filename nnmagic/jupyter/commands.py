@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import closest
-from nnmagic.functions.errors import without_frames
-from nnmagic.jupyter.errors import MagicError
+from nnmagic.jupyter.errors import TYPED, MagicError
 from nnmagic.jupyter.shown import SHOWN, shown_function
 from nnmagic.pictures.bars import Bar, bar_table
 from nnmagic.pictures.output import Output, Section, plain, table
@@ -206,22 +205,22 @@ def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     if not isinstance(node, ast.Call):
         raise MagicError(f"%tinynn profile takes a call, as in profile foo(x, y), not {words[0]!r}")
     called = ast.unparse(node.func)
-    known = {**namespace, "__given": lambda *args, **keywords: (args, keywords)}
-    function = _value(node.func, known)
+    function = _value(node.func, dict(namespace))
     if not isinstance(function, CompiledFunction):
         raise MagicError(f"{called!r} is of type {type(function).__name__}, not a compiled function")
+
+    def given(*args: object, **keywords: object) -> tuple[tuple[object, ...], dict[str, object]]:
+        function(*args, **keywords)  # an error of the call is one of what was typed
+        return args, keywords
+
     node.func = ast.copy_location(ast.Name("__given", ast.Load()), node.func)
-    args, keywords = _value(node, known)
+    args, keywords = _value(node, {**namespace, "__given": given})
     return profile_section(profile(function, args, keywords))
 
 
 def _value(node: ast.expr, namespace: dict[str, object]) -> Any:
     """What an expression of the notebook comes to."""
-    code = compile(ast.Expression(node), "<%tinynn profile>", "eval")
-    try:
-        return eval(code, namespace)  # noqa: S307 - what the user typed
-    except Exception as error:  # noqa: BLE001  # the user's mistake, and the frame here tells nothing
-        raise without_frames(error.with_traceback(None)) from error.__cause__
+    return eval(compile(ast.Expression(node), TYPED, "eval"), namespace)  # noqa: S307 - what the user typed
 
 
 def profile_section(found: Profile) -> Section:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnmagic.frames import frames_of, hide_frames, is_ours, traceback_of
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -17,6 +19,22 @@ class MagicError(ValueError):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of a Python traceback."""
         return [f"{type(self).__name__}: {self}"]
+
+
+#: Where the code of an expression is from that was typed on a magic's line.
+TYPED = "<%tinynn>"
+
+
+def hide_frames_around_typed(error: Exception) -> None:
+    """Leaves of the frames of an error in a typed expression those of the user's own code that it called.
+
+    A bare ``raise`` is to follow. Any other error stays as it is.
+    """
+    frames = frames_of(error)
+    places = [place for place, frame in enumerate(frames) if frame.tb_frame.f_code.co_filename == TYPED]
+    if places:
+        hide_frames(error)
+        error.__traceback__ = traceback_of([each for each in frames[places[0] + 1 :] if not is_ours(each)])
 
 
 def show_all_frames(error: BaseException, shell: InteractiveShell) -> None:

@@ -18,10 +18,10 @@ from traitlets import Bool, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
-from nnmagic.functions.errors import show_frames
+from nnmagic.frames import show_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
-from nnmagic.jupyter.errors import MagicError, show_all_frames, show_interrupt
+from nnmagic.jupyter.errors import MagicError, hide_frames_around_typed, show_all_frames, show_interrupt
 from nnmagic.jupyter.progress import shown_progress
 from nnmagic.jupyter.settings import directory_of, problem, target_of
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
@@ -186,6 +186,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         except KeyboardInterrupt as interrupt:
             if not self.tb:
                 show_interrupt(interrupt, f"%tinynn {line} was stopped")
+            raise
+        except Exception as error:
+            if not self.tb:
+                hide_frames_around_typed(error)
             raise
 
     def _run(self, given: Namespace, source: Source, language: str) -> None:

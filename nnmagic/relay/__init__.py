@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnmagic.diagnostics import Source, kind_of
+from nnmagic.frames import short_errors
+
 if TYPE_CHECKING:
     from nnmagic.relay.equal import structural_equal
     from nnmagic.relay.expr import (
@@ -129,7 +132,8 @@ __all__ = [
 ]
 
 
-def parse(text: str, *, filename: str = "from_string") -> Module:
+@short_errors
+def parse(text: str | Source, *, filename: str = "from_string") -> Module:
     """Reads a module's text: the module prints as that text, and ``infer_type`` gives it types.
 
     Types are checked, as real Relay's parser does, but the module is what was written. Raises RelayError,
@@ -138,6 +142,8 @@ def parse(text: str, *, filename: str = "from_string") -> Module:
     from nnmagic.relay.infer import infer_type
     from nnmagic.relay.text.parser import parse_module
 
+    if not isinstance(text, str | Source):
+        raise TypeError(f"relay.parse takes the text of a module, not {kind_of(text)}")
     module = parse_module(text, filename)
     infer_type(module)  # for its errors
     return module

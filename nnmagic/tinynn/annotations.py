@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import TYPE_CHECKING, NoReturn
 
+from nnmagic.frames import short_errors
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -90,6 +92,7 @@ class Tensor:
     shape: tuple[Dim, ...]
     dtype: DType
 
+    @short_errors
     def __class_getitem__(cls, item: object) -> Tensor:
         if not isinstance(item, tuple) or len(item) != 2:
             raise TypeError("Tensor takes a shape and a dtype, as in Tensor[(2, 3), f32]")

@@ -94,7 +94,7 @@ def test_messages_name_the_dimensions_as_the_cell_does():
         ("int8", np.int64(300), ValueError, "s must be int8, from -128 to 127; 300 is outside"),
         ("float32", np.complex64(1), TypeError, "s must be float32, not an array of complex64"),
         ("float32", "1", TypeError, "s must be float32, not a str"),
-        ("float32", None, TypeError, "s must be float32, not a NoneType"),
+        ("float32", None, TypeError, "s must be float32, not None"),
     ],
 )
 def test_numbers_that_do_not_fit(dtype, value, kind, message):

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import sys
 import threading
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_a_misspelt_keyword_is_guessed() -> None:
         (2, np.ones(4, "float32"), TypeError, r"affine\(\) argument 'c' .*rank 2"),
         (0, "text", TypeError, r"affine\(\) argument 'a' .*str"),
         (0, [[1.0, 2.0, 3.0]] * 2, TypeError, r"affine\(\) argument 'a' .*list.*numpy.asarray"),
-        (0, None, TypeError, r"affine\(\) argument 'a' .*NoneType"),
+        (0, None, TypeError, r"affine\(\) argument 'a' .*not None"),
     ],
 )
 def test_a_wrong_argument_is_named(
@@ -103,9 +104,8 @@ def test_a_wrong_argument_is_named(
     arrays[place] = value
     with pytest.raises(kind, match=words) as caught:
         affine(*arrays)
-    frames = [entry.name for entry in caught.traceback]
-    assert frames[-1] == "__call__", "no frame below the call is shown"
-    assert len(frames) == 2
+    if sys.version_info >= (3, 11):
+        assert len(caught.traceback) == 1, "no frame of nnmagic's is shown"
 
 
 def test_named_dimensions_must_agree(pair: CompiledFunction) -> None:

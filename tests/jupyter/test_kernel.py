@@ -24,6 +24,17 @@ CELLS = {
     "survives": "foo.name, foo(np.ones(2, 'float32')).tolist()",
     "wrong call": "foo(np.ones(3, 'float32'))",
     "nested call": "def user():\n    return foo(nope=1)\nuser()",
+    "wrong path": "foo.save('/no/such/directory/x.nnm')",
+    "wrong stage": "foo.stages['nope']",
+    "wrong attribute": "foo.x = 1",
+    "wrong source": "import nnmagic\nnnmagic.compile(3)",
+    "wrong argument of an array": (
+        "class Broken:\n    def __array__(self, dtype=None, copy=None):\n        raise ValueError('mine')\n"
+        "foo(Broken())"
+    ),
+    "wrong expression": "def helper():\n    return 1 / 0",
+    "wrong expression of a profile": "%tinynn profile foo(helper())",
+    "wrong call of a profile": "%tinynn profile foo(np.ones(3, 'float32'))",
     "assertion": "%%tinynn -q\ndef positive(x: f32):\n    assert x > 0, 'not positive'\n    return x",
     "false": "positive(-1.0)",
     "caught": (
@@ -119,6 +130,52 @@ def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.Note
     assert ".py" not in text
     assert "----> 2     return foo(nope=1)" in text
     assert "----> 3 user()" in text
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "line", "words"),
+    [
+        (
+            "wrong path",
+            "FileNotFoundError",
+            "foo.save('/no/such/directory/x.nnm')",
+            "'/no/such/directory/x.nnm'",
+        ),
+        (
+            "wrong stage",
+            "KeyError",
+            "foo.stages['nope']",
+            "there is no stage 'nope'; the stages are source, tree",
+        ),
+        (
+            "wrong attribute",
+            "AttributeError",
+            "foo.x = 1",
+            "a compiled function cannot be changed: foo.x was not set",
+        ),
+        (
+            "wrong source",
+            "TypeError",
+            "nnmagic.compile(3)",
+            "a Python function or a relay.Module, not an int",
+        ),
+        ("wrong argument of an array", "TypeError", "foo(Broken())", "a Broken gave no array: mine"),
+        ("wrong expression of a profile", "ZeroDivisionError", "return 1 / 0", "division by zero"),
+        ("wrong call of a profile", "ValueError", "profile foo(np.ones(3", "dimension 0 must be 2, not 3"),
+    ],
+)
+def test_an_error_ends_in_the_user_s_line(
+    outputs: dict[str, list[nbformat.NotebookNode]], cell: str, kind: str, line: str, words: str
+) -> None:
+    found = error(outputs[cell])
+    assert found.ename == kind
+    assert words in found.evalue
+    text = shown(found)
+    if "%tinynn" in CELLS[cell] and sys.version_info < (3, 11):
+        return  # IPython shows its own frames on Python 3.10
+    assert ".py" not in text, "no frame of nnmagic's, nor of what it calls"
+    assert "hidden" not in text
+    assert re.search(rf"^-+> \d+ .*{re.escape(line)}", text, flags=re.MULTILINE)
 
 
 def test_developers_see_the_frames(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:

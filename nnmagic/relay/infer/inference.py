@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nnmagic.diagnostics import RelayError
+from nnmagic.diagnostics import RelayError, kind_of
+from nnmagic.frames import short_errors
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, OpRef, Var
 from nnmagic.relay.infer.calls import unresolved_argument
@@ -18,6 +19,7 @@ from nnmagic.relay.traverse import rewrite
 from nnmagic.relay.types import FuncType, Type
 
 
+@short_errors
 def infer_type(module: Module, *, look_into_callees: bool = False) -> Module:
     """A new module in which every expression has its ``checked_type`` and every function its result type.
 
@@ -27,6 +29,8 @@ def infer_type(module: Module, *, look_into_callees: bool = False) -> Module:
     filled in are found anew. Sharing and spans are kept, ``AnyDim`` labels where they are known to hold.
     Raises RelayError with every independent error.
     """
+    if not isinstance(module, Module):
+        raise TypeError(f"relay.infer_type takes a relay.Module, not {kind_of(module)}")
     context = _inferred(Context(module))
     errors = context.diagnostics.found
     if errors and context.size_errors == len(errors):
