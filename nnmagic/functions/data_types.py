@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from nnmagic.cache import digest
 from nnmagic.diagnostics import closest
@@ -74,8 +74,15 @@ class DataType:
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self._constructors})
 
-    def __call__(self, *_args: object, **_keywords: object) -> NoReturn:
-        """Python 3.10 takes only what can be called for a type hint."""
+    def __call__(self, /, *args: Any, **keywords: Any) -> AdtValue:
+        """What the constructor of its own name makes, if there is one, as of a record.
+
+        Raises TypeError where there is none (Python 3.10 takes only what can be called for a type hint), or
+        for an argument that does not fit.
+        """
+        __tracebackhide__ = True  # IPython leaves this frame out
+        if (own := self._constructors.get(self.__name__)) is not None:
+            return own(*args, **keywords)
         listed = " or ".join(f"{self.__name__}.{shown!s}" for shown in self._constructors.values())
         raise TypeError(f"{self.__name__} is made by its constructors: {listed}")
 

@@ -55,6 +55,12 @@ def _fingerprint(value: object) -> str:
         case tuple() | list():
             items = json.dumps([*map(_fingerprint, value)]).encode()
             return f"tuple {len(value)} {hashlib.sha256(items).hexdigest()}"
+        case dict():
+            keys = [f"{type(key).__name__} {key!r}" for key in dict.keys(value) if type(key) in (str, int)]
+            if len(keys) < len(value):  # a cell captures no other keys
+                return f"value {kind} {next(_unique)}"
+            items = json.dumps([keys, [*map(_fingerprint, dict.values(value))]]).encode()
+            return f"dict {len(value)} {hashlib.sha256(items).hexdigest()}"
         case None | EllipsisType() | DType() | Tensor() | np.dtype():
             return f"value {kind} {value!r}"
         case DataType():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,10 +17,22 @@ from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.aliases import NoTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
-from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.values import MAX_INT_BITS, Computed, Known, TupleConstructor, TupleOf, TypeOf, Value
+from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.values import (
+    MAX_INT_BITS,
+    Computed,
+    DictOf,
+    Known,
+    TupleConstructor,
+    TupleOf,
+    TypeOf,
+    Value,
+)
 
-#: A tuple of the notebook is for shapes and settings, not for data.
+_Key = TypeVar("_Key")
+_Taken = TypeVar("_Taken")
+
+#: A tuple of the notebook is for shapes, settings and the arrays of layers, not for data.
 _MAX_ITEMS, _MAX_DEPTH = 10_000, 20
 
 #: What to do with NumPy's other dtypes, by their kind; the name in braces is the user's.
@@ -36,12 +49,20 @@ _DTYPE_HINTS = {
 
 
 class NotCapturable(Exception):  # noqa: N818  # a question answered with no
-    """A value that a cell cannot use: ``what`` it is, and a ``hint``, where ``{name}`` is the value's."""
+    """A value that a cell cannot use: ``what`` it is, and a ``hint``, where ``{name}`` is the value's.
 
-    def __init__(self, what: str, hint: str) -> None:
+    ``place``: of an item of a list or a dictionary, what stands behind the name, as in ``[0]['bias']``.
+    """
+
+    def __init__(self, what: str, hint: str, place: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.hint = hint
+        self.place = place
+
+    def inside(self, key: object) -> NotCapturable:
+        """Seen from the tuple or dictionary that holds the value."""
+        return NotCapturable(self.what, self.hint, f"[{key!r}]{self.place}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +129,97 @@ def _own_attribute(value: object, name: str) -> object:
     return found
 
 
+def member_of(value: object, name: str) -> object:
+    """What an object that only holds values has under a name: in its own dictionary, in slots, in its class.
+
+    MISSING where it has none, where code makes it (a property, a method), and for values that a cell can use
+    as they are: their members have a meaning of their own. No code of the notebook runs.
+    """
+    if not holds_values(value):
+        return MISSING
+    found = inspect.getattr_static(value, name, MISSING)
+    if isinstance(found, _PLAIN_FIELDS) and not isinstance(value, type):
+        try:
+            return found.__get__(value, type(value))
+        except AttributeError:  # a slot that nothing was put into
+            return MISSING
+    return MISSING if any("__get__" in vars(base) for base in type(found).__mro__) else found
+
+
+#: How C keeps the fields of a class with slots and of a named tuple.
+_PLAIN_FIELDS = (types.MemberDescriptorType, type(vars(inspect.FullArgSpec)["args"]))
+
+
+def is_method(value: object, name: str) -> bool:
+    """Whether it is a function of an object's class."""
+    kinds = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, classmethod, staticmethod)
+    return isinstance(inspect.getattr_static(value, name, None), kinds)
+
+
+def member_names(value: object) -> list[str]:
+    """The names that an object and its classes hold."""
+    try:
+        own = list(object.__getattribute__(value, "__dict__"))
+    except AttributeError:  # it has slots
+        own = []
+    classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    return [*own, *(name for base in classes for name in vars(base))]
+
+
+def holds_values(value: object) -> bool:
+    """Whether a value is one whose members are looked up: an object, such as settings, or a class of them."""
+    if isinstance(value, tuple):
+        return isinstance(inspect.getattr_static(value, "_fields", None), tuple)
+    if isinstance(value, _VALUES) or any(
+        isinstance(vars(base).get("__getattribute__"), types.FunctionType)
+        or not _ARRAY_PROTOCOLS.isdisjoint(vars(base))
+        for base in type(value).__mro__
+    ):
+        return False
+    return compiled_function(value) is None and compiled_type(value) is None and not _is_type(value)
+
+
+def _is_type(value: object) -> bool:
+    """Whether a value names a type or a dtype of a cell."""
+    try:
+        return isinstance(captured(value), TypeOf | TupleConstructor | Known)
+    except NotCapturable:
+        return False
+
+
+_ARRAY_PROTOCOLS = frozenset({"__array__", "__dlpack__"})
+#: What is a value itself, or nothing that a cell can use at all.
+_VALUES = (
+    *(
+        types.ModuleType,
+        np.ndarray,
+        np.generic,
+        np.dtype,
+        np.ufunc,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        list,
+        dict,
+    ),
+    *(
+        set,
+        frozenset,
+        types.FunctionType,
+        types.BuiltinFunctionType,
+        types.MethodType,
+        DType,
+        Tensor,
+        AdtValue,
+    ),
+    *(type(None), types.EllipsisType),
+)
+
+
 def settled(value: object, depth: int = 0) -> object:
-    """The value as it is now: arrays and lists, which may change while the cell is compiled, are copied.
+    """The value as it is now: arrays, lists and dictionaries, which may change, are copied.
 
     What the cell computes with and what the cache remembers are then the same. Raises NotCapturable.
     """
@@ -119,7 +229,11 @@ def settled(value: object, depth: int = 0) -> object:
         case np.ndarray():
             return _constant(value).data
         case tuple() | list():
-            return _settled_items(value, depth)
+            _check_size(value, depth)
+            return tuple(taken for _, taken in _each(lambda item: settled(item, depth + 1), enumerate(value)))
+        case dict():
+            _check_size(value, depth)
+            return dict(_each(lambda item: settled(item, depth + 1), list(dict.items(value))))
         case int() if value.bit_length() > MAX_INT_BITS:
             raise NotCapturable(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
@@ -143,7 +257,9 @@ def captured(value: object) -> Value:
         case str():
             return Known(str.__str__(value))
         case tuple():
-            return TupleOf(tuple(map(captured, value)))
+            return TupleOf(tuple(taken for _, taken in _each(captured, enumerate(value))))
+        case dict():
+            return DictOf(dict(_each(captured, value.items())))
         case np.dtype():
             return _dtype(value)
     if value is Ellipsis:
@@ -205,17 +321,29 @@ def _no_dtype(value: np.generic | np.ndarray) -> NotCapturable:
     return NotCapturable(what, hint)
 
 
-def _settled_items(value: tuple[object, ...] | list[object], depth: int) -> tuple[object, ...]:
+def _check_size(value: tuple[object, ...] | list[object] | dict[object, object], depth: int) -> None:
     kind = type(value).__name__
     if len(value) > _MAX_ITEMS or depth > _MAX_DEPTH:
         what = f"a {kind} of {len(value)}" if depth <= _MAX_DEPTH else f"a {kind} nested too deeply"
         raise NotCapturable(what, "make it a NumPy array")
-    for item in value:
-        if isinstance(item, np.ndarray) and item.shape:
+    for key in value if isinstance(value, dict) else ():
+        if type(key) not in (str, int):  # of another class: to compare it would run code
             raise NotCapturable(
-                f"a {kind} that holds arrays", "give each array a name, or stack them into one array"
+                f"a dict with a key that is {_kind_shown(type(key).__name__)}",
+                "give its values names of their own in another cell",
             )
-    return tuple(settled(item, depth + 1) for item in value)
+
+
+def _each(
+    take: Callable[[object], _Taken], items: Iterable[tuple[_Key, object]]
+) -> Iterator[tuple[_Key, _Taken]]:
+    """Each item as it is taken, with its key. Raises NotCapturable, with the item's place."""
+    key: object = None
+    try:
+        for key, item in items:
+            yield key, take(item)
+    except NotCapturable as problem:
+        raise problem.inside(key) from None
 
 
 def _dtype(value: np.dtype[np.generic]) -> Known:
@@ -256,9 +384,11 @@ def not_capturable(value: object) -> NotCapturable:
         return NotCapturable(f"a value made by {value.constructor}", "pass it as an argument")
     if isinstance(value, complex):
         return NotCapturable("a complex number", "hold real and imaginary parts in two numbers")
-    if isinstance(value, dict | set | frozenset):
-        return NotCapturable(f"a {kind.__name__}", "give what is needed a name of its own in another cell")
-    if any("__array__" in vars(base) or "__dlpack__" in vars(base) for base in kind.__mro__):
+    if isinstance(value, set | frozenset):
+        return NotCapturable(
+            f"a {kind.__name__}", "make it a tuple in another cell, as in {name} = tuple(sorted({name}))"
+        )
+    if any(not _ARRAY_PROTOCOLS.isdisjoint(vars(base)) for base in kind.__mro__):
         hint = "pass it as an argument, or convert it in another cell: {name} = numpy.asarray({name})"
         return NotCapturable(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
     if callable(value):

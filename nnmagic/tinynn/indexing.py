@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nnmagic.diagnostics import Span
+from nnmagic.diagnostics import Span, closest
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, TupleType, is_integer
 from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
@@ -20,6 +20,7 @@ from nnmagic.tinynn.places import (
 from nnmagic.tinynn.slicing import Cut, cut_along, known_bound, taken_along
 from nnmagic.tinynn.values import (
     Computed,
+    DictOf,
     Dimension,
     Known,
     NotKnown,
@@ -37,10 +38,36 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
     """``value[index]`` of a tensor or a tuple. Raises Refusal."""
     if isinstance(value.value, TupleOf):
         return _of_tuple(value.value, index, span)
+    if isinstance(value.value, DictOf):
+        return _of_dictionary(value.value, index)
     if not is_tensor(value.value):
         raise Refusal(f"{described(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
     return _of_tensor(value.value, index, span)
+
+
+def _of_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
+    try:
+        key = known_value(index[0].value) if len(index) == 1 else None
+    except NotKnown:
+        key = None
+    if not isinstance(key, str | int):
+        message = f"a dictionary's key must be known while compiling, not {described(index[0].value)}"
+        raise Refusal(message, index[0].span)
+    if key not in value.items:
+        close = (
+            closest(key, [each for each in value.items if isinstance(each, str)])
+            if isinstance(key, str)
+            else None
+        )
+        hint = f"did you mean {close!r}?" if close else _keys(value)
+        raise Refusal(f"the dictionary has no key {key!r}", index[0].span, hint=hint)
+    return value.items[key]
+
+
+def _keys(value: DictOf) -> str:
+    keys = [repr(key) for key in value.items]
+    return f"its keys: {', '.join(keys[:8])}{', ...' if len(keys) > 8 else ''}" if keys else "it is empty"
 
 
 def _of_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
@@ -56,7 +83,10 @@ def _of_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
         return TupleOf(value.items[start:stop:step])
     position = _known_int(only)
     if position is None:
-        raise Refusal(f"a tuple's index must be an int, not {described(only.value)}", only.span)
+        hint = None
+        if isinstance(only.value, Computed | Dimension) and value.items and all(map(is_tensor, value.items)):
+            hint = "stack the items into one tensor, as in stack(items)[i]"
+        raise Refusal(f"a tuple's index must be an int, not {described(only.value)}", only.span, hint=hint)
     if not -len(value.items) <= position < len(value.items):
         raise Refusal(f"index {position} is out of range for a tuple of {len(value.items)}", only.span)
     return value.items[position]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.ops import OPERATORS, resolve
-from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TypeCall
 from nnmagic.tinynn.annotations import dtype_named
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins import IN_PLACE, METHODS
@@ -17,13 +17,17 @@ from nnmagic.tinynn.values import (
     Computed,
     ConstructorName,
     DataTypeName,
+    DictOf,
+    Dimension,
     Known,
     Method,
     Operand,
     OperatorName,
     Refusal,
+    TupleOf,
     Value,
     described,
+    source_text,
 )
 
 
@@ -125,13 +129,58 @@ def _item(call: Arguments) -> Value:
 _ITEM = Builtin("item", "a", _item, "The one element of a tensor of size 1, as rank 0.")
 
 
+def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
+    """A method of dictionaries that gives what they hold, in order."""
+
+    def apply_to(call: Arguments) -> Value:
+        owner = call.given["a"].value
+        assert isinstance(owner, DictOf)
+        return TupleOf(tuple(items(owner)))
+
+    return Builtin(name, "a", apply_to, f"The {name} of a dictionary of the notebook, a tuple.")
+
+
+_VIEWS = {
+    "keys": _view("keys", lambda owner: map(Known, owner.items)),
+    "values": _view("values", lambda owner: owner.items.values()),
+    "items": _view("items", lambda owner: (TupleOf((Known(key), each)) for key, each in owner.items.items())),
+}
+
+
+def _no_tensor_hint(owner: Operand, name: str) -> str | None:
+    """What to do about a member of a value that has none."""
+    written = source_text(owner.span)
+    match owner.value:
+        case Computed(type=TypeCall()):
+            return f"`match {written}:` takes it apart, as in case Cons(head, tail): ..."
+        case Known(value=bool() | int() | float()) | Dimension() if name in METHODS:
+            shown = written if isinstance(owner.value, Dimension) else "it"
+            if name == "astype":
+                return f"leave it out: a Python number takes the dtype of the tensor beside {shown}"
+            return f"it is a Python number: write {name}({written if written != 'x' else '...'})"
+        case DictOf(items=items):
+            key = name if name in items else "name"
+            return f"index it with a key, as in {written}[{key!r}]"
+        case TupleOf() if name in ("append", "extend", "insert"):
+            return f"a list does not change: write {written} = {written} + [value]"
+        case TupleOf(items=items) if name in METHODS:
+            if any(map(is_tensor, items)):
+                return f"it is a tuple of tensors: write stack({written}).{name}(...)"
+            return f"it is a tuple: write {name}({written})"
+    return None
+
+
 def attribute(owner: Operand, name: str, span: Span) -> Value:
     """``owner.name``. Raises Refusal."""
     value = owner.value
     if isinstance(value, DataTypeName):
         return _constructor(value, name, span)
+    if isinstance(value, DictOf) and name in _VIEWS:
+        return Method(owner, name, BuiltinName(_VIEWS[name]))
     if not is_tensor(value):
-        raise Refusal(f"{described(value)} has no attribute `{name}`", span)
+        raise Refusal(
+            f"{described(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
+        )
     assert isinstance(value, Computed)
     if name in _ATTRIBUTES:
         return _ATTRIBUTES[name](value, span)

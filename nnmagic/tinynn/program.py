@@ -81,13 +81,14 @@ class Program:
 def look_up(namespace: Mapping[str, object], name: str) -> object:
     """What a free name of a cell stands for in a namespace, or MISSING.
 
-    The rest of a dotted name is looked up in the dictionaries of modules alone: no code of the notebook runs.
+    The rest of a dotted name is looked up in the dictionaries of modules, and of objects that only hold
+    values (``capture.member_of``): no code of the notebook runs.
     A name with brackets, ``Cons()``, is that of a constructor: it stands for all data types that have it.
     """
     import sys
     from types import ModuleType
 
-    from nnmagic.tinynn.capture import types_with
+    from nnmagic.tinynn.capture import member_of, types_with
 
     if name.endswith("()"):
         return tuple(types_with(namespace, name[:-2]).values())
@@ -96,7 +97,8 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
     found = namespace.get(first, MISSING)
     for member in rest:
         if not isinstance(found, ModuleType):
-            return MISSING
+            found = member_of(found, member)
+            continue
         loaded = sys.modules.get(
             f"{found.__name__}.{member}", MISSING
         )  # a submodule that is not asked for yet

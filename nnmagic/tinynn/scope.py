@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from nnmagic.diagnostics import Span
+from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS, resolve
@@ -25,6 +25,9 @@ from nnmagic.tinynn.capture import (
     captured,
     compiled_function,
     compiled_type,
+    holds_values,
+    is_method,
+    member_names,
     not_capturable,
     settled,
     types_with,
@@ -77,6 +80,7 @@ class Scope:
     constructors: dict[str, ConstructorName] = field(default_factory=dict)
     linker: Linker = field(default_factory=Linker)
     looked_up: dict[str, object] = field(default_factory=dict)
+    _found: dict[str, object] = field(default_factory=dict)
     _values: dict[str, Value] = field(default_factory=dict)
 
     def lookup(self, path: tuple[str, ...], span: Span, local: Iterable[str] = ()) -> tuple[Value, int]:
@@ -121,9 +125,9 @@ class Scope:
         return ASSERTION.constructors[0], ASSERTION.constructors[1]
 
     def _look_up(self, name: str) -> object:
-        if name not in self.looked_up:
-            self.looked_up[name] = look_up(self.namespace, name)
-        return self.looked_up[name]
+        if name not in self._found:
+            self._found[name] = self.looked_up[name] = look_up(self.namespace, name)
+        return self._found[name]
 
     def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
         if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
@@ -143,10 +147,19 @@ class Scope:
             if member is MISSING:
                 raise self._no_member(path[:taken], found, span)
             found = member
+        while taken < len(path) and holds_values(found):
+            if (owner := ".".join(path[:taken])) not in self._values:
+                self.looked_up.pop(owner, None)  # what is taken of it counts, not which object it is
+            taken += 1
+            member = self._look_up(".".join(path[:taken]))
+            if member is MISSING:
+                raise _no_field(path[:taken], found, span)
+            found, module = member, None
         name = ".".join(path[:taken])
         try:
             return self._value(name, found, span), taken
         except NotCapturable as problem:
+            name += problem.place
             is_dtype = isinstance(found, type) and issubclass(found, np.generic)
             from_library = module is not None and is_library(module) and callable(found) and not is_dtype
             raise _unusable(path[:taken], name, problem, span, module if from_library else None) from None
@@ -269,6 +282,23 @@ def _unusable(
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )
     return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+
+
+def _no_field(path: tuple[str, ...], owner: object, span: Span) -> Refusal:
+    """An object of the notebook that has no such field, or that makes it by code."""
+    name, word, what = ".".join(path), path[-1], not_capturable(owner).what
+    hint = f"if code makes it, give it a name in another cell, as in {word} = {name}"
+    known = member_names(owner)
+    if is_method(owner, word):
+        message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
+        return Refusal(message, span, hint="call it in another cell, and pass its result as an argument")
+    if word in known:
+        message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
+        return Refusal(message, span, hint=f"give it a name in another cell, as in {word} = {name}")
+    close = closest(word, [each for each in known if each[:1] != "_"])
+    if close is not None:
+        hint = f"did you mean {'.'.join([*path[:-1], close])}?"
+    return Refusal(f"`{'.'.join(path[:-1])}` ({what}) holds no `{word}`", span, hint=hint)
 
 
 def _not_supported(name: str, instead: str | None, span: Span) -> Refusal:

@@ -85,6 +85,13 @@ class TupleOf:
     whole: Computed | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DictOf:
+    """A dictionary of the notebook; its keys are strings and ints."""
+
+    items: Mapping[object, Value]
+
+
 @dataclass(frozen=True, slots=True)
 class SliceOf:
     """``start:stop:step`` inside a subscript."""
@@ -179,6 +186,13 @@ class ConstructorName:
     fields: tuple[str, ...]
 
 
+def record_constructor(data: DataTypeName) -> ConstructorName | None:
+    """The constructor that has the name of its class, as that of a record has; None where there is none."""
+    name = data.type.header.name
+    found = (each for each in data.type.constructors if each.name == name)
+    return next((ConstructorName(each, data.fields[name]) for each in found), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Unassigned:
     """A name that has no usable value here: whoever reads it is told why."""
@@ -235,6 +249,7 @@ Value = (
     | Known
     | Dimension
     | TupleOf
+    | DictOf
     | SliceOf
     | GlobalFunction
     | LocalFunction
@@ -398,6 +413,8 @@ def described(value: Value) -> str:
             return f"the dimension {dim_shown(dim)}"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
+        case DictOf(items=found):
+            return f"a dictionary of {len(found)}"
         case SliceOf():
             return "a slice"
         case GlobalFunction(written=name) | LocalFunction(name=name) | Closure(name=name):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.relay import Constant
 from nnmagic.tinynn import MISSING
 from nnmagic.tinynn.capture import captured, settled
-from nnmagic.tinynn.values import Computed, Known, TupleOf
+from nnmagic.tinynn.values import Computed, DictOf, Known, TupleOf
 
 SOURCE = "def scaled(x: Tensor[(2,), f32]):\n    return x * w0 + bias\n"
 ONES = np.ones(2, "float32")
@@ -73,6 +74,31 @@ def test_a_captured_value_that_changed_is_compiled_anew(changes: dict[str, objec
     np.testing.assert_allclose(
         again(ONES).reshape(-1), (ONES * now["w0"] + now["bias"]).reshape(-1), rtol=1e-6
     )
+
+
+HELD = "def f(x: Tensor[(2,), f32]):\n    return x * params['scale'] + settings.inner[0]\n"
+
+
+@pytest.mark.parametrize(
+    ("params", "settings", "hit", "why"),
+    [
+        ({"scale": 2.0}, SimpleNamespace(inner=[ONES]), "memory", "found in memory"),
+        ({"scale": 2.0}, SimpleNamespace(inner=(ONES.copy(),), other=1), "memory", "found in memory"),
+        ({"scale": 3.0}, SimpleNamespace(inner=[ONES]), None, "captured dict `params` changed"),
+        ({"scale": 2.0, "more": 1}, SimpleNamespace(inner=[ONES]), None, "captured dict `params` changed"),
+        ({"scale": 2.0}, SimpleNamespace(inner=[ONES * 2]), None, "captured tuple `settings.inner` changed"),
+        ({"scale": 2.0}, SimpleNamespace(inner=[2]), None, "captured tuple `settings.inner` changed"),
+    ],
+)
+def test_what_is_taken_of_dictionaries_and_objects_is_part_of_the_key(
+    params: dict[str, float], settings: SimpleNamespace, hit: str | None, why: str
+) -> None:
+    first = {"params": {"scale": 2.0}, "settings": SimpleNamespace(inner=[ONES])}
+    nnmagic.compile(HELD, namespace=first)
+    again = nnmagic.compile(HELD, namespace={"params": params, "settings": settings})
+    assert again.cache_info.hit == hit
+    assert again.cache_info.why == why
+    np.testing.assert_array_equal(again(ONES), ONES * params["scale"] + settings.inner[0])
 
 
 def test_an_array_changed_in_place_is_seen_and_both_versions_are_kept() -> None:
@@ -211,6 +237,8 @@ def meaning(value: object) -> object:
             return ("known", type(known).__name__, repr(known))
         case TupleOf(items=items):
             return ("tuple", tuple(map(meaning, items)))
+        case DictOf(items=found):
+            return ("dict", tuple((key, meaning(each)) for key, each in found.items()))
     return ("name", repr(value))
 
 
@@ -224,6 +252,7 @@ def test_values_of_one_fingerprint_mean_the_same() -> None:
     single = [*plain, *scalars, *arrays, *swapped, *dtypes]
     held = [each for each in single if not getattr(each, "shape", ())]
     values = [*single, *([each] for each in held), *((each,) for each in held)]
+    values += [{key: each} for key in ("a", 1, "1") for each in single]
     meanings: dict[str, object] = {}
     for value in values:
         found = meaning(captured(settled(value)))

@@ -253,8 +253,30 @@ def test_a_value_is_no_name_for_a_cell(List: DataType) -> None:
     assert caught.value.diagnostics[0].hint == "pass it as an argument"
 
 
+RECORD = (
+    "class Point:\n    def Point(x: f32, y: f32): ...\n\n"
+    "def sum_of(p: Point):\n    match p:\n        case Point(x, y=y):\n            return x + y\n\n"
+    "def mirrored(p: Point):\n    match p:\n        case Point(x, y):\n            return Point(y, x)\n"
+)
+
+
+def test_a_record_is_a_class_with_a_constructor_of_its_name() -> None:
+    cell = bound(RECORD)
+    Point = cell["Point"]
+    assert Point(1.0, y=2.0) == Point.Point(1.0, 2.0)
+    assert cell["sum_of"](Point(1.0, 2.0)) == 3
+    assert cell["mirrored"](Point(1.0, 2.0)) == Point(2.0, 1.0)
+    later = bound("def flat(x: f32):\n    return Point(x, 0.0)\n", Point=Point)
+    assert later["flat"](3.0) == Point(3.0, 0.0)
+
+
 def test_unnamed_fields_go_by_place() -> None:
-    Tree = bound("class Tree:\n    Leaf: f32\n    Node: tuple[Tree, Tree]\n")["Tree"]
+    module = nnmagic.relay.parse(
+        '#[version = "0.0.5"]\n'
+        "type Tree {\n  Leaf(float32),\n  Node(Tree[], Tree[]),\n}\n"
+        "def @main(%t: Tree[]) -> Tree[] {\n  %t\n}\n"
+    )
+    Tree = nnmagic.compile(module).types["Tree"]
     assert Tree.Node(Tree.Leaf(1.0), Tree.Leaf(2.0)).fields[1] == Tree.Leaf(2.0)
     with pytest.raises(TypeError, match="positional-only"):
         Tree.Leaf(field0=1.0)

@@ -7,12 +7,12 @@ from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import known_or_none
 from nnmagic.tinynn.dimensions import as_number, size_along
 from nnmagic.tinynn.emit import cast, is_tensor, tensor_type
-from nnmagic.tinynn.values import Computed, Dimension, Known, Refusal, TupleOf, Value, described
+from nnmagic.tinynn.values import Computed, DictOf, Dimension, Known, Refusal, TupleOf, Value, described
 
 
 def _length(call: Arguments) -> Value:
     value = call.given["x"].value
-    if isinstance(value, TupleOf):
+    if isinstance(value, TupleOf | DictOf):
         return Known(len(value.items))
     if isinstance(known_or_none(value), str):
         return Known(len(str(known_or_none(value))))

@@ -46,6 +46,7 @@ from nnmagic.tinynn.values import (
     Value,
     described,
     is_failed,
+    record_constructor,
     source_text,
 )
 
@@ -307,10 +308,10 @@ class Expressions(Core):
                 return value_call(function_value, operands, span, self)
             case ConstructorName() as constructor:
                 return constructor_call(constructor, operands, span, self)
-            case DataTypeName(type=data_type) if data_type.header.name in self.scope.constructors:
-                own = self.scope.constructors[data_type.header.name]
-                return constructor_call(own, operands, span, self)
             case DataTypeName() as data:
+                own = record_constructor(data)
+                if own is not None:
+                    return constructor_call(own, operands, span, self)
                 names = ", ".join(data.fields)
                 raise Refusal(
                     f"{described(data)} cannot be called",

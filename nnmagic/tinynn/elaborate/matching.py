@@ -22,6 +22,7 @@ from nnmagic.tinynn.values import (
     FAILED,
     Computed,
     ConstructorName,
+    DataTypeName,
     Known,
     NotKnown,
     Operand,
@@ -32,6 +33,7 @@ from nnmagic.tinynn.values import (
     described,
     is_failed,
     known_value,
+    record_constructor,
 )
 
 #: Cases of one ``match`` after patterns with ``|`` are written out.
@@ -303,6 +305,8 @@ class Matching(Closures):
         """The constructor of a pattern, and a pattern for each of its fields. Raises Refusal."""
         callee = self.operand(pattern.constructor)
         place = self.place(pattern.span)
+        if isinstance(callee.value, DataTypeName) and (own := record_constructor(callee.value)) is not None:
+            callee = Operand(own, callee.span)
         if not isinstance(callee.value, ConstructorName):
             hint = "write a constructor of a class of the cell, a number, a name or `_`"
             raise Refusal(f"{described(callee.value)} is no constructor", callee.span, hint=hint)

@@ -14,6 +14,9 @@ from nnmagic.tinynn.syntax import refusals, tree
 from nnmagic.tinynn.syntax.places import Places
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
+_ASSIGNMENTS = py.AnnAssign | py.Assign
+_CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
+
 
 def parse(source: Source, found: Diagnostics) -> tree.Cell | None:
     """The tree of a cell; errors go to ``found``. None where Python itself cannot read the text."""
@@ -137,15 +140,17 @@ class CellCompiler(StatementCompiler):
             hint = "leave the brackets out: a class of a cell lists constructors"
             self.refuse("a class of a cell has no base", self.places.of(base), hint)
         self._refuse_type_parameters(stmt)
-        declared: dict[str, tree.ConstructorDeclaration] = {}
+        declared = {each.name: each for each in self._record(stmt)}
         for statement in stmt.body:
+            if isinstance(statement, _ASSIGNMENTS):
+                continue
             for constructor in self._constructors(statement):
                 if constructor.name in declared:
                     self.refuse(f"the constructor `{constructor.name}` is declared twice", constructor.span)
                     continue
                 declared[constructor.name] = constructor
         if not declared and not self.found.found:
-            hint = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
+            hint = _CONSTRUCTORS
             self.refuse(f"the class `{stmt.name}` declares no constructor", self._name_span(stmt), hint)
         docstring = py.get_docstring(stmt, clean=True)
         return tree.DataType(
@@ -161,11 +166,9 @@ class CellCompiler(StatementCompiler):
                 parts = [self._field(part) for part in inner.body if not _is_empty([part])]
                 kept = [field for field in parts if field is not None]
                 return [tree.ConstructorDeclaration(self._name_span(inner), name, kept)]
-            case py.AnnAssign(target=py.Name(id=name) as target, annotation=annotation, value=None):
-                return [tree.ConstructorDeclaration(self.places.of(target), name, self._fields(annotation))]
             case _ if _is_empty([statement]):
                 return []
-        hint = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
+        hint = _CONSTRUCTORS
         message = "a class of a cell holds constructors only"
         if isinstance(statement, py.FunctionDef):
             message = f"the constructor `{statement.name}` has a body"
@@ -173,31 +176,35 @@ class CellCompiler(StatementCompiler):
         self.refuse_statement(statement, message, hint)
         return []
 
-    def _field(self, statement: py.stmt) -> tree.Parameter | None:
+    def _bare_field(self, statement: py.stmt) -> tree.Parameter | None:
         match statement:
-            case py.AnnAssign(target=py.Name(id=name) as target, annotation=annotation, value=None):
+            case py.AnnAssign(target=py.Name(id=name) as target, annotation=annotation):
                 return tree.Parameter(self.places.of(target), name, self.compile_type(annotation))
+        return None
+
+    def _field(self, statement: py.stmt) -> tree.Parameter | None:
+        if getattr(statement, "value", None) is None and (field := self._bare_field(statement)) is not None:
+            return field
         hint = "write name: type, as in value: Tensor[(3,), f32]"
         self.refuse_statement(statement, "a constructor holds fields only", hint)
         return None
 
-    def _fields(self, annotation: py.expr) -> list[tree.Parameter]:
-        """``()``, one type, or a tuple of types: fields without names."""
-        match annotation:
-            case py.Constant(value=None):
-                parts: list[py.expr] = []
-            case py.Tuple(elts=parts):
-                pass
-            case py.Subscript(value=py.Name(id="tuple" | "Tuple"), slice=py.Tuple(elts=parts)):
-                pass
-            case py.Subscript(value=py.Name(id="tuple" | "Tuple"), slice=only):
-                parts = [only]
-            case _:
-                parts = [annotation]
-        return [
-            tree.Parameter(self.places.of(part), f"field{index}", self.compile_type(part), "POSITIONAL_ONLY")
-            for index, part in enumerate(parts)
+    def _record(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
+        """Refuses fields that stand in a class itself, as in a dataclass, once; the constructor they mean."""
+        stray = [part for part in stmt.body if isinstance(part, _ASSIGNMENTS)]
+        if not stray:
+            return []
+        fields = [
+            part for part in stray if isinstance(part, py.AnnAssign) and isinstance(part.target, py.Name)
         ]
+        hint = _CONSTRUCTORS
+        if fields:
+            listed = ", ".join(f"{py.unparse(each.target)}: {py.unparse(each.annotation)}" for each in fields)
+            hint = f"write a constructor that has them, as in def {stmt.name}({listed}): ..."
+        message = f"the class `{stmt.name}` has fields that belong to no constructor"
+        self.refuse(message, self.places.of(stray[0]), hint)
+        kept = [field for field in map(self._bare_field, fields) if field is not None]
+        return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, kept)]
 
 
 def _is_harmless(statement: py.stmt) -> bool:

@@ -85,7 +85,7 @@ CASES: list[Case] = [
     refused("a-decorator", "@«outside»\ndef f(x: f32):\n    return x\n", "a function of a cell takes no decorator", "remove it; options go on the %%tinynn line"),
     # -- outside code ----------------------------------------------------------------------------------------
     body("a-python-function", "return «outside»(x)", "`outside` is the Python function outside, which a cell cannot use", outside=outside),
-    body("a-method", "return «layer.forward»(x)", "`layer` is a Layer, which a cell cannot use", layer=Layer()),
+    body("a-method", "return «layer.forward»(x)", "`layer.forward` is a method of a Layer, and nothing of Python runs in a cell", layer=Layer()),
     body("random-numbers", "return x * «random.random»()", "`random.random` is not supported in a cell", random=random),
     body("print", "«print(x)»\nreturn x", "`print` cannot run inside a compiled function", "return the value and print it in another cell"),
     body("a-module-alone", "return «math»", "`math` is the module math, which a cell cannot use", math=math),
