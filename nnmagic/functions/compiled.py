@@ -6,6 +6,7 @@ Knows Relay modules and the engines' interface; TVM is imported when machine cod
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -97,6 +98,13 @@ class Definition:
     def call(self) -> Call:
         """How it is called."""
         return call_of(self.name, self.module, self.parameters)
+
+    @Cached
+    def line(self) -> int:
+        """The line of its source where it begins."""
+        text = self.source.text
+        found = re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+@?{re.escape(self.name)}\b", text, re.MULTILINE)
+        return self.source.first_line + (text.count("\n", 0, found.start()) if found else 0)
 
     @Cached
     def types(self) -> Mapping[str, DataType]:

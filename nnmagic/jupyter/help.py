@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from nnmagic.jupyter.completion import CellMatcher
+from nnmagic.jupyter.places import place_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.tinynn.vocabulary import Word
 
 _ADDED: WeakKeyDictionary[InteractiveShell, CellMatcher] = WeakKeyDictionary()
@@ -29,14 +29,20 @@ def add_help(shell: InteractiveShell) -> None:
     """Adds completion and inspection to a shell."""
     matcher = _ADDED[shell] = CellMatcher(shell)
     matcher.add()
-    find = shell._ofind
+    find, describe = shell._ofind, shell.inspector.info
 
     def found(name: str, namespaces: Any = None) -> Any:
         info = find(name, namespaces)
-        page = _page(name.strip(), info, _asked_in(shell), shell.user_ns) if namespaces is None else None
+        page = _page(name.strip(), info, _asked_in(shell), shell) if namespaces is None else None
         return info if page is None else replace(info, found=True, obj=page, namespace="nnmagic", parent=None)
 
-    shell._ofind = found  # of this shell alone; deleting it brings the class's own back
+    def described(obj: object, *args: Any, **keywords: Any) -> Any:
+        info = describe(obj, *args, **keywords)
+        return {**info, **_FIELDS, **obj.fields} if isinstance(obj, _Page) else info
+
+    # Of this shell alone; deleting them brings the class's own back.
+    shell._ofind = found
+    shell.inspector.info = described
 
 
 def remove_help(shell: InteractiveShell) -> None:
@@ -45,54 +51,43 @@ def remove_help(shell: InteractiveShell) -> None:
     if matcher is not None:
         matcher.remove()
         del shell._ofind
+        vars(shell.inspector).pop("info", None)  # a new inspector, of other colours, has none
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Where help was asked for: the cell that is being typed and the line of its cursor, if there is one.
-
-    source: whether the source is wanted, too; in a terminal that is not known.
-    """
+    """Where help was asked for: the cell that is being typed and the line of its cursor, if there is one."""
 
     cell: str = ""
     line: int = 1
-    source: bool = True
 
 
 def _asked_in(shell: InteractiveShell) -> _Asked:
     kernel = getattr(shell, "kernel", None)
     message = kernel.get_parent() if kernel is not None else {}
-    kind, content = message.get("header", {}).get("msg_type"), message.get("content", {})
-    if kind == "inspect_request":
-        code = str(content["code"])
-        line = code.count("\n", 0, content["cursor_pos"]) + 1
-        return _Asked(code, line, source=content.get("detail_level", 0) > 0)
-    if kind == "execute_request":
-        return _Asked(source=re.search(r"\?\?|pinfo2", str(content["code"])) is not None)
-    return _Asked()
+    if message.get("header", {}).get("msg_type") != "inspect_request":
+        return _Asked()
+    code = str(message["content"]["code"])
+    return _Asked(code, code.count("\n", 0, message["content"]["cursor_pos"]) + 1)
 
 
-def _page(name: str, info: Any, asked: _Asked, namespace: dict[str, object]) -> object:
-    """An object that IPython describes in place of what a name means; None for IPython's own answer."""
+def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page | None:
+    """What is described in place of what a name means in the notebook; None for IPython's own answer."""
+    namespace: dict[str, object] = shell.user_ns
     if (of_magic := _magic_page(name, asked.cell, asked.line)) is not None:
         return of_magic
-    if info.ismagic or name.startswith("%"):
-        return None
     path = tuple(name.split("."))
+    if info.ismagic or not all(part.isidentifier() for part in path):
+        return None
     in_cell = asked.cell.lstrip().startswith("%%tinynn")
-    if in_cell and len(path) == 1:
-        from nnmagic.tinynn.local_types import type_of_local
-
-        if (local := type_of_local(asked.cell, name, asked.line, namespace)) is not None:
-            return _described("local", name, local)
-    if info.found:
-        from nnmagic.functions.compiled import CompiledFunction
-
-        if isinstance(info.obj, CompiledFunction):
-            return _function_page(info.obj, source=asked.source)
-        if not in_cell or path[0] in namespace:
-            return None
-    if not all(part.isidentifier() for part in path):
+    if in_cell and (own := _page_of_cell(path, asked, namespace)) is not None:
+        return own
+    found = info.obj if info.found else None
+    if in_cell and found is None and len(path) == 1:
+        found = _constructor(name, namespace)
+    if (of_object := _object_page(found, shell)) is not None:
+        return of_object
+    if info.found and not in_cell:
         return None
     from nnmagic.tinynn.vocabulary import meaning
 
@@ -100,7 +95,43 @@ def _page(name: str, info: Any, asked: _Asked, namespace: dict[str, object]) -> 
     return None if word is None else _word_page(word)
 
 
-def _magic_page(name: str, cell: str, line: int) -> object:
+def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, object]) -> _Page | None:
+    """What the cell that is being typed says of a name."""
+    from nnmagic.tinynn.local_types import type_of_local
+    from nnmagic.tinynn.own_words import own_word
+
+    if len(path) == 1 and (local := type_of_local(asked.cell, path[0], asked.line, namespace)) is not None:
+        return _described("local", path[0], local)
+    word = own_word(asked.cell, path, namespace)
+    return None if word is None else _word_page(word)
+
+
+def _constructor(name: str, namespace: dict[str, object]) -> object:
+    """The constructor that a cell may call by its name alone; None where no data type has it."""
+    from nnmagic.tinynn.capture import types_with
+
+    return next((getattr(data, name) for data in types_with(namespace, name).values()), None)
+
+
+def _object_page(found: object, shell: InteractiveShell) -> _Page | None:
+    """The page of what a cell has bound."""
+    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.data_types import DataConstructor, DataType
+
+    match found:
+        case CompiledFunction():
+            doc = inspect.cleandoc(found.__doc__ or "A compiled function without a docstring.")
+            text = f"{doc}\n\nRelay:\n{textwrap.indent(found.relay_text.rstrip(), '  ')}"
+            more = {"file": place_of(found, shell), "source": found.__dsl_code__}
+            return _described("compiled function", found.name, text, found.__signature__, more)
+        case DataType():
+            return _described("data type", found.__name__, found.__doc__ or "")
+        case DataConstructor():
+            return _described("constructor", found.__name__, found.__doc__ or "", found.__signature__)
+    return None
+
+
+def _magic_page(name: str, cell: str, line: int) -> _Page | None:
     """The help for a word on the line of a magic of ours: the magic, an option, a command."""
     text = cell.split("\n")[line - 1]
     if line == 1 and (found := re.match(r"%%(tinynn|relay)\b", text)):
@@ -120,32 +151,36 @@ def _magic_page(name: str, cell: str, line: int) -> object:
     return None
 
 
-def _word_page(word: Word) -> object:
+def _word_page(word: Word) -> _Page:
     lines = [word.summary, *(["", *word.details] if word.details else [])]
     twins = [f"{whose}: {twin}" for whose, twin in (("Relay", word.relay), ("NumPy", word.numpy)) if twin]
     text = "\n".join([*lines, *(["", *twins] if twins else [])])
-    signature = None if word.parameters is None else _signature(word.parameters)
-    return _described(word.kind, word.name, text, signature)
+    signature = None if word.parameters is None else _signature(word.parameters, word.result)
+    return _described(word.kind, word.name, text, signature, {"source": word.source})
 
 
-def _signature(parameters: Sequence[str]) -> inspect.Signature:
+def _signature(parameters: Sequence[str], result: str | None) -> inspect.Signature:
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    made = []
+    made: list[inspect.Parameter] = []
     for part in parameters:
-        name, _, default = part.partition("=")
-        if part == "*":
+        declared, _, default = part.partition("=")
+        name, _, annotation = declared.partition(": ")
+        if part == "/":
+            made = [each.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for each in made]
+        elif part == "*":
             kind = inspect.Parameter.KEYWORD_ONLY
         elif part.startswith("*"):
             made.append(inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL))
             kind = inspect.Parameter.KEYWORD_ONLY
         else:
-            value = _Written(default) if default else inspect.Parameter.empty
-            made.append(inspect.Parameter(name, kind, default=value))
-    return inspect.Signature(made)
+            made.append(
+                inspect.Parameter(name, kind, default=_written(default), annotation=_written(annotation))
+            )
+    return inspect.Signature(made, return_annotation=_written(result))
 
 
 class _Written:
-    """A default, as the declaration writes it."""
+    """A default or a type, as it is written."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -154,13 +189,24 @@ class _Written:
         return self._text
 
 
-def _function_page(function: CompiledFunction, *, source: bool) -> object:
-    doc = inspect.cleandoc(function.__doc__ or "A compiled function without a docstring.")
-    text = f"{doc}\n\nRelay:\n{textwrap.indent(function.relay_text.rstrip(), '  ')}"
-    more: dict[str, object] = {}
-    if source:  # with it IPython shows its file, too, which is none
-        more["__wrapped__"] = function.__wrapped__
-    return _described("compiled function", function.name, text, function.__signature__, more)
+def _written(text: str | None) -> Any:
+    return _Written(text) if text else inspect.Parameter.empty
+
+
+class _Page:
+    """What is said of a name: an object that IPython takes for one of Python's own.
+
+    fields: what its description has beside the type, the signature and the docstring.
+    """
+
+    fields: Mapping[str, object]
+
+
+#: What a description of ours has not.
+_FIELDS = {
+    **dict.fromkeys(("string_form", "file", "source", "class_docstring", "init_docstring", "call_docstring")),
+    "namespace": "Interactive",  # which is not shown
+}
 
 
 def _described(
@@ -168,15 +214,15 @@ def _described(
     name: str,
     doc: str,
     signature: inspect.Signature | None = None,
-    more: Mapping[str, object] | None = None,
-) -> object:
-    """An object that says no more than this of itself; IPython takes it for one of Python's own."""
+    fields: Mapping[str, object] | None = None,
+) -> _Page:
+    """An object that says no more than this of itself."""
     body: dict[str, object] = {
         "__doc__": doc,
         "__module__": "builtins",
         "__name__": name,
         "__repr__": lambda _self: name,
-        **(more or {}),
+        "fields": fields or {},
     }
     if signature is not None:
 
@@ -185,4 +231,5 @@ def _described(
         own = inspect.Parameter("_self", inspect.Parameter.POSITIONAL_ONLY)
         call.__dict__["__signature__"] = signature.replace(parameters=[own, *signature.parameters.values()])
         body |= {"__signature__": signature, "__call__": call}
-    return type(kind, (), body)()
+    page: _Page = type(kind, (_Page,), body)()
+    return page

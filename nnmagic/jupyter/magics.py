@@ -22,6 +22,7 @@ from nnmagic.frames import show_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.errors import MagicError, hide_frames_around_typed, show_all_frames, show_interrupt
+from nnmagic.jupyter.places import remember_cell
 from nnmagic.jupyter.progress import shown_progress
 from nnmagic.jupyter.settings import directory_of, problem, target_of
 from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
@@ -235,6 +236,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 raise MagicError(f"-o {output_name}: the cell has no function")
             bound[output_name] = cell.result
         self.shell.push(bound)
+        remember_cell(cell.functions, self.shell)
         for warning in cell.warnings:
             sys.stderr.write(f"{warning.render(color=True)}\n")
         if output.sections:

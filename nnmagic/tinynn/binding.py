@@ -84,8 +84,10 @@ _MAKING_TENSORS = ("array", "asarray", "astype")
 class Builtin:
     """A function of the language that is not one operator.
 
-    ``signature``: parameter names separated by blanks, with ``?`` those that may be left out; after ``*`` by
-    keyword only; the last may be ``*name``: all further positional arguments, as a tuple. ``aliases``: other
+    ``signature``: parameter names separated by blanks, with ``?`` those that may be left out, and after it
+    ``=`` and the default, where neither the twins nor usage say it; after ``*`` by keyword only; the last may
+    be ``*name``: all further positional arguments, as a tuple. ``form``: the signature to show, where names
+    in it stand for several. ``aliases``: other
     names that a keyword may have, each as ``dim=axis``; ``data``, which Relay calls the first parameter, is
     one everywhere. ``numpy``: the name of the twin in NumPy, if there is one. ``method``: whether tensors
     have it as a method, too.
@@ -98,23 +100,23 @@ class Builtin:
     numpy: str | None = None
     aliases: str = ""
     method: bool = True
+    form: str = ""
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters, in order."""
-        words = self.signature.split()
-        return tuple(word.strip("?*") for word in words if word != "*")
+        return tuple(map(_name, self.signature.replace(" * ", " ").split()))
 
     def call(self, operands: Sequence[Operand], span: Span) -> Value:
         """Binds the arguments and applies it. Raises Refusal."""
         before, _, after = self.signature.partition(" * ")
         positional, by_keyword = before.split(), after.split()
         rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
-        required = [name for name in positional if not name.endswith("?")]
+        required = [word for word in positional if "?" not in word]
         if rest is not None:
             operands = _gathered(operands, len(positional), rest)
             positional.append(rest)
-        names = [name.rstrip("?") for name in (*positional, *by_keyword)]
+        names = [_name(word) for word in (*positional, *by_keyword)]
         given = bind(self.name, names, required, operands, span, self._renamed(names), len(positional))
         for parameter in required:
             if given[parameter].value == Known(None):
@@ -138,6 +140,11 @@ class Builtin:
         if names and "data" not in names:
             others.setdefault("data", names[0])
         return others
+
+
+def _name(word: str) -> str:
+    """The parameter of a word of a signature."""
+    return word.partition("=")[0].strip("?*")
 
 
 def _gathered(operands: Sequence[Operand], fixed: int, rest: str) -> list[Operand]:

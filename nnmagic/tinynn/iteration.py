@@ -91,9 +91,9 @@ def _listed(call: Arguments) -> Value:
 
 #: What makes something to go over, by name.
 ITERATION: dict[str, Builtin] = {
-    "range": Builtin("range", "start stop? step?", _range, "Python's range, for a loop to go over."),
+    "range": Builtin("range", "start stop? step?=1", _range, "Python's range, for a loop to go over."),
     **{word: _zipped(word) for word in ("zip", "enumerate", "reversed")},
-    "list": Builtin("list", "iterable?", _listed, "The items, as many as are known while compiling."),
+    "list": Builtin("list", "iterable?=()", _listed, "The items, as many as are known while compiling."),
 }
 
 

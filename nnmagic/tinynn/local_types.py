@@ -41,7 +41,7 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
     nothing is known of it.
     """
     _, _, body = cell.partition("\n")
-    source = Source("<tinynn>", _readable(body), first_line=2)
+    source = Source("<tinynn>", readable(body), first_line=2)
     found = Diagnostics()
     module = parse(source, found)
     if module is None:
@@ -51,7 +51,7 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
     return "\n".join(f"{name}: {type_}" for type_ in watcher.found_types()) or None
 
 
-def _readable(body: str) -> str:
+def readable(body: str) -> str:
     """The text with ``pass`` in place of the lines that Python cannot read, or what stands above them."""
     lines = body.split("\n")
     for _ in range(_MOST_LINES):

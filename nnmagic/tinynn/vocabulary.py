@@ -41,10 +41,11 @@ TYPE_WORDS = {
 class Word:
     """What one name means.
 
-    kind: ``"operator"``, ``"function"``, ``"method"``, ``"attribute"``, ``"dtype"``, ``"type"`` or
-    ``"constant"``. parameters: what it takes, as Python would write it, with ``*`` before those that are
-    given by keyword only and ``...`` for a default that depends on the rest; None of what is not called.
-    relay, numpy: its twins there. details: what its parameters may be.
+    kind: ``"operator"``, ``"function"``, ``"method"``, ``"attribute"``, ``"dtype"``, ``"type"``,
+    ``"constant"``, or ``"function of this cell"`` and the like. parameters: what it takes, as Python would
+    write it, with ``*`` before those that are given by keyword only; None of what is not called. relay,
+    numpy: its twins there. details: what its parameters may be. result: the type of what it gives, and
+    source: its text, of what a cell defines.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Word:
     relay: str | None = None
     numpy: str | None = None
     details: tuple[str, ...] = ()
+    result: str | None = None
+    source: str | None = None
 
     @property
     def signature(self) -> str:
@@ -99,15 +102,17 @@ def operator_word(operator: Operator) -> Word:
 
 def function_word(builtin: Builtin, *, method: bool = False) -> Word:
     """A function of the language, or the method of tensors that it is."""
-    words = builtin.signature.split()
-    defaults = {**_USUAL, **_defaults(builtin.numpy)}
-    shown = [
-        f"{word[:-1]}={defaults.get(word[:-1], '...')}" if word.endswith("?") else word
-        for word in words[1 if method else 0 :]
-    ]
-    names = [word.strip("*?") for word in words[1 if method else 0 :]]
-    details = tuple(f"{name}: {_TAKES[name]}" for name in names if name in _TAKES)
+    words = (builtin.form or builtin.signature).split()[1 if method else 0 :]
     twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
+    defaults = {**_USUAL, **_relay_defaults(twin), **_defaults(builtin.numpy)}
+    shown = []
+    for word in words:
+        name, optional, default = word.partition("?")
+        shown.append(f"{name}={default[1:] or defaults.get(name, 'None')}" if optional else name)
+    if any(len(name) > 1 and name.startswith("*") for name in shown):
+        shown = [name for name in shown if name != "*"]  # what follows is by keyword as it is
+    names = [word.partition("?")[0].strip("*") for word in words]
+    details = tuple(f"{name}: {_TAKES[name]}" for name in names if name in _TAKES)
     return Word(
         builtin.name,
         "method" if method else "function",
@@ -120,7 +125,12 @@ def function_word(builtin: Builtin, *, method: bool = False) -> Word:
 
 
 #: Defaults that parameters have wherever they are.
-_USUAL = {"keepdims": "False"}
+_USUAL = {
+    **dict.fromkeys(("keepdims", "exclude", "exclusive", "select_last_index", "training"), "False"),
+    **dict.fromkeys(("is_ascend", "center", "scale", "count_include_pad"), "True"),
+    **dict.fromkeys(("eps", "epsilon"), "1e-05"),
+    "reduction": "'mean'",
+}
 #: What parameters of the language's functions take, where their names say it.
 _TAKES = {
     **dict.fromkeys(("a", "b", "x", "x1", "x2", "data", "ary", "arr"), "a tensor"),
@@ -153,8 +163,14 @@ def _defaults(twin: str | None) -> Mapping[str, str]:
         parameters = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):  # of NumPy's C functions, some of which tell none
         return {}
-    plain = bool | int | float | str | None
+    plain = (bool, int, float, str, tuple, type(None))
     return {each.name: repr(each.default) for each in parameters if isinstance(each.default, plain)}
+
+
+def _relay_defaults(twin: Operator | None) -> Mapping[str, str]:
+    """The defaults of the attributes of an operator, as a call of it has them."""
+    parts = [] if twin is None else operator_signature(twin)
+    return {name: default for name, given, default in (part.partition("=") for part in parts) if given}
 
 
 def _is_refused(builtin: Builtin) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,15 +234,87 @@ class TestKernel:
             assert "Scales x." in shown
             assert "multiply(%x, %scale)" in shown
             assert "Call signature" not in shown
-            assert "File:" not in shown, "it is in none"
+            assert re.search(r"File: +Cell In\[2\], line 2\n", shown), "as IPython's tracebacks name it"
         assert "return x * scale" in kernel.pages("bar??")
         assert "return x * scale" in kernel.inspect("ba|r", detail=1)
+
+    def test_help_for_functions_of_numpy_in_a_cell(self, kernel: Kernel) -> None:
+        inside, outside = kernel.inspect(f"{HEAD}y = np.tan|h(local)"), kernel.inspect("np.tan|h")
+        assert "Hyperbolic tangent." in inside
+        assert "Relay: tanh" in inside
+        assert "NumPy: numpy.tanh" in inside
+        assert "ufunc" not in inside
+        assert "Compute hyperbolic tangent element-wise." in outside, "NumPy's own"
+        assert "axis=None, keepdims=False" in kernel.inspect(f"{HEAD}y = np.linalg.nor|m(local)")
+        assert "negative_slope=0.01" in kernel.inspect(f"{HEAD}y = leaky_rel|u(local)")
+        assert "File:" not in inside
+
+    def test_help_for_what_the_cell_itself_defines(self, kernel: Kernel) -> None:
+        text = (
+            '%%tinynn\nclass Shape:\n    """A shape."""\n'
+            "    def Circle(r: f32): ...\n    def Empty(): ...\n\n"
+            "def helper(a: Tensor[(hidden, 2), f32], /, k: f32 = 1.5, *, n: i32 = 2):\n"
+            '    """Multiplies."""\n    return a * k\n\n'
+            "def relu(x: f32):\n    return x\n\n"
+            "def user(first: Tensor[(3, 2), f32]):\n    return "
+        )
+        found = kernel.inspect(f"{text}help|er(first)")
+        assert "(a: Tensor[(3, 2), f32], /, k: f32 = 1.5, *, n: i32 = 2) -> Tensor[(3, 2), f32]" in found
+        assert "Multiplies." in found
+        assert "return a * k" in kernel.inspect(f"{text}help|er(first)", detail=1)
+        for name in ("Cir|cle", "Shape.Cir|cle"):
+            found = kernel.inspect(f"{text}{name}(1.0)")
+            assert "Circle(r: f32) -> Shape" in found
+            assert "Makes a value of Shape." in found
+        found = kernel.inspect(f"{text}Sha|pe")
+        assert "A shape." in found
+        assert "  Circle(r: f32)\n  Empty()" in found
+        assert "relu(x: f32) -> f32" in kernel.inspect(f"{text}rel|u(1.0)"), "not the operator of that name"
+
+    def test_help_for_what_a_cell_defines_while_it_has_errors(self, kernel: Kernel) -> None:
+        text = (
+            "%%tinynn\ndef helper(a: Tensor[(2, nothing), f32], k: f32 = 1):\n    return a +\n\n"
+            "def f(x: f32):\n    hel|per("
+        )
+        assert "helper(a: Tensor[(2, nothing), f32], k: f32 = 1)" in kernel.inspect(text)
+
+    def test_help_for_data_types(self, kernel: Kernel) -> None:
+        kernel.run(
+            '%%tinynn -q\nclass Tree:\n    """A tree."""\n'
+            "    def Leaf(x: f32): ...\n    def Fork(a: Tree, b: Tree): ..."
+        )
+        for found in (
+            kernel.inspect("Tre|e"),
+            kernel.pages("Tree?"),
+            kernel.inspect("%%tinynn\ndef f(t: Tree) -> Tre|e:"),
+        ):
+            assert "A tree." in found
+            assert "Tree.Fork(a: Tree, b: Tree)" in found
+            assert "NoReturn" not in found
+            assert "File:" not in found
+        bare = "%%tinynn\ndef f(x: f32):\n    return Lea|f(x)"
+        for found in (kernel.inspect("Tree.Lea|f"), kernel.pages("Tree.Leaf?"), kernel.inspect(bare)):
+            assert "Leaf(x: f32) -> Tree" in found
+            assert "Call signature" not in found
+
+    def test_a_function_of_a_cell_or_a_file_says_where_it_is(self, kernel: Kernel, tmp_path: Path) -> None:
+        kernel.run("import nnmagic\n\n@nnmagic.function\ndef decorated(x: nnmagic.f32):\n    return x * 2")
+        assert re.search(r"File: +Cell In\[\d+\], line 4\n", kernel.inspect("decora|ted"))
+        assert "return x * 2" in kernel.pages("decorated??")
+        (tmp_path / "own_module.py").write_text(
+            "import nnmagic\n\n\n@nnmagic.function\ndef own(x: nnmagic.f32):\n    return x * 3\n"
+        )
+        kernel.run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom own_module import own")
+        assert f"{tmp_path}/own_module.py:5" in kernel.inspect("ow|n").replace("~", str(Path.home()))
+        kernel.run("given = nnmagic.compile('def given(x: f32): return x')")
+        assert "File:" not in kernel.inspect("giv|en")
 
     def test_nothing_stays_when_it_is_unloaded(self, kernel: Kernel) -> None:
         state = (
             "shell = get_ipython()\n"
             "state = (len(shell.Completer.custom_matchers), '_ofind' in vars(shell),"
-            " len(shell.input_transformers_cleanup), len(shell.configurables))\n"
+            " len(shell.input_transformers_cleanup), len(shell.configurables),"
+            " 'info' in vars(shell.inspector))\n"
         )
         try:
             kernel.run("%unload_ext nnmagic")

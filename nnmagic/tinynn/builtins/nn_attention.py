@@ -57,7 +57,7 @@ def causal(scores: Formula) -> Formula:
 ATTENTION = (
     Builtin(
         "scaled_dot_product_attention",
-        "query key value attn_mask? dropout_p? is_causal? scale?",
+        "query key value attn_mask? dropout_p?=0.0 is_causal?=False scale?=None",
         _attention,
         "softmax(q @ k.T * scale + mask) @ v.",
         None,

@@ -121,7 +121,7 @@ def _transposed_convolution(rank: int) -> Builtin:
         attrs["kernel_layout"] = "IO" + "DHW"[3 - rank :]
         return _biased(operator_formula(name, call, "data", "weight", **attrs), call, 1)
 
-    words = " ".join(f"{word}?" for word in _TRANSPOSED_ATTRS.split())
+    words = "strides?=1 padding?=0 output_padding?=0 groups?=1 dilation?=1"
     summary = f"{name} with PyTorch's order of the weight: (in, out / groups, ...)."
     return Builtin(
         f"conv_transpose{rank}d", f"data weight bias? {words}", apply_to, summary, None, _CONV_NAMES

@@ -142,7 +142,7 @@ IMAGES = (
     ),
     Builtin(
         "one_hot",
-        "indices num_classes? off_value? depth? axis? dtype? * on_value?",
+        "indices num_classes? off_value? depth? axis?=-1 dtype? * on_value?",
         _one_hot,
         "1 at each index, along a new axis.",
         None,
@@ -150,7 +150,7 @@ IMAGES = (
     ),
     Builtin(
         "interpolate",
-        "data size? scale_factor? mode? align_corners?",
+        "data size? scale_factor? mode?='nearest' align_corners?",
         _interpolate,
         "Images resized.",
         None,
@@ -158,7 +158,7 @@ IMAGES = (
     ),
     Builtin(
         "upsample",
-        "data size? scale_factor? mode? align_corners?",
+        "data size? scale_factor? mode?='nearest' align_corners?",
         _interpolate,
         "Images resized.",
         None,

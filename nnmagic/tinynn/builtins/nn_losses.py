@@ -231,14 +231,14 @@ def _cosine_similarity(call: Arguments) -> Value:
     return (dot / (length(one) * length(other))).value
 
 
-_CLASSES = "input? target? weight? * ignore_index? reduction? label_smoothing? predictions? targets?"
+_CLASSES = "input? target? weight? * ignore_index?=-100 reduction? label_smoothing?=0.0 predictions? targets?"
 
 
 LOSSES = (
     _of_differences("mse_loss", "Squared differences.", _square),
     _of_differences("l1_loss", "Absolute differences.", _absolute),
-    _of_differences("smooth_l1_loss", "Squares below beta, absolute beyond.", _smooth, "beta? "),
-    _of_differences("huber_loss", "Squares below delta, absolute beyond.", _huber, "delta? "),
+    _of_differences("smooth_l1_loss", "Squares below beta, absolute beyond.", _smooth, "beta?=1.0 "),
+    _of_differences("huber_loss", "Squares below delta, absolute beyond.", _huber, "delta?=1.0 "),
     Builtin(
         "binary_cross_entropy",
         "input target weight? * reduction?",
@@ -257,7 +257,7 @@ LOSSES = (
     ),
     Builtin(
         "kl_div",
-        "input target * reduction? log_target?",
+        "input target * reduction? log_target?=False",
         _kl_div,
         "Kullback-Leibler divergence of log probabilities.",
         None,
@@ -265,16 +265,22 @@ LOSSES = (
     ),
     Builtin(
         "nll_loss",
-        "input target weight? * weights? ignore_index? reduction?",
+        "input target weight? * weights? ignore_index?=-100 reduction?",
         _nll_loss,
         "Minus the log probability of the classes.",
         None,
         _NAMES,
     ),
-    Builtin("cross_entropy", _CLASSES, _cross_entropy, "Of logits, and classes or probabilities."),
+    Builtin(
+        "cross_entropy",
+        _CLASSES,
+        _cross_entropy,
+        "Of logits, and classes or probabilities.",
+        form=_CLASSES.replace("t?", "t", 2),
+    ),
     Builtin(
         "cosine_similarity",
-        "x1 x2 axis? eps?",
+        "x1 x2 axis?=1 eps?=1e-08",
         _cosine_similarity,
         "Cosine of the angle along an axis, 1.",
         None,

@@ -50,7 +50,7 @@ def _vectors(call: Arguments, data: Formula, *names: str) -> None:
 
 
 _BATCH_NORM = (
-    "data running_mean? running_var? weight? bias? training? momentum? eps? "
+    "data running_mean? running_var? weight? bias? training? momentum?=0.1 eps? "
     "* gamma? beta? moving_mean? moving_var? axis? epsilon? center? scale?"
 )
 
@@ -256,10 +256,11 @@ NORMALIZATION = (
         "Over the last dimensions.",
         None,
         _DATA,
+        form=f"data normalized_shape? weight? bias? eps? {_NORM}",
     ),
     Builtin(
         "rms_norm",
-        "data normalized_shape? weight? eps? * axis? epsilon?",
+        "data normalized_shape? weight? eps?=None * axis? epsilon?=None",
         _rms_norm,
         "By the root mean square.",
         None,
@@ -272,6 +273,7 @@ NORMALIZATION = (
         "Over groups of channels.",
         None,
         _DATA,
+        form=f"data num_groups? weight? bias? eps? {_NORM}",
     ),
     Builtin(
         "instance_norm",
@@ -283,7 +285,7 @@ NORMALIZATION = (
     ),
     Builtin(
         "normalize",
-        "data p? axis? eps?",
+        "data p?=2 axis?=1 eps?=1e-12",
         _normalize,
         "Over its norm along an axis, 1.",
         None,

@@ -37,9 +37,15 @@ def _pool(kind: str, rank: int) -> Builtin:
             found = _without_empty_windows(call, found, attrs, rank)
         return found.value
 
-    order = "dilation? ceil_mode? return_indices?" if kind == "max" else "ceil_mode? count_include_pad?"
-    more = "" if kind == "max" else " dilation?"
-    signature = f"data kernel_size? strides? padding? {order} * pool_size? layout? out_layout?{more}"
+    order = (
+        "dilation?=1 ceil_mode? return_indices?=False"
+        if kind == "max"
+        else "ceil_mode? count_include_pad?=True"
+    )
+    more = "" if kind == "max" else " dilation?=1"
+    signature = (
+        f"data kernel_size? strides?=None padding?=0 {order} * pool_size?=None layout? out_layout?{more}"
+    )
     what = "The largest" if kind == "max" else "The mean"
     names = "input=data x=data stride=strides"
     return Builtin(f"{kind}_pool{rank}d", signature, apply_to, f"{what} of each window.", None, names)

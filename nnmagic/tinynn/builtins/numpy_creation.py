@@ -375,6 +375,7 @@ CREATION = (
         "full",
         "data=fill_value",
         method=False,
+        form="shape fill_value dtype?",
     ),
     _like("zeros_like", 0),
     _like("ones_like", 1),

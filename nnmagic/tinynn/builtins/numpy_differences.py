@@ -120,7 +120,7 @@ def _interp(call: Arguments) -> Value:
 DIFFERENCES = (
     Builtin("diff", "a n? axis? prepend? append?", _diff, "Differences of neighbours.", "diff"),
     Builtin("ediff1d", "ary", _ediff1d, "Differences of neighbours, flattened.", "ediff1d", method=False),
-    Builtin("gradient", "f step? * axis?", _gradient, "Central differences.", "gradient", method=False),
+    Builtin("gradient", "f step?=1 * axis?", _gradient, "Central differences.", "gradient", method=False),
     Builtin("trapezoid", "y x? dx? axis?", _trapezoid, "The trapezoidal rule.", "trapezoid", method=False),
     Builtin(
         "interp",

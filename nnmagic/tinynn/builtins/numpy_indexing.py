@@ -175,7 +175,8 @@ def _searchsorted(call: Arguments) -> Value:
         raise Refusal(message, call.given["a"].span)
     right = word(call, "side", ("left", "right"), "right" if flag(call, "right") else "left") == "right"
     flat = values.flat() if values.rank else values.reshape((1,))
-    found = ordered.op("searchsorted", flat, right=right, dtype="int64")
+    dtype = dtype_argument(call) or "int64"
+    found = ordered.op("searchsorted", flat, right=right, dtype=dtype)
     return (found if values.rank == 1 else found.reshape(values.shape)).value
 
 
@@ -247,7 +248,7 @@ _NO_SIZE = "how many results there are depends on the elements"
 INDEXING = (
     Builtin(
         "take",
-        "a indices axis? mode? * batch_dims?",
+        "a indices axis? mode? * batch_dims?=0",
         _take,
         "Elements, or slices along an axis, at places.",
         "take",
@@ -287,7 +288,7 @@ INDEXING = (
     ),
     Builtin(
         "searchsorted",
-        "a v side? * right? dtype?",
+        "a v side? * right?=False dtype?=i64",
         _searchsorted,
         "Where values would keep the order, i64.",
         "searchsorted",
@@ -309,7 +310,7 @@ INDEXING = (
     ),
     Builtin(
         "argsort",
-        "a axis? * is_ascend? dtype? kind? stable?",
+        "a axis? * is_ascend? dtype?=i64 kind? stable?",
         _argsort,
         "Where the elements stand that a sort puts first, i64; stable.",
         "argsort",

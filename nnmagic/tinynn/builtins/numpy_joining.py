@@ -364,7 +364,7 @@ JOINING = (
     Builtin("tile", "A reps", _tile, "The whole tensor several times.", "tile", "x=A"),
     Builtin(
         "pad",
-        "array pad_width mode? * constant_values?",
+        "array pad_width mode? * constant_values?=0",
         _pad,
         "Made larger at its ends.",
         "pad",

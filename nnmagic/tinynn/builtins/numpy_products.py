@@ -269,7 +269,7 @@ PRODUCTS = (
     Builtin("matmul", "a b", _matmul, "The same as a @ b.", "matmul", _PAIR),
     Builtin("dot", "a b", _dot, "Product over the last and second to last axis.", "dot", _PAIR),
     Builtin("vdot", "a b", _vdot, "Product of both flattened.", "vdot", _PAIR),
-    Builtin("vecdot", "a b * axis?", _vecdot, "Products of vectors along an axis.", "vecdot", _PAIR),
+    Builtin("vecdot", "a b * axis?=-1", _vecdot, "Products of vectors along an axis.", "vecdot", _PAIR),
     Builtin("inner", "a b", _inner, "Product over both last axes.", "inner", _PAIR),
     Builtin("outer", "a b", _outer, "Each element times each.", "outer", _PAIR),
     Builtin("tensordot", "a b axes?", _tensordot, "Product over given axes.", "tensordot", _PAIR),

@@ -334,7 +334,7 @@ def _diag(call: Arguments) -> Value:
 SHAPES = (
     Builtin(
         "reshape",
-        "a newshape * allowzero?",
+        "a newshape * allowzero?=False",
         reshape,
         "Another shape; -1 for one dimension that follows.",
         "reshape",
@@ -342,7 +342,7 @@ SHAPES = (
     ),
     Builtin(
         "flatten",
-        "a start_dim? end_dim?",
+        "a start_dim?=0 end_dim?=-1",
         _flatten,
         "All elements, or PyTorch's range of dimensions, in one.",
         None,
@@ -382,7 +382,7 @@ SHAPES = (
     Builtin("squeeze", "a axis?", _squeeze, "Without axes of size 1.", "squeeze", "dim=axis " + _NAMES),
     Builtin(
         "expand_dims",
-        "a axis * num_newaxis?",
+        "a axis * num_newaxis?=1",
         _expand_dims,
         "With new axes of size 1.",
         "expand_dims",
