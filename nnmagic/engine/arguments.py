@@ -15,7 +15,7 @@ from nnmagic.diagnostics import kind_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, linear, names, polynomial
-from nnmagic.relay.text.types import dim_text, type_text
+from nnmagic.relay.signatures import type_shown
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
     AnyDim,
@@ -137,16 +137,23 @@ class _Conversion:
                     ]
                     work.extend(reversed(steps))
                 case _:
-                    raise TypeError(f"{place} is of type {_shown(type_)}, which cannot be passed from Python")
+                    raise TypeError(
+                        f"{place} is of type {type_shown(type_)}, which cannot be passed from Python"
+                    )
         return made[0]
 
     def _checked(self, place: _Place | str, type_: TypeCall, item: object) -> AdtValue:
         if isinstance(item, AdtValue):
             return item
         data = self.parameter.data_types.get(type_.func.name)
-        names = " or ".join(each.name for each in data.constructors) if data else "a constructor"
-        hint = f"nnmagic.relay.AdtValue(constructor, fields) of {names}"
-        raise TypeError(f"{place} must be {_shown(type_)}, {hint}, not {kind_of(item)}")
+        name = type_.func.name
+        made = (
+            [f"{name}.{each.name}({'...' if each.inputs else ''})" for each in data.constructors]
+            if data
+            else []
+        )
+        by = f", made by {' or '.join(made)}" if made else ""
+        raise TypeError(f"{place} must be {type_shown(type_)}{by}, not {kind_of(item)}")
 
     def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
         """The types of a value's fields, after checking its constructor and their number."""
@@ -154,12 +161,12 @@ class _Conversion:
         if types is None:
             data = self.parameter.data_types.get(type_.func.name)
             if data is None:
-                raise TypeError(f"{place} is of type {_shown(type_)}, which the module does not define")
+                raise TypeError(f"{place} is of type {type_shown(type_)}, which the module does not define")
             found = [each for each in data.constructors if each.name == item.constructor]
             if not found:
                 names = ", ".join(each.name for each in data.constructors)
                 raise TypeError(
-                    f"{place} must be {_shown(type_)}, made by {names}; "
+                    f"{place} must be {type_shown(type_)}, made by {names}; "
                     f"{item.constructor!r} is none of its constructors"
                 )
             values = dict(zip(data.type_vars, type_.args, strict=True))
@@ -170,7 +177,7 @@ class _Conversion:
             given = len(fields) if isinstance(fields, tuple | list) else kind_of(fields)
             raise TypeError(
                 f"{place}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
-                f"({', '.join(map(_shown, types))}), not {given}"
+                f"({', '.join(map(type_shown, types))}), not {given}"
             )
         return types
 
@@ -181,10 +188,10 @@ def _paired(types: Sequence[Type], items: Sequence[object]) -> Iterator[tuple[in
 
 def _tuple_fields(place: _Place | str, type_: TupleType, value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
-        raise TypeError(f"{place} must be a tuple, {_shown(type_)}, not {kind_of(value)}")
+        raise TypeError(f"{place} must be a tuple, {type_shown(type_)}, not {kind_of(value)}")
     if len(value) != len(type_.fields):
         raise TypeError(
-            f"{place} must be a tuple of {len(type_.fields)}, {_shown(type_)}, not of {len(value)}"
+            f"{place} must be a tuple of {len(type_.fields)}, {type_shown(type_)}, not of {len(value)}"
         )
     return value
 
@@ -199,7 +206,7 @@ def _tensor(
 
 def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be {_shown(type_)}; a masked array has a mask that would be lost")
+        raise TypeError(f"{name} must be {type_shown(type_)}; a masked array has a mask that would be lost")
     if isinstance(value, np.generic) and not type_.shape and value.dtype != NUMPY_DTYPES[type_.dtype]:
         value = _python_number(value)
     if isinstance(value, np.ndarray | np.generic):
@@ -209,11 +216,13 @@ def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarra
     imported = _importer(value)
     if imported is None:
         hint = "; convert it with numpy.asarray(..., dtype=...)" if isinstance(value, list | tuple) else ""
-        raise TypeError(f"{name} must be {_shown(type_)}, not {kind_of(value)}{hint}")
+        raise TypeError(f"{name} must be {type_shown(type_)}, not {kind_of(value)}{hint}")
     try:
         return imported()
     except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
-        raise TypeError(f"{name} must be {_shown(type_)}; {kind_of(value)} gave no array: {error}") from error
+        raise TypeError(
+            f"{name} must be {type_shown(type_)}; {kind_of(value)} gave no array: {error}"
+        ) from error
 
 
 def _importer(value: object) -> Callable[[], np.ndarray] | None:
@@ -237,22 +246,22 @@ def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> 
     """A Python number takes the parameter's dtype, where the dtype can hold it."""
     if type_.shape:
         raise TypeError(
-            f"{name} must be {_shown(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
+            f"{name} must be {type_shown(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
         )
-    dtype = type_.dtype
+    dtype, short = type_.dtype, type_shown(type_)
     fits = (
         dtype == "bool"
         if isinstance(value, bool)
         else is_float(dtype) or (is_integer(dtype) and isinstance(value, int))
     )
     if not fits:
-        raise TypeError(f"{name} must be {dtype}, not the Python {type(value).__name__} {value!r}")
+        raise TypeError(f"{name} must be {short}, not the Python {type(value).__name__} {value!r}")
     if is_integer(dtype):
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
-            raise ValueError(f"{name} must be {dtype}, from {limits.min} to {limits.max}; {value} is outside")
+            raise ValueError(f"{name} must be {short}, from {limits.min} to {limits.max}; {value} is outside")
     elif is_float(dtype) and np.isfinite(value) and abs(value) > _largest(dtype):
-        raise ValueError(f"{name} must be {dtype}; {value!r} is too large for it")
+        raise ValueError(f"{name} must be {short}; {value!r} is too large for it")
     return np.asarray(value, dtype=NUMPY_DTYPES[dtype])
 
 
@@ -266,10 +275,10 @@ def _check_array(
 ) -> None:
     if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
-        raise TypeError(f"{name} must be {_shown(type_)}, not an array of {array.dtype}{hint}")
+        raise TypeError(f"{name} must be {type_shown(type_)}, not an array of {array.dtype}{hint}")
     if array.ndim != len(type_.shape):
         raise TypeError(
-            f"{name} must be {_shown(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
+            f"{name} must be {type_shown(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
     for axis, (expected, found) in enumerate(zip(type_.shape, array.shape, strict=True)):
@@ -296,7 +305,7 @@ def _check_dim(
         problem = None if known == found else _learn(label, known, found, dims)
     if problem is not None:
         raise ValueError(
-            f"{name} must be {_shown(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
+            f"{name} must be {type_shown(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
         )
 
 
@@ -336,11 +345,6 @@ def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str
     if over or value < 0:
         return f'("{label}") is {size}, which no "{name}" gives'
     return _learn(name, None, value, dims) if factor else None
-
-
-def _shown(type_: Type) -> str:
-    """A type as Relay writes it, with the names of its dimensions: ``Tensor[("n", 3), float32]``."""
-    return type_text(type_, lambda dim: f'"{label}"' if (label := _label(dim)) else dim_text(dim))
 
 
 def _label(dim: Dim) -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.signatures import type_shown
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import (
     AnyDim,
@@ -32,7 +33,6 @@ from nnmagic.relay.types import (
 )
 from nnmagic.tinynn.annotations import Tensor, dtype_named
 from nnmagic.tinynn.program import MISSING, ParameterInfo
-from nnmagic.tinynn.values import type_shown
 
 
 @dataclass(frozen=True, slots=True)

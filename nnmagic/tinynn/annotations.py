@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nnmagic.relay.types import TensorType
 
-__all__ = ["DTYPES", "DType", "Dim", "Tensor", "dtype_named", "dtype_short_name"]
+__all__ = ["DTYPES", "DType", "Dim", "Tensor", "dtype_named"]
 
 #: A dimension in an annotation: a number, the name of one that is known when the function is called, or
 #: arithmetic on such names (``"2*n"``, ``"n + m"``, ``"n // 2"``).
@@ -76,12 +76,6 @@ def dtype_named(name: str) -> DType | None:
     return _BY_NAME.get(name) or DTYPES.get(name)
 
 
-def dtype_short_name(name: str) -> str:
-    """``f32`` for ``float32``; a name that is none of ours as it is."""
-    found = _BY_NAME.get(name)
-    return found.short if found else name
-
-
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """The annotation of a tensor: ``Tensor[(2, "n"), f32]`` has two rows and as many columns as it is given.
@@ -95,7 +89,10 @@ class Tensor:
     @short_errors
     def __class_getitem__(cls, item: object) -> Tensor:
         if not isinstance(item, tuple) or len(item) != 2:
-            raise TypeError("Tensor takes a shape and a dtype, as in Tensor[(2, 3), f32]")
+            example = "Tensor[(2, 3), f32]"
+            if isinstance(item, tuple) and len(item) > 2 and isinstance(item[-1], DType):
+                example = f"Tensor[{item[:-1]!r}, {item[-1]!r}]"
+            raise TypeError(f"Tensor takes a shape and a dtype, as in {example}")
         shape, dtype = item
         if not isinstance(dtype, DType):
             raise TypeError(f"the second part of Tensor[...] must be a dtype such as f32, not {dtype!r}")

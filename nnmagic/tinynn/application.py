@@ -11,6 +11,7 @@ from typing import Protocol
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import dim_names, matched, renamed
+from nnmagic.relay.signatures import dim_shown, type_shown
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.binding import bind
 from nnmagic.tinynn.defaults import renewed
@@ -31,11 +32,9 @@ from nnmagic.tinynn.values import (
     Value,
     computed,
     described,
-    dim_shown,
     is_failed,
     is_number,
     number_constant,
-    type_shown,
     with_article,
 )
 

@@ -14,8 +14,8 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.ops.declaration import RelationError
+from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float, is_integer
-from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.dimensions import as_number, on_dimensions
 from nnmagic.tinynn.emit import apply, cast, is_tensor, located, tensor_type
 from nnmagic.tinynn.products import matrix_product
@@ -307,7 +307,7 @@ def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> 
     if op in (ExtraOp.LShift, ExtraOp.RShift):
         bits = int("".join(filter(str.isdigit, tensor_type(other).dtype)) or 1)
         if not 0 <= known < bits:
-            raise Refusal(f"a shift by {known} of {tensor_type(other).dtype}", right.span)
+            raise Refusal(f"a shift by {known} of {dtype_short_name(tensor_type(other).dtype)}", right.span)
 
 
 def _true_division(left: Operand, right: Operand, span: Span) -> Value:

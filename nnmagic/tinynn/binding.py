@@ -107,8 +107,15 @@ class Builtin:
         """The names of the parameters, in order."""
         return tuple(map(_name, self.signature.replace(" * ", " ").split()))
 
+    @property
+    def refused(self) -> bool:
+        """Whether it is there only to say why there is no such function."""
+        return self.summary.startswith("Refused")
+
     def call(self, operands: Sequence[Operand], span: Span) -> Value:
         """Binds the arguments and applies it. Raises Refusal."""
+        if self.refused:
+            return self.apply(Arguments(self.name, {}, span))
         before, _, after = self.signature.partition(" * ")
         positional, by_keyword = before.split(), after.split()
         rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None

@@ -8,6 +8,7 @@ from keyword import iskeyword
 from nnmagic.diagnostics import Note, Span, closest
 from nnmagic.relay import expr as ir
 from nnmagic.relay.polynomials import NoPolynomialError, polynomial
+from nnmagic.relay.signatures import type_shown
 from nnmagic.relay.types import (
     AnyDim,
     Dim,
@@ -19,7 +20,7 @@ from nnmagic.relay.types import (
     is_float,
     scalar_type,
 )
-from nnmagic.tinynn.annotations import DType, Tensor, named_dim
+from nnmagic.tinynn.annotations import DType, Tensor, dtype_named, named_dim
 from nnmagic.tinynn.builtins import PYTHON_TYPES
 from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.emit import cast, is_tensor
@@ -45,7 +46,6 @@ from nnmagic.tinynn.values import (
     known_value,
     natural_dtype,
     number_constant,
-    type_shown,
 )
 
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
@@ -84,18 +84,35 @@ def annotated_type(operand: Operand) -> Type:
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
     """``Tensor[shape, dtype]``; ``shape_parts`` are the dimensions with their own places, if written out."""
     if len(items) != 2:
-        raise Refusal("Tensor takes a shape and a dtype", span, hint=_EXAMPLE)
+        raise Refusal("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
     shape, dtype = items
     if isinstance(dtype.value, Known) and isinstance(dtype.value.value, int):
         raise Refusal("the tensor's dtype is missing", span, hint=_EXAMPLE)
     if not (isinstance(dtype.value, Known) and isinstance(dtype.value.value, DType)):
-        hint = "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        if isinstance(shape.value, Known) and isinstance(shape.value.value, DType):
+            raise Refusal("the shape of a tensor comes first, then its dtype", span, hint=_EXAMPLE)
+        meant = dtype_named(str(known.value)) if isinstance(known := dtype.value, Known) else None
+        hint = (
+            f"write {meant.short}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        )
         raise Refusal(f"a tensor's dtype cannot be {described(dtype.value)}", dtype.span, hint=hint)
     if isinstance(shape.value, TupleOf):
         parts = list(shape_parts) or [Operand(item, shape.span) for item in shape.value.items]
     else:
         parts = [shape]
     return TypeOf(TensorType(tuple(map(_dim, parts)), dtype.value.value.name))
+
+
+def _in_brackets(items: Sequence[Operand]) -> str:
+    """What was meant by a shape whose brackets are missing, or the example."""
+    last = items[-1].value if items else None
+    if len(items) > 2 and isinstance(last, Known) and isinstance(last.value, DType):
+        dims = [item.value for item in items[:-1]]
+        known = [dim.value for dim in dims if isinstance(dim, Known) and isinstance(dim.value, int | str)]
+        if len(known) == len(dims):
+            written = ", ".join(f'"{dim}"' if isinstance(dim, str) else str(dim) for dim in known)
+            return f"put the shape in brackets, as in Tensor[({written}), {last.value.short}]"
+    return _EXAMPLE
 
 
 def _dim(operand: Operand) -> Dim:

@@ -14,6 +14,7 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.demands import demand
 from nnmagic.relay.ops.dims import multiply
+from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.strict import check, check_result
 from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, computed, described
@@ -61,7 +62,18 @@ def located(
         hint = f'the size of the dimension "{found[1]}" is that of a tensor, as in x.shape[0]'
     if hint is None and re.search(r"attribute 'padding' must be an int, not '", error.message):
         hint = "write the numbers, as in padding=1 or padding=(1, 1)"
-    return Refusal(error.message, span, hint=hint, notes=notes)
+    return Refusal(_in_words_of_a_cell(error.message), span, hint=hint, notes=notes)
+
+
+def _in_words_of_a_cell(message: str) -> str:
+    """What an operator says with types as a cell writes them: ``Tensor[(3,), f32]``, not Relay's ``(3)``."""
+    if "attribute" in message:  # Relay's own words are taken there, too
+        return message
+    message = re.sub(r"Tensor\[\(([^,()]+)\), ", r"Tensor[(\1,), ", message)
+    message = re.sub(r"(Tensor\[\([^()]*\), )bool\]", r"\1bool_]", message)
+    return re.sub(
+        r"(?<!['\w])(?:bfloat|float|u?int)\d+(?!['\w])", lambda found: dtype_short_name(found[0]), message
+    )
 
 
 def computed_part(operand: Operand) -> Computed:

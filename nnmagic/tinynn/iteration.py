@@ -173,7 +173,12 @@ def items(operand: Operand, what: str) -> list[Value]:
     """All items, as many as are known while compiling. Raises Refusal."""
     number = count(operand)
     if not isinstance(number, int):
-        raise Refusal(f"{what} needs a number of items that is known while compiling", operand.span)
+        hint = (
+            "compute on a whole tensor at once, as in x * 2 or arange(n) * 2, or write a `for` with a tensor"
+        )
+        raise Refusal(
+            f"{what} needs a number of items that is known while compiling", operand.span, hint=hint
+        )
     if number > MAX_ITEMS:
         raise Refusal(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
     return [item(operand, Known(index), operand.span) for index in range(number)]

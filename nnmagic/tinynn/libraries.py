@@ -11,11 +11,47 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from nnmagic.tinynn.builtins import BUILTINS
+
 #: Libraries whose functions somebody may expect in a cell, beside Python's own.
 _LIBRARIES = frozenset(
     {"numpy", "scipy", "torch", "jax", "tensorflow", "keras", "sklearn", "pandas", "cupy", "einops"}
 )
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.mean))
+
+#: What a notebook calls modules, where it imports them.
+IMPORTS = {
+    "np": "numpy",
+    "numpy": "numpy",
+    "jnp": "jax.numpy",
+    "jax": "jax",
+    "F": "torch.nn.functional",
+    "torch": "torch",
+    "math": "math",
+    "scipy": "scipy",
+    "tf": "tensorflow",
+    "pd": "pandas",
+    "random": "random",
+}
+
+#: Libraries whose functions mean what those of a cell of the same names mean: all; all but ``_OTHERWISE``.
+_ALIKE, _NEARLY = ("numpy", "math", "scipy", "jax", "cupy"), ("torch",)
+_OTHERWISE = frozenset(
+    (
+        "max",
+        "min",
+        "sort",
+        "split",
+        "std",
+        "var",
+        "median",
+        "nanmedian",
+        "transpose",
+        "take",
+        "pad",
+        "nonzero",
+    )
+)
 
 #: What says the same, or nearly, in a cell.
 _INSTEAD = {
@@ -29,27 +65,26 @@ _INSTEAD = {
     "asanyarray": "asarray",
     "cumulative_sum": "cumsum",
     "cumulative_prod": "cumprod",
-    "float_power": "power",
-    "array_equiv": "array_equal",
+    "float_power": "power(x1.astype(f64), x2.astype(f64))",
+    "array_equiv": "(x == y).all()",
     "partition": "sort",
     "argpartition": "argsort",
-    "msort": "sort",
-    "convolve": "conv1d",
-    "correlate": "conv1d",
+    "msort": "sort(x, axis=0)",
     "insert": "concatenate, of the parts around it",
-    "diagflat": "diag",
+    "diagflat": "diag(x.ravel())",
     "cov": "d @ d.T / (x.shape[1] - 1), with d = x - x.mean(axis=1, keepdims=True)",
     "select": "where(condition, x, y), one in another",
     "choose": "where(condition, x, y), or take_along_axis",
     "piecewise": "where(condition, x, y), one in another",
-    "isin": "(x[..., None] == y).any(axis=-1)",
-    "in1d": "(x[..., None] == y).any(axis=-1)",
+    "isin": "(x[..., None] == y.ravel()).any(axis=-1)",
+    "in1d": "(x.ravel()[:, None] == y.ravel()).any(axis=-1)",
     "histogram": "sum(one_hot(index, n), axis=0), which counts",
     "ldexp": "x1 * 2.0 ** x2",
     "conj": "the tensor itself: there are no complex numbers",
     "conjugate": "the tensor itself: there are no complex numbers",
     "real": "the tensor itself: there are no complex numbers",
     "unstack": "x[0], x[1], ...",
+    "topk": "topk",
     **dict.fromkeys(("ndarray", "Tensor"), "Tensor[(2, 3), f32] for its type, with its shape and dtype"),
     "ndim": "x.ndim",
     "shape": "x.shape",
@@ -76,7 +111,18 @@ def library_of(value: object) -> str | None:
     return module if isinstance(module, str) and is_library(module) else None
 
 
-def same_as(path: tuple[str, ...], known: Iterable[str]) -> str | None:
-    """What says in a cell what a function of a library says; ``known``: what a cell has of its module."""
-    instead = _INSTEAD.get(path[-1])
-    return ".".join([*path[:-1], instead]) if instead is not None and instead in known else instead
+def same_as(path: tuple[str, ...], module: str, known: Iterable[str]) -> str | None:
+    """What says in a cell what a function of a library's module says; ``known``: what a cell has of it.
+
+    None where nothing does: a function of the same name may mean another thing.
+    """
+    word = path[-1]
+    instead = _INSTEAD.get(word)
+    if instead is not None:
+        return ".".join([*path[:-1], instead]) if instead in known else instead
+    if word not in BUILTINS or BUILTINS[word].refused:
+        return None
+    top = module.partition(".")[0]
+    if top in _ALIKE or (top in _NEARLY and word not in _OTHERWISE):
+        return word
+    return None

@@ -11,13 +11,14 @@ from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.equal import structural_equal
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.signatures import type_shown
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import used_types
 from nnmagic.tinynn.capture import CompiledGlobal
 from nnmagic.tinynn.defaults import of_python
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.values import Formal, GlobalFunction, Refusal, type_shown
+from nnmagic.tinynn.values import Formal, GlobalFunction, Refusal
 
 
 @dataclass(slots=True)

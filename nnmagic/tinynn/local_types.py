@@ -14,21 +14,11 @@ from contextlib import contextmanager
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.relay.signatures import dim_shown, type_shown
 from nnmagic.tinynn.elaborate import Elaborator
 from nnmagic.tinynn.elaborate.blocks import End
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values import (
-    Computed,
-    Dimension,
-    Failed,
-    Known,
-    TupleOf,
-    Unassigned,
-    Value,
-    described,
-    dim_shown,
-    type_shown,
-)
+from nnmagic.tinynn.values import Computed, Dimension, Failed, Known, TupleOf, Unassigned, Value, described
 
 #: How many lines of a cell that Python cannot read are passed over.
 _MOST_LINES = 20

@@ -164,9 +164,10 @@ def _no_tensor_hint(owner: Operand, name: str) -> str | None:
         case TupleOf() if name in ("append", "extend", "insert"):
             return f"a list does not change: write {written} = {written} + [value]"
         case TupleOf(items=items) if name in METHODS:
+            named = written if written != "x" else "..."
             if any(map(is_tensor, items)):
-                return f"it is a tuple of tensors: write stack({written}).{name}(...)"
-            return f"it is a tuple: write {name}({written})"
+                return f"it is a tuple of tensors: write stack({named}).{name}(...)"
+            return f"it is a tuple: write {name}({named})"
     return None
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.relay.signatures import type_shown
 from nnmagic.tinynn.elaborate import Elaborator
 from nnmagic.tinynn.local_types import readable
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values import type_shown
 from nnmagic.tinynn.vocabulary import Word
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_integer
 from nnmagic.tinynn.dimensions import is_size, number_of, size_along
 from nnmagic.tinynn.emit import apply, cast, tensor_type, whole_numbers
@@ -27,7 +28,6 @@ from nnmagic.tinynn.values import (
     described,
     known_value,
     number_constant,
-    shape_shown,
 )
 
 

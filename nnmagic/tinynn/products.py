@@ -5,19 +5,11 @@ from __future__ import annotations
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.signatures import dim_shown, shape_shown
 from nnmagic.relay.types import Dim, TensorType
 from nnmagic.tinynn.emit import apply, computed_part, is_tensor, located, reshape_to, tensor_type
 from nnmagic.tinynn.strict import check_product, dims_differ
-from nnmagic.tinynn.values import (
-    Computed,
-    Operand,
-    Refusal,
-    TupleOf,
-    described,
-    dim_shown,
-    shape_shown,
-    typed_note,
-)
+from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, described, typed_note
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@") -> Computed:

@@ -33,7 +33,7 @@ from nnmagic.tinynn.capture import (
     types_with,
 )
 from nnmagic.tinynn.iteration import ITERATION
-from nnmagic.tinynn.libraries import is_library, library_of, same_as
+from nnmagic.tinynn.libraries import IMPORTS, is_library, library_of, same_as
 from nnmagic.tinynn.linking import Linker, same_type
 from nnmagic.tinynn.program import MISSING, look_up
 from nnmagic.tinynn.values import (
@@ -50,6 +50,8 @@ from nnmagic.tinynn.values import (
 
 #: What may stand before an operator's name.
 _PREFIXES = ("relay", "nnmagic")
+#: What a written path of an operator begins with.
+_FAMILIES = frozenset({*_PREFIXES, *(name.partition(".")[0] for name in OPERATORS if "." in name)})
 
 
 def _assertion() -> TypeData:
@@ -206,7 +208,7 @@ class Scope:
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:
         name = ".".join(path)
         if is_library(module.__name__):
-            instead = same_as(path, MODULES.get(module.__name__, ()))
+            instead = same_as(path, module.__name__, MODULES.get(module.__name__, ()))
             if instead or path[-1] in dir(module):  # some is loaded when it is asked for
                 return _not_supported(name, instead, span)
         elif "__getattr__" in vars(
@@ -221,7 +223,9 @@ class Scope:
         return Refusal(f"the module {module.__name__} has no {path[-1]}", span, hint=found)
 
     def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> Refusal:
-        name = ".".join(path)
+        if len(path) > 1:
+            return self._unknown_path(path, span, local)
+        name = path[0]
         known = [*local, *self.functions, *BUILTINS, *DTYPES, "Tensor"]
         known += [key for key in self.namespace if not key.startswith("_")]
         short = {operator.rpartition(".")[2] for operator in OPERATORS}
@@ -229,10 +233,28 @@ class Scope:
             name, [*dict.fromkeys(known), *OPERATORS, *sorted(short)], n=1
         )
         hint = "assign it first, or define it in another cell"
-        if suggestions:
+        if name in IMPORTS:
+            hint = _import_first(name)
+        elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):
             hint = f"did you mean {suggestions[0]}?"
-        what = "operator" if len(path) > 1 and path[0] in ("nn", "image", "vision", *_PREFIXES) else "name"
-        return UnknownName(f"unknown {what} `{name}`", span, hint=hint)
+        return UnknownName(f"unknown name `{name}`", span, hint=hint)
+
+    def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> Refusal:
+        """A dotted name whose first part is neither the notebook's nor a family of operators."""
+        first, name = path[0], ".".join(path)
+        if first in _FAMILIES:
+            close = closest(name, OPERATORS) or closest(path[-1], BUILTINS)
+            hint = f"did you mean {close}?" if close else "`%tinynn ops` lists the operators"
+            return UnknownName(f"unknown operator `{name}`", span, hint=hint)
+        message = f"`{first}` is not defined in the notebook"
+        if first in IMPORTS:
+            hint = _import_first(first)
+            if path[-1] in MODULES.get(IMPORTS[first], {}):
+                hint += f", or write {path[-1]} alone"
+            return UnknownName(message, span, hint=hint)
+        close = closest(first, [*local, *(key for key in self.namespace if key[:1] != "_")])
+        hint = f"did you mean {close}?" if close else "assign it first, or define it in another cell"
+        return UnknownName(f"unknown name `{first}`", span, hint=hint)
 
 
 def _is_operator(value: Value) -> bool:
@@ -260,6 +282,17 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
     return None if operator is None else (OperatorName(operator), len(path))
 
 
+def _import_first(name: str) -> str:
+    parent, _, last = IMPORTS[name].rpartition(".")
+    if name == IMPORTS[name]:
+        how = f"import {name}"
+    else:
+        how = (
+            f"from {parent} import {last}" if parent and last == name else f"import {IMPORTS[name]} as {name}"
+        )
+    return f"run `{how}` in another cell"
+
+
 def _unusable(
     path: tuple[str, ...], name: str, problem: NotCapturable, span: Span, library: str | None
 ) -> Refusal:
@@ -277,7 +310,7 @@ def _unusable(
         return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
-        return _not_supported(name, twin or same_as(path, MODULES.get(library, ())), span)
+        return _not_supported(name, same_as(path, library, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )

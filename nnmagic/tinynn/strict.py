@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Operator, RelationError
+from nnmagic.relay.signatures import dim_shown, dtype_short_name, shape_shown, type_shown
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, is_float, is_integer
-from nnmagic.tinynn.annotations import dtype_short_name
-from nnmagic.tinynn.values import dim_shown, shape_shown, type_shown
 
 _MATHEMATICS = (
     "exp log log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid "

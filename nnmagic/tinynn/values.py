@@ -15,20 +15,18 @@ from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
+from nnmagic.relay.signatures import dim_shown, dtype_short_name, type_shown
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
     AnyDim,
-    Dim,
     FuncType,
-    GlobalTypeVar,
     TensorType,
     TupleType,
     Type,
     TypeCall,
-    VarDim,
     is_float,
 )
-from nnmagic.tinynn.annotations import DType, Tensor, dtype_short_name
+from nnmagic.tinynn.annotations import DType, Tensor
 
 if TYPE_CHECKING:
     from nnmagic.tinynn.binding import Builtin
@@ -333,62 +331,30 @@ def number_constant(number: bool | int | float, dtype: str, span: Span, wanted_b
 
     ``wanted_by`` is put into the hint: how to convert the tensor that the number stands beside.
     """
+    short = dtype_short_name(dtype)
     if isinstance(number, float) and not is_float(dtype):
-        hint = wanted_by or f"write a whole number, or use a float dtype instead of {dtype_short_name(dtype)}"
-        raise Refusal(f"the float {number!r} cannot become {dtype}", span, hint=hint)
+        hint = wanted_by or f"write a whole number, or use a float dtype instead of {short}"
+        raise Refusal(f"the float {number!r} cannot become {short}", span, hint=hint)
     if dtype == "bool" and not isinstance(number, bool):
-        raise Refusal(f"the number {number!r} cannot become bool", span, hint="write True or False")
+        raise Refusal(f"the number {number!r} cannot become bool_", span, hint="write True or False")
     native = NUMPY_DTYPES[dtype]
     if not is_float(dtype) and dtype != "bool":
         limits = np.iinfo(str(native))
         if not limits.min <= number <= limits.max:
-            raise Refusal(f"{number} does not fit in {dtype} ({limits.min} to {limits.max})", span)
+            raise Refusal(f"{number} does not fit in {short} ({limits.min} to {limits.max})", span)
     try:
         with np.errstate(over="ignore"):
             stored = np.array(float(number) if is_float(dtype) else number, dtype=native)
     except OverflowError:  # an int beyond the range of a float
-        raise Refusal(f"{_brief(number)} does not fit in {dtype}", span) from None
+        raise Refusal(f"{_brief(number)} does not fit in {short}", span) from None
     if is_float(dtype) and not np.isfinite(stored) and abs(number) != float("inf") and number == number:  # noqa: PLR0124  # nan
-        raise Refusal(f"{_brief(number)} does not fit in {dtype}", span)
+        raise Refusal(f"{_brief(number)} does not fit in {short}", span)
     return Computed(ir.constant(stored, dtype, span=span), TensorType((), dtype))
 
 
 def _brief(number: bool | int | float) -> str:
     text = repr(number) if not isinstance(number, int) or abs(number) < 10**40 else "the number"
     return text if len(text) <= 45 else "the number"
-
-
-def dim_shown(dim: Dim) -> str:
-    """A dimension as a cell writes it: ``3``, ``"n"``, ``?`` where it has no name."""
-    match dim:
-        case AnyDim(label=label):
-            return "?" if label is None else f'"{label}"'
-        case VarDim(name=name):
-            return f'"{name}"'
-    return str(int(dim))
-
-
-def shape_shown(shape: Sequence[Dim]) -> str:
-    """A shape as a cell writes it: ``(2, "n")``, ``(3,)``, ``()``."""
-    return f"({', '.join(map(dim_shown, shape))}{',' if len(shape) == 1 else ''})"
-
-
-def type_shown(type_: Type) -> str:
-    """A type as a cell writes it."""
-    match type_:
-        case TensorType(shape=(), dtype=dtype):
-            return dtype_short_name(dtype)
-        case TensorType(shape=shape, dtype=dtype):
-            return f"Tensor[{shape_shown(shape)}, {dtype_short_name(dtype)}]"
-        case TupleType(fields=fields):
-            return f"tuple[{', '.join(map(type_shown, fields)) or '()'}]"
-        case FuncType(arg_types=args, ret_type=result, type_params=()):
-            return f"Callable[[{', '.join(map(type_shown, args))}], {type_shown(result)}]"
-        case TypeCall(func=GlobalTypeVar(name=name), args=()):
-            return name
-    from nnmagic.relay.text.types import type_text
-
-    return type_text(type_)
 
 
 def with_article(type_: Type) -> str:

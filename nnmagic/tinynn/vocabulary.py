@@ -173,10 +173,6 @@ def _relay_defaults(twin: Operator | None) -> Mapping[str, str]:
     return {name: default for name, given, default in (part.partition("=") for part in parts) if given}
 
 
-def _is_refused(builtin: Builtin) -> bool:
-    return builtin.summary.startswith("Refused")
-
-
 @cache
 def words() -> Mapping[str, Word]:
     """Everything that a name without a dot may mean, but what a cell and the notebook define."""
@@ -184,7 +180,7 @@ def words() -> Mapping[str, Word]:
     found |= {
         name: function_word(builtin)
         for name, builtin in {**ITERATION, **BUILTINS}.items()
-        if not _is_refused(builtin)
+        if not builtin.refused
     }
     found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
     found |= {name: Word(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
@@ -207,9 +203,7 @@ def namespaces() -> Mapping[str, Mapping[str, Word]]:
 def members() -> Mapping[str, Word]:
     """The attributes and methods of tensors, and the operators that are methods, too."""
     found = {name: Word(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
-    found |= {
-        name: function_word(each, method=True) for name, each in METHODS.items() if not _is_refused(each)
-    }
+    found |= {name: function_word(each, method=True) for name, each in METHODS.items() if not each.refused}
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
         if space in ("", "nn") and operator.args and not operator.variadic and last not in IN_PLACE:
@@ -222,7 +216,7 @@ def module_words(module: str) -> Mapping[str, Word]:
     found = {
         name: function_word(builtin)
         for name, builtin in MODULES.get(module, {}).items()
-        if not _is_refused(builtin)
+        if not builtin.refused
     }
     if module in ("numpy", "jax.numpy"):
         found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}

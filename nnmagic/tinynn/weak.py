@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float
-from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.emit import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values import (
     Computed,

@@ -71,12 +71,12 @@ def test_messages_name_the_dimensions_as_the_cell_does():
     with pytest.raises(TypeError) as caught:
         convert(rows, np.ones((2, 3)))
     assert str(caught.value) == (
-        """x must be Tensor[("n", 3), float32], not an array of float64; convert it with .astype('float32')"""
+        """x must be Tensor[("n", 3), f32], not an array of float64; convert it with .astype('float32')"""
     )
     with pytest.raises(ValueError) as caught:
         convert_argument(rows, np.ones((2, 3), "f4"), {"n": 5})
     assert str(caught.value) == (
-        'x must be Tensor[("n", 3), float32], not of shape (2, 3): '
+        'x must be Tensor[("n", 3), f32], not of shape (2, 3): '
         'dimension 0 ("n") is 5 elsewhere in this call, not 2'
     )
 
@@ -84,17 +84,17 @@ def test_messages_name_the_dimensions_as_the_cell_does():
 @pytest.mark.parametrize(
     ("dtype", "value", "kind", "message"),
     [
-        ("int8", 128, ValueError, "s must be int8, from -128 to 127; 128 is outside"),
-        ("int8", 1.0, TypeError, "s must be int8, not the Python float 1.0"),
-        ("bool", 1, TypeError, "s must be bool, not the Python int 1"),
-        ("float32", True, TypeError, "s must be float32, not the Python bool True"),
+        ("int8", 128, ValueError, "s must be i8, from -128 to 127; 128 is outside"),
+        ("int8", 1.0, TypeError, "s must be i8, not the Python float 1.0"),
+        ("bool", 1, TypeError, "s must be bool_, not the Python int 1"),
+        ("float32", True, TypeError, "s must be f32, not the Python bool True"),
         ("float16", 1e6, ValueError, "too large"),
-        ("float16", np.float64(1e6), ValueError, "s must be float16; 1000000.0 is too large for it"),
-        ("int8", np.float64(1), TypeError, "s must be int8, not the Python float 1.0"),
-        ("int8", np.int64(300), ValueError, "s must be int8, from -128 to 127; 300 is outside"),
-        ("float32", np.complex64(1), TypeError, "s must be float32, not an array of complex64"),
-        ("float32", "1", TypeError, "s must be float32, not a str"),
-        ("float32", None, TypeError, "s must be float32, not None"),
+        ("float16", np.float64(1e6), ValueError, "s must be f16; 1000000.0 is too large for it"),
+        ("int8", np.float64(1), TypeError, "s must be i8, not the Python float 1.0"),
+        ("int8", np.int64(300), ValueError, "s must be i8, from -128 to 127; 300 is outside"),
+        ("float32", np.complex64(1), TypeError, "s must be f32, not an array of complex64"),
+        ("float32", "1", TypeError, "s must be f32, not a str"),
+        ("float32", None, TypeError, "s must be f32, not None"),
     ],
 )
 def test_numbers_that_do_not_fit(dtype, value, kind, message):
@@ -106,7 +106,7 @@ def test_numbers_that_do_not_fit(dtype, value, kind, message):
 @pytest.mark.parametrize(
     ("value", "kind", "message"),
     [
-        (np.ones((2, 3)), TypeError, "a must be Tensor[(2, 3), float32], not an array of float64"),
+        (np.ones((2, 3)), TypeError, "a must be Tensor[(2, 3), f32], not an array of float64"),
         (np.ones((2, 3), object), TypeError, "not an array of object"),
         (np.ones((2, 3), "f4,f4"), TypeError, "not an array of [('f0', '<f4'), ('f1', '<f4')]"),
         (np.ones((2, 3), "c8"), TypeError, "not an array of complex64"),
@@ -147,7 +147,7 @@ def test_named_dimensions_agree_over_the_arguments_of_a_call():
     convert_argument(column, np.ones(5, "f4"), dims)
     assert dims == {"n": 5}
     with pytest.raises(
-        ValueError, match=r'y must be Tensor\[\("n"\), float32\].*dimension 0 \("n"\) is 5 elsewhere.*not 4'
+        ValueError, match=r'y must be Tensor\[\("n",\), f32\].*dimension 0 \("n"\) is 5 elsewhere.*not 4'
     ):
         convert_argument(column, np.ones(4, "f4"), dims)
 

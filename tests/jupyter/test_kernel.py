@@ -119,7 +119,7 @@ def test_an_error_shows_the_cell_and_no_frames(outputs: dict[str, list[nbformat.
 def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
     found = error(outputs["wrong call"])
     assert found.ename == "ValueError"
-    assert found.evalue.startswith("foo() argument 'x' must be Tensor[(2), float32], not of shape (3,)")
+    assert found.evalue.startswith("foo() argument 'x' must be Tensor[(2,), f32], not of shape (3,)")
     text = shown(found)
     assert ".py" not in text, "no frame below the user's"
     assert "----> 1 foo(np.ones(3, 'float32'))" in text

@@ -85,7 +85,7 @@ IN_PLACE: dict[str, str] = {
 for _name in IN_PLACE:
     METHODS.pop(_name, None)
 
-_NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.summary.startswith("Refused")}
+_NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.refused}
 _LINALG = {
     name: BUILTINS[name]
     for name in (

@@ -9,12 +9,13 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.emit import apply, call_operator, computed_part
 from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import Computed, Known, Operand, Refusal, TupleOf, number_constant, shape_shown
+from nnmagic.tinynn.values import Computed, Known, Operand, Refusal, TupleOf, number_constant
 
 
 def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:

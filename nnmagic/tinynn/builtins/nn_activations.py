@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.numpy_mathematics import expm1, log1p
@@ -24,7 +25,7 @@ from nnmagic.tinynn.builtins.operands import (
     word,
 )
 from nnmagic.tinynn.emit import call_operator
-from nnmagic.tinynn.values import Operand, Refusal, TupleOf, Value, shape_shown
+from nnmagic.tinynn.values import Operand, Refusal, TupleOf, Value
 
 _INPUT = "input=x"
 

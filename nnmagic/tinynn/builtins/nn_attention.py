@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import fixed, flag, formula, known_number, require_float
 from nnmagic.tinynn.products import matrix_product
-from nnmagic.tinynn.values import Operand, Refusal, Value, shape_shown
+from nnmagic.tinynn.values import Operand, Refusal, Value
 
 
 def _attention(call: Arguments) -> Value:

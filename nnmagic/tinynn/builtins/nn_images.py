@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import apply_arange
 from nnmagic.tinynn.builtins.formula import Formula
@@ -11,7 +11,7 @@ from nnmagic.tinynn.builtins.nn_operands import float_data
 from nnmagic.tinynn.builtins.numpy_indexing import index_formula, taken
 from nnmagic.tinynn.builtins.operands import dtype_argument, fixed, flag, formula, known_int, one_axis, word
 from nnmagic.tinynn.emit import is_tensor
-from nnmagic.tinynn.values import Refusal, Value, shape_shown
+from nnmagic.tinynn.values import Refusal, Value
 
 _DATA = "input=data x=data"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import broadcast, common_shape
 from nnmagic.tinynn.builtins.formula import Formula
@@ -22,7 +23,7 @@ from nnmagic.tinynn.builtins.operands import (
     word,
 )
 from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import Refusal, Value, shape_shown
+from nnmagic.tinynn.values import Refusal, Value
 
 _REDUCTIONS = ("mean", "sum", "none")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.nn_convolutions import relay_call
@@ -12,7 +13,7 @@ from nnmagic.tinynn.builtins.nn_operands import float_data
 from nnmagic.tinynn.builtins.operands import axes, fixed, flag, formula, known_int, known_number
 from nnmagic.tinynn.emit import call_operator, is_tensor
 from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import Operand, Refusal, TupleOf, Value, number_constant, shape_shown
+from nnmagic.tinynn.values import Operand, Refusal, TupleOf, Value, number_constant
 
 _DATA = "input=data x=data"
 

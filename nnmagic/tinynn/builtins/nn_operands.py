@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import formula, require_float
-from nnmagic.tinynn.values import Refusal, shape_shown
+from nnmagic.tinynn.values import Refusal
 
 
 def float_data(call: Arguments, rank: int) -> Formula:

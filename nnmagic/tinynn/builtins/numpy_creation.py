@@ -6,6 +6,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.polynomials import not_negative, polynomial
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import apply_arange, constant_of, joined, stacked, unit_matrix
@@ -38,7 +39,6 @@ from nnmagic.tinynn.values import (
     described,
     is_number,
     number_constant,
-    shape_shown,
 )
 from nnmagic.tinynn.weak import is_weak
 

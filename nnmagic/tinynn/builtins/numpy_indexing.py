@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import apply_arange, broadcast, common_shape, constant_of, size_along
 from nnmagic.tinynn.builtins.formula import Formula
@@ -20,7 +20,7 @@ from nnmagic.tinynn.builtins.operands import (
     shape_argument,
     word,
 )
-from nnmagic.tinynn.values import Known, Operand, Refusal, TupleOf, Value, number_constant, shape_shown
+from nnmagic.tinynn.values import Known, Operand, Refusal, TupleOf, Value, number_constant
 
 _NAMES = "x=a input=a"
 
@@ -316,13 +316,17 @@ INDEXING = (
         "argsort",
         _NAMES,
     ),
+    _unsupported(
+        "delete",
+        "not supported in a cell",
+        "join what is around it: concatenate([x[:i], x[i + 1:]]), or axis=1 of x[:, :i] and x[:, i + 1:]",
+    ),
     *(
         _unsupported(name, _NO_SIZE, hint)
         for name, hint in (
             ("bincount", "sum(one_hot(x, n), axis=0) counts n known values"),
             ("compress", "where(mask, x, 0) keeps the shape"),
             ("extract", "where(mask, x, 0) keeps the shape"),
-            ("delete", "slice around it: concatenate([x[:i], x[i + 1:]])"),
             ("trim_zeros", "where(mask, x, 0) keeps the shape"),
         )
     ),

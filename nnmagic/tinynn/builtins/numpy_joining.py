@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import at_least, constant_of, cut, joined
 from nnmagic.tinynn.builtins.formula import Formula
@@ -23,16 +24,7 @@ from nnmagic.tinynn.builtins.operands import (
     word,
 )
 from nnmagic.tinynn.emit import call_operator, is_tensor
-from nnmagic.tinynn.values import (
-    Known,
-    Operand,
-    Refusal,
-    TupleOf,
-    Value,
-    described,
-    number_constant,
-    shape_shown,
-)
+from nnmagic.tinynn.values import Known, Operand, Refusal, TupleOf, Value, described, number_constant
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnmagic.tinynn.annotations import dtype_short_name
+from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.arithmetic import unary_named
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula

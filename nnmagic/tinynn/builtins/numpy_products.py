@@ -6,6 +6,7 @@ import math
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product, same_dim
+from nnmagic.relay.signatures import dim_shown, shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import stacked
 from nnmagic.tinynn.builtins.formula import Formula
@@ -25,16 +26,7 @@ from nnmagic.tinynn.builtins.operands import (
 from nnmagic.tinynn.emit import call_operator, computed_part
 from nnmagic.tinynn.products import matrix_product
 from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import (
-    Computed,
-    Operand,
-    Refusal,
-    TupleOf,
-    Value,
-    dim_shown,
-    is_number,
-    shape_shown,
-)
+from nnmagic.tinynn.values import Computed, Operand, Refusal, TupleOf, Value, is_number
 
 _PAIR = "x=a y=b lhs=a rhs=b input=a other=b tensor_a=a tensor_b=b"
 

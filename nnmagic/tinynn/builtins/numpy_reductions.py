@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.relay.types import is_float
-from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.arithmetic import known_result
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.formula import Formula, Number
@@ -26,7 +26,7 @@ from nnmagic.tinynn.builtins.operands import (
 )
 from nnmagic.tinynn.dimensions import as_number
 from nnmagic.tinynn.emit import is_tensor, tensor_type
-from nnmagic.tinynn.values import Known, Refusal, TupleOf, Value, shape_shown, source_text
+from nnmagic.tinynn.values import Known, Refusal, TupleOf, Value, source_text
 from nnmagic.tinynn.weak import as_weak, both_weak
 
 _NAMES = "x=a input=a"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.signatures import dim_shown, shape_shown
 from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import at_least, broadcast, common_shape, cut, joined, unit_matrix
@@ -26,15 +27,7 @@ from nnmagic.tinynn.builtins.reshaping import reshape
 from nnmagic.tinynn.dimensions import dim_of, in_shape, open_sizes, shape_tensor
 from nnmagic.tinynn.emit import apply, call_operator
 from nnmagic.tinynn.strict import dims_differ
-from nnmagic.tinynn.values import (
-    Operand,
-    Refusal,
-    TupleOf,
-    Value,
-    dim_shown,
-    number_constant,
-    shape_shown,
-)
+from nnmagic.tinynn.values import Operand, Refusal, TupleOf, Value, number_constant
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 

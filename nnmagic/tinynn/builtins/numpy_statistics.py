@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.relay.types import is_float
-from nnmagic.tinynn.annotations import dtype_short_name
 from nnmagic.tinynn.binding import Arguments, Builtin
 from nnmagic.tinynn.builtins.building import stacked
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.numpy_reductions import REDUCE, is_empty, reduced_axes, wide_dtype
 from nnmagic.tinynn.builtins.operands import axes, dtype_argument, fixed, flag, formula, known_number
-from nnmagic.tinynn.values import Refusal, Value, shape_shown
+from nnmagic.tinynn.values import Refusal, Value
 
 _NAMES = "x=a input=a"
 

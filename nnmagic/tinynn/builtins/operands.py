@@ -11,8 +11,9 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.signatures import dim_shown, dtype_short_name, shape_shown
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
-from nnmagic.tinynn.annotations import DType, dtype_named, dtype_short_name
+from nnmagic.tinynn.annotations import DType, dtype_named
 from nnmagic.tinynn.arithmetic import same_dtype
 from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.formula import Formula
@@ -28,11 +29,9 @@ from nnmagic.tinynn.values import (
     TupleOf,
     Value,
     described,
-    dim_shown,
     is_number,
     known_value,
     number_constant,
-    shape_shown,
 )
 from nnmagic.tinynn.weak import alike, beside_tensor, both_weak
 

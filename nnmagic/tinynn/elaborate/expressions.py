@@ -168,6 +168,11 @@ class Expressions(Core):
 
     def _walrus(self, expr: tree.NamedExpr) -> Value:
         value = self.transform_expr(expr.value)
+        owner = self.frame.owner(expr.target.id.name)
+        if owner is not None and owner is not self.frame:  # a comprehension that makes functions
+            owner.env.bind(expr.target.id.name, FAILED)
+            message = "`:=` beside a lambda in a comprehension is not supported"
+            raise Refusal(message, self.place(expr.span), hint="write a `for` with an assignment")
         self.frame.env.bind(expr.target.id.name, value, self.place(expr.target.span))
         return value
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.signatures import type_shown
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 from nnmagic.tinynn.declarations import relay_value
 from nnmagic.tinynn.emit import cast, computed_part
@@ -32,7 +33,6 @@ from nnmagic.tinynn.values import (
     natural_dtype,
     number_constant,
     same_value,
-    type_shown,
 )
 
 
@@ -282,6 +282,8 @@ def clash(name: str, values: Sequence[tuple[Value, Span]], found: Clash, words: 
         words = f"{words}, and it must be known while compiling"
     if any(isinstance(value, Known) and is_number(value.value) for value, _ in pair):
         hint = "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"
+    elif all(isinstance(value, TupleOf) for value, _ in pair):
+        hint = "a list keeps its length here: compute on a whole tensor, as in x * 2, or on one made by zeros"
     elif all(isinstance(value, Computed) for value, _ in pair):
         hint = "give it one shape and one dtype in both, as in x.astype(f32)"
     notes = tuple(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from typing import Any
 
 from synr import ast
 
 from nnmagic.tinynn.elaborate.blocks import Block, End, Exit, Leaf, leaves
 from nnmagic.tinynn.elaborate.conditions import Conditions
+from nnmagic.tinynn.frames import Frame
 from nnmagic.tinynn.iteration import is_silent, items
-from nnmagic.tinynn.names import mentioned_names, targets_of
+from nnmagic.tinynn.names import mentioned_names, targets_of, walk
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.unpacking import fail_all, unpack
 from nnmagic.tinynn.values import FAILED, Computed, Operand, Refusal, TupleOf, Value, is_failed
@@ -136,12 +138,12 @@ class Unrolling(Conditions):
     # -- comprehensions ------------------------------------------------------------------------------
 
     def comprehension(self, expr: tree.Comprehension) -> Value:
-        """``[element for target in items if condition]`` over items that are known now. Raises Refusal."""
+        """``[element for target in items if condition]`` over items that are known now. Raises Refusal.
+
+        Its names are its own, as in Python: a lambda in it sees what they stand for last.
+        """
         gathered: list[Value] = []
-        before = self.frame.env
-        names = {
-            name for part in expr.generators for name in (each.id.name for each in targets_of(part.target))
-        }
+        targets = {each.id.name for part in expr.generators for each in targets_of(part.target)}
 
         def go(generators: Sequence[tree.Generator]) -> None:
             if not generators:
@@ -156,6 +158,9 @@ class Unrolling(Conditions):
             for each in items(over, "a comprehension"):
                 self.assign(first.target, Operand(each, over.span))
                 held = [self.truth(self.operand(condition), "if") for condition in first.conditions]
+                if None in held:
+                    gathered.append(FAILED)
+                    return
                 if any(isinstance(each_, Computed) for each_ in held):
                     place = self.place(first.conditions[0].span)
                     message = "what a comprehension keeps must be known while compiling"
@@ -163,13 +168,28 @@ class Unrolling(Conditions):
                 if all(held):
                     go(rest)
 
-        kept = {name: before.locals.get(name) for name in names}
-        try:
+        with self._own_names(expr, targets):
             go(list(expr.generators))
+        return TupleOf(tuple(gathered))
+
+    @contextmanager
+    def _own_names(self, expr: tree.Comprehension, names: Set[str]) -> Iterator[None]:
+        """Lets a comprehension bind its names; what they stood for is as before afterwards."""
+        outer = self.frame
+        if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
+            self.frame = Frame(outer.name, parent=outer, dimensions=outer.dimensions)
+            try:
+                yield
+            finally:
+                self.frame = outer
+            return
+        env = outer.env
+        kept = {name: env.locals.get(name) for name in names}
+        try:
+            yield
         finally:
             for name, value in kept.items():
                 if value is None:
-                    before.forget(name)
+                    env.forget(name)
                 else:
-                    before.locals[name] = value
-        return TupleOf(tuple(gathered))
+                    env.locals[name] = value

@@ -72,3 +72,16 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
     "complex": ("complex numbers are not supported", "hold real and imaginary parts in two tensors"),
     "bytes": (f"bytes {_NEVER}", "write a plain string"),
 }
+
+#: Methods that change a list; what to write for ``{0}`` and the arguments ``{1}``, ``{2}``.
+CHANGE_A_LIST: dict[str, str] = {
+    "append": "write {0} = {0} + [{1}]",
+    "extend": "write {0} = {0} + {1}",
+    "insert": "write {0} = {0}[:{1}] + [{2}] + {0}[{1}:]",
+    "pop": "write {0} = {0}[:-1]",
+    "remove": "make a new list: {0} = [x for x in {0} if c]",
+    "clear": "write {0} = []",
+    "reverse": "write {0} = {0}[::-1]",
+    "sort": "write {0} = sort({0})",
+    "update": "use names or a tuple",
+}

@@ -142,9 +142,16 @@ class StatementCompiler(PatternCompiler):
             case py.Call(func=py.Name(id="print")):
                 hint = "return the value and print it in another cell"
                 self.refuse("`print` cannot run inside a compiled function", span, hint)
-            case py.Call(func=py.Attribute(attr="append" | "extend" | "insert" | "pop" | "sort" as word)):
-                hint = "make a new list, as in items = items + [x]"
-                self.refuse(f"`.{word}` would change a list in place, which a cell cannot", span, hint)
+            case py.Call(func=py.Attribute(attr=word, value=owner), args=args) if (
+                word in refusals.CHANGE_A_LIST
+            ):
+                name = owner.id if isinstance(owner, py.Name) else "items"
+                given = [*map(py.unparse, args), "i", "x"]
+                hint = refusals.CHANGE_A_LIST[word].format(name, *given)
+                self.refuse(
+                    f"`.{word}` would change `{py.unparse(owner)}` in place, which a cell cannot", span, hint
+                )
+                return tree.InvalidStatement(span, [name], returns=False)
             case py.Yield() | py.YieldFrom() | py.Await():
                 self.compile_expr(stmt.value)
             case _:

@@ -128,7 +128,7 @@ CASES: list[Case] = [
     refused("a-function-of-numpy", function(X, "x + «np.random.random»(3)"), "`np.random.random` is not supported in a cell", CALL, {"np": np}),
     refused("a-function-of-numpys", function(X, "«np.frexp»(x)"), "`np.frexp` is not supported in a cell", CALL, {"np": np}),
     refused("a-function-that-numpy-had", function(X, "«np.trapz»(x)"), "`np.trapz` is not supported in a cell", "write np.trapezoid", {"np": np}),
-    refused("a-function-under-another-name", function(X, "«np.array_equiv»(x, x)"), "`np.array_equiv` is not supported in a cell", "write np.array_equal", {"np": np}),
+    refused("a-function-under-another-name", function(X, "«np.array_equiv»(x, x)"), "`np.array_equiv` is not supported in a cell", "write (x == y).all()", {"np": np}),
     refused("a-function-in-a-formula", function(X, "«np.cov»(x)"), "`np.cov` is not supported in a cell", "write d @ d.T / (x.shape[1] - 1), with d = x - x.mean(axis=1, keepdims=True)", {"np": np}),
     refused("a-function-of-numpy-mistyped", function(X, "«np.sine»(x)"), "the module numpy has no sine", "did you mean np.sin?", {"np": np}),
     refused("a-function-of-linear-algebra", function(X, "«np.linalg.svd»(x)"), "`np.linalg.svd` is not supported in a cell", CALL, {"np": np}),

@@ -65,7 +65,6 @@ CASES: list[Case] = [
     body("only-the-loop-assigns", "for i in range(n):\n    y = x * i\nreturn «y»", "`y` may not be assigned here: only a loop assigns it", "assign it before the loop"),
     refused("a-loop-without-end", "def «f»(x: f32):\n    while True:\n        x = x + 1\n", "`f` never returns: it has a loop without end", "end the loop with `break` or `return`"),
     body("a-comprehension-that-chooses", "return stack([a for a in x if «a > 0»])", "what a comprehension keeps must be known while compiling", "keep all, and choose with where(condition, x, y)"),
-    body("append", "items = [x]\n«items.append(x)»\nreturn stack(items)", "`.append` would change a list in place, which a cell cannot", "make a new list, as in items = items + [x]"),
     # -- assert ----------------------------------------------------------------------------------------------
     body("an-assert-that-is-false", "assert «x.shape == (4,)», 'four'\nreturn x", "this assertion does not hold: four"),
     body("a-message-that-is-no-string", "assert n > 0, «n»\nreturn x", "the message of an assertion must be a string"),

@@ -1,0 +1,70 @@
+"""Types as Python's annotations write them, in signatures and messages: ``Tensor[(3,), f32]``.
+
+Relay's own text writes them otherwise (``Tensor[(3), float32]``). Knows Relay's types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.relay.types import (
+    AnyDim,
+    Dim,
+    FuncType,
+    GlobalTypeVar,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    VarDim,
+)
+
+#: The names of dtypes in annotations, by Relay's and NumPy's.
+SHORT_NAMES = {
+    **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
+    "bfloat16": "bf16",
+    **{
+        f"{word}int{bits}": f"{word}i{bits}".replace("ui", "u")
+        for word in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
+    "bool": "bool_",
+}
+
+
+def dtype_short_name(name: str) -> str:
+    """``f32`` for ``float32``; a name that is none of these as it is."""
+    return SHORT_NAMES.get(name, name)
+
+
+def dim_shown(dim: Dim) -> str:
+    """A dimension as a cell writes it: ``3``, ``"n"``, ``?`` where it has no name."""
+    match dim:
+        case AnyDim(label=label):
+            return "?" if label is None else f'"{label}"'
+        case VarDim(name=name):
+            return f'"{name}"'
+    return str(int(dim))
+
+
+def shape_shown(shape: Sequence[Dim]) -> str:
+    """A shape as a cell writes it: ``(2, "n")``, ``(3,)``, ``()``."""
+    return f"({', '.join(map(dim_shown, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def type_shown(type_: Type) -> str:
+    """A type as a cell writes it."""
+    match type_:
+        case TensorType(shape=(), dtype=dtype):
+            return dtype_short_name(dtype)
+        case TensorType(shape=shape, dtype=dtype):
+            return f"Tensor[{shape_shown(shape)}, {dtype_short_name(dtype)}]"
+        case TupleType(fields=fields):
+            return f"tuple[{', '.join(map(type_shown, fields)) or '()'}]"
+        case FuncType(arg_types=args, ret_type=result, type_params=()):
+            return f"Callable[[{', '.join(map(type_shown, args))}], {type_shown(result)}]"
+        case TypeCall(func=GlobalTypeVar(name=name), args=()):
+            return name
+    from nnmagic.relay.text.types import type_text
+
+    return type_text(type_)
