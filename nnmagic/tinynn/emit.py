@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
@@ -126,6 +128,9 @@ def whole_numbers(start: Computed, stop: Computed, step: Computed, span: Span) -
     Relay keeps the ends as attributes, too, for what is known of them; a variable stands for a computed one.
     """
     ends = {"start": start, "stop": stop, "step": step}
+    data = [end.expr.data.item() for end in ends.values() if isinstance(end.expr, ir.Constant)]
+    if len(data) == len(ends) and not range(*data):  # Relay's arange has an element
+        return Computed(ir.constant(np.zeros(0, "int64"), span=span), TensorType((0,), "int64"))
     told = {
         name: end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
         for name, end in ends.items()

@@ -16,6 +16,15 @@ CALLS = {
 }
 
 
+#: Those whose zeros have NumPy's sign.
+SIGNED = ("floor_divide", "floor_mod")
+
+
+def same_signs(one, other):
+    known = ~np.isnan(other)
+    np.testing.assert_array_equal(np.signbit(one)[known], np.signbit(other)[known])
+
+
 def body(left, right):
     return f"({', '.join(f'{name}({left}, {right})' for name in CALLS)})"
 
@@ -31,8 +40,8 @@ def test_two_tensors(dtype):
             if name == "trunc_divide" and dtype == "float16":  # NumPy rounds the quotient to float16 first
                 continue
             np.testing.assert_array_equal(result, function(x, y), err_msg=name)
-            if name == "floor_mod":
-                np.testing.assert_array_equal(np.signbit(result), np.signbit(function(x, y)))
+            if name in SIGNED:
+                same_signs(result, function(x, y))
 
 
 @pytest.mark.parametrize("constant", ["0", "-0", "3", "-0.3"])
@@ -49,6 +58,24 @@ def test_a_constant_and_a_tensor(constant):
             np.testing.assert_array_equal(found[place], expected, err_msg=name)
             np.testing.assert_array_equal(right[place], expected, err_msg=name)
             np.testing.assert_array_equal(left[place], function(number, x), err_msg=name)
+            if name in SIGNED:
+                same_signs(found[place], expected)
+                same_signs(right[place], expected)
+                same_signs(left[place], function(number, x))
+
+
+@pytest.mark.parametrize("constant", [1.0, -1.0, 0.5, -2.0, np.inf, -np.inf])
+def test_floored_quotients_in_a_chain(constant):
+    """Fused with what is around them, and by numbers that could be simplified away."""
+    x = np.array(NUMBERS, "f4")
+    kind = f"Tensor[({x.size}), float32]"
+    number = f"divide({np.sign(constant)}f, 0f)" if np.isinf(constant) else f"{constant}f"
+    text = f"def @main(%x: {kind}) {{ negative(floor_divide(negative(%x), {number})) }}"
+    with np.errstate(all="ignore"):
+        expected = -np.floor_divide(-x, np.float32(constant))
+    found = compiled(text)([x])
+    np.testing.assert_array_equal(found, expected)
+    same_signs(found, expected)
 
 
 def test_a_rest_that_is_used_often():

@@ -13,7 +13,7 @@ from nnmagic.relay.signatures import shape_shown
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.binding import Arguments
 from nnmagic.tinynn.builtins.formula import Formula
-from nnmagic.tinynn.emit import apply, call_operator, computed_part
+from nnmagic.tinynn.emit import call_operator, computed_part, whole_numbers
 from nnmagic.tinynn.strict import dims_differ
 from nnmagic.tinynn.values import Computed, Known, Operand, Refusal, TupleOf, number_constant
 
@@ -86,9 +86,8 @@ def unit_matrix(rows: int, columns: int, k: int, dtype: str, span: Span) -> Form
 
 def apply_arange(size: int, span: Span) -> Formula:
     """0, 1, 2, ... as int64."""
-    ends = [number_constant(number, "int64", span) for number in (0, size, 1)]
-    start, stop, step = (end.expr for end in ends)
-    return Formula(apply("arange", span, *ends, start=start, stop=stop, step=step, dtype="int64"), span)
+    start, stop, step = (number_constant(number, "int64", span) for number in (0, size, 1))
+    return Formula(whole_numbers(start, stop, step, span), span)
 
 
 def size_along(data: Formula, axis: int, like: Formula) -> Formula:

@@ -6,7 +6,14 @@ import numpy as np
 
 from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.tinynn.binding import Arguments, Builtin
-from nnmagic.tinynn.builtins.building import apply_arange, broadcast, common_shape, constant_of, size_along
+from nnmagic.tinynn.builtins.building import (
+    apply_arange,
+    broadcast,
+    common_shape,
+    constant_of,
+    cut,
+    size_along,
+)
 from nnmagic.tinynn.builtins.formula import Formula
 from nnmagic.tinynn.builtins.operands import (
     dtype_argument,
@@ -129,6 +136,8 @@ def _take_along_axis(call: Arguments) -> Value:
         broadcast(each, tuple(each.shape[axis] if place == axis else dim for place, dim in enumerate(shape)))
         for each in (data, indices)
     )
+    if indices.shape[axis] == 0:
+        return cut(data, axis, 0, 0).value  # Relay's gather takes one at least
     return data.op("gather", checked_places(indices, data, axis), axis=axis).value
 
 

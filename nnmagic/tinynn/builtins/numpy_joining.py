@@ -174,15 +174,11 @@ def _tile(call: Arguments) -> Value:
     if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in listed):
         raise Refusal("tile: `reps` must be ints that are not negative", call.given["reps"].span)
     counts = [count for count in listed if isinstance(count, int)]
-    if 0 in counts:
-        shape = [1] * (len(counts) - data.rank) + list(data.shape)
-        counts = [1] * (len(shape) - len(counts)) + counts
-        empty = data.reshape(shape)
-        for axis, count in enumerate(counts):
-            if count == 0:
-                empty = cut(empty, axis, 0, 0)
-        data, counts = empty, [count or 1 for count in counts]
-    return data.op("tile", reps=tuple(counts)).value if counts else data.value
+    repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
+    for axis, count in enumerate(counts, repeated.rank - len(counts)):
+        if count == 0:
+            repeated = cut(repeated, axis, 0, 0)
+    return repeated.value
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")

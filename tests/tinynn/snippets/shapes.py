@@ -62,6 +62,9 @@ CASES: list[Case] = [
     accepted("conversion-by-the-dtype-of-another", "x: Tensor[(3,), f32], y: Tensor[(3,), f64]", "x.astype(y.dtype) + y"),
     accepted("cumulative-sums", X, "cumsum(x, axis=0), cumsum(x, axis=1)"),
     accepted("tile-and-repeat", X, "tile(x, (2, 1)), repeat(x, 2, axis=1)"),
+    accepted("tile-to-nothing", X, "tile(x, 0), tile(x, (2, 0)), tile(x, (0, 1, 2))"),
+    accepted("tile-of-named-sizes-to-nothing", 'x: Tensor[("n", "m"), f32]', "tile(x, 0), tile(x, (0, 2)), tile(x, (2, 0, 1)), repeat(x, 0, axis=1)"),
+    accepted("nothing-of-nothing", 'x: Tensor[(0, 3), f32], y: Tensor[("n", 3), f32], i: Tensor[(0,), i64], k: Tensor[("k",), i64]', "take(x, i, axis=0), x[i], x[k], take(y, k, axis=0), y[k], x[i, i], take_along_axis(x, x[:, :1].astype(i64), axis=0)", arguments=[(np.ones((0, 3), "f4"), np.ones((0, 3), "f4"), np.ones(0, "i8"), np.ones(0, "i8"))]),
     accepted("copy", X, "y = x.copy()\ny += 1\nreturn x, y"),
     # -- refused ---------------------------------------------------------------------------------------------
     refused("index-out-of-range", function(X, "x[«2»]"), "index 2 is out of range for axis 0 of size 2"),

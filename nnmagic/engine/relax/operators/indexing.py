@@ -65,7 +65,7 @@ def require_places(site: Site, indices: Value, dim: Any) -> None:
 
     def first(x: Any, shape: Any) -> Any:
         (size,) = shape
-        flat = topi.reshape(x, [product(x.shape)])
+        flat = x if len(x.shape) == 1 else topi.reshape(x, [product(x.shape)])
         count = flat.shape[0]
         k = te.reduce_axis((0, count), "k")
         place = flat(k).astype("int64")

@@ -174,9 +174,17 @@ def floored_quotient(left: Any, right: Any) -> Any:
     below = tirx.Select(_crosses(rest, right), quotient - constant(1, left), quotient)
     floor = tirx.floor(found)
     nearest = tirx.Select(found - floor > constant(0.5, left), floor + constant(1, left), floor)
-    positive = tirx.Select(nearest == constant(0, left), tirx.abs(nearest), nearest)  # no -0
-    settled = tirx.Let(rest, _exact_rest(left, right), tirx.Let(found, below, positive))
+    signed = tirx.Select(found == constant(0, left), _zero_of_quotient(left, right), nearest)
+    settled = tirx.Let(rest, _exact_rest(left, right), tirx.Let(found, below, signed))
     return tirx.Select(right == constant(0, left), left / right, settled)
+
+
+def _zero_of_quotient(left: Any, right: Any) -> Any:
+    """0 with the sign of ``left / right``, by the bits: TVM takes ``0 / x`` for 0, whatever sign x has."""
+    dtype = dtype_of(left)
+    bits = {"float32": "int32", "float64": "int64"}[dtype]
+    sign = tirx.reinterpret(bits, left) ^ tirx.reinterpret(bits, right)
+    return tirx.reinterpret(dtype, sign & tirx.min_value(bits))
 
 
 def floored_rest(left: Any, right: Any) -> Any:
