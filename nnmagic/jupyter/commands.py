@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import fnmatch
+import functools
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +53,7 @@ def run(line: str, namespace: Mapping[str, object]) -> Output:
         name, rest = "help", ""
     elif rest.strip() in _ASKING:
         name, rest = "help", name
-    command = _command(name)
+    command = _command(name, namespace)
     try:
         words = [rest.strip()] if command.whole and rest.strip() else shlex.split(rest)
     except ValueError as error:
@@ -63,17 +64,24 @@ def run(line: str, namespace: Mapping[str, object]) -> Output:
     return shown if isinstance(shown, Output) else Output((shown,))
 
 
-def _command(name: str) -> Command:
+def _command(name: str, namespace: Mapping[str, object]) -> Command:
     """The command of that name. Raises MagicError."""
     if name not in COMMANDS:
-        close = closest(name, COMMANDS)
-        hint = f"did you mean {close}?" if close else f"its commands are {', '.join(COMMANDS)}"
+        close = f"show {name}" if name in _names(namespace) else closest(name, COMMANDS)
+        hint = f"did you mean %tinynn {close}?" if close else f"its commands are {', '.join(COMMANDS)}"
         raise MagicError(f"%tinynn has no command {name!r}; {hint}")
     return COMMANDS[name]
 
 
 def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
+    if not words:
+        raise MagicError(f"usage: %tinynn {COMMANDS['show'].usage}; {_compiled_functions(namespace)}")
     name, *stages = words
+    if "," in name:
+        name = name.partition(",")[0]
+        raise MagicError(
+            f"it shows one function, and a list of stages after it: %tinynn show {name} relay,graph"
+        )
     function = compiled_function(name, namespace)
     named = [stage for word in stages for stage in word.split(",") if stage]
     shown = [shown_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
@@ -85,27 +93,46 @@ def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFun
     """The compiled function of that name. Raises MagicError."""
     from nnmagic.functions.compiled import CompiledFunction
 
-    found = namespace.get(name)
+    first, *members = name.split(".")
+    try:
+        found = functools.reduce(getattr, members, namespace[first])
+    except (KeyError, AttributeError):
+        close = closest(name, _names(namespace))
+        hint = f"did you mean {close}?" if close else _compiled_functions(namespace)
+        raise MagicError(f"{name!r} is not defined; {hint}") from None
     if isinstance(found, CompiledFunction):
         return found
-    known = [other for other, value in namespace.items() if isinstance(value, CompiledFunction)]
-    known = [other for other in known if not other.startswith("_")]
-    there = f"the compiled functions are {', '.join(known)}" if known else "run a %%tinynn cell first"
-    what = f"of type {type(found).__name__}, not a compiled function" if name in namespace else "not defined"
-    raise MagicError(f"{name!r} is {what}; {there}")
+    what = f"of type {type(found).__name__}, not a compiled function"
+    raise MagicError(f"{name!r} is {what}; {_compiled_functions(namespace)}")
+
+
+def _names(namespace: Mapping[str, object]) -> list[str]:
+    """The names of the notebook's compiled functions."""
+    from nnmagic.functions.compiled import CompiledFunction
+
+    known = [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]
+    return [name for name in known if not name.startswith("_")]
+
+
+def _compiled_functions(namespace: Mapping[str, object]) -> str:
+    """What there is to be shown, for a message."""
+    known = _names(namespace)
+    return f"the compiled functions are {', '.join(known)}" if known else "run a %%tinynn cell first"
 
 
 def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.relay.ops import OPERATORS
 
-    pattern = words[0].lower() if words else "*"
-    found = _found(pattern)
+    patterns = [word.lower() for word in words] or ["*"]
+    pattern = " ".join(patterns)
+    others = [_found(each) for each in patterns[1:]]
+    found = [each for each in _found(patterns[0]) if all(each in other for other in others)]
     if not found:
         close = difflib.get_close_matches(pattern, OPERATORS, n=3)
         shorter = next(
             (pattern[:end] for end in range(len(pattern) - 1, 3, -1) if _found(pattern[:end])), None
         )
-        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        hint = f"; did you mean {', '.join(close)}?" if close else "; %tinynn ops lists all"
         if not close and shorter:
             hint = f"; %tinynn ops {shorter} finds some"
         raise MagicError(f"no operator's name or summary has {pattern!r}{hint}")
@@ -268,9 +295,9 @@ def _si(number: float, unit: str) -> str:
     return f"{number / 1e-9:.3g} n{unit}" if number else f"0 {unit}"
 
 
-def _help(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
+def _help(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     if words:
-        return plain("help", _command(words[0]).page)
+        return plain("help", _command(words[0], namespace).page)
     rows = [(f"%tinynn {command.usage}", command.summary) for command in COMMANDS.values()]
     rows += [("%%tinynn [options]", "compile the tensor functions of the cell; %%tinynn? lists the options")]
     rows += [("%%relay [options]", "compile the Relay text of the cell")]
@@ -284,18 +311,19 @@ _ASKING = ("-h", "--help")
 COMMANDS = {
     "show": Command(
         "show NAME [STAGE,...]",
-        f"stages of a function, relay without a name: {', '.join(SHOWN)}",
-        range(1, 1 << 10),
+        f"a function's Relay, or the stages that are named: {', '.join(SHOWN)}",
+        range(1 << 10),
         _show,
         more=("  %tinynn show foo relax,graph", "  %tinynn show foo asm"),
     ),
     "ops": Command(
-        "ops [PATTERN]",
-        "the operators whose names or summaries have it",
-        range(2),
+        "ops [PATTERN ...]",
+        "all operators, or those whose names or summaries have the words",
+        range(1 << 10),
         _ops,
         more=(
             "  %tinynn ops conv        those with it in their names come first",
+            "  %tinynn ops max pool    those that have both words",
             "  %tinynn ops nn.*pool2d",
         ),
     ),

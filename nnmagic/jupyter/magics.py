@@ -174,8 +174,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     def tinynn_line(self, line: str) -> None:
         """Look at compiled functions, operators and the cache.
 
-        %tinynn show NAME [STAGE,...]   stages of a function, its Relay without a name
-        %tinynn ops [PATTERN]           operators by name or summary
+        %tinynn show NAME [STAGE,...]   a function's Relay, or the stages that are named
+        %tinynn ops [PATTERN ...]       operators by name or summary
         %tinynn cache [--clear]         what is kept in memory and on disk
         %tinynn profile CALL            time a call, kernel by kernel
         %tinynn help [COMMAND]          all of this at length

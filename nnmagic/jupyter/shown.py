@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnmagic.diagnostics import closest
 from nnmagic.functions.stages import STAGES
 from nnmagic.jupyter.errors import MagicError
 
@@ -21,10 +23,16 @@ def shown_list(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in SHOWN:
-            raise MagicError(f"there is no stage {name!r}; the stages are {', '.join(SHOWN)}")
+            raise MagicError(f"there is no stage {name!r}; {_hint(name, SHOWN)}")
     if not names:
         raise MagicError(f"no stage is named; the stages are {', '.join(SHOWN)}")
     return list(dict.fromkeys(names))
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    """What somebody may have meant who named a stage that is none."""
+    close = closest(name, known)
+    return f"did you mean {close}?" if close else f"the stages are {', '.join(known)}"
 
 
 def shown_cell(cell: Cell, names: list[str], note: str | None) -> Output:
@@ -74,6 +82,6 @@ def shown_function(function: CompiledFunction, name: str) -> Output:
     if name == "graph":
         return Output((graph_section(name, function.graph),), function.graph.svg)
     if name not in function.stages:
-        known = ", ".join(each for each in SHOWN if each == "graph" or each in function.stages)
-        raise MagicError(f"{function.name} has no stage {name!r}; its stages are {known}")
+        known = [each for each in SHOWN if each == "graph" or each in function.stages]
+        raise MagicError(f"{function.name} has no stage {name!r}; {_hint(name, known)}")
     return Output((stage_section(name, name, function.stages[name]),))

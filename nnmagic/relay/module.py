@@ -28,14 +28,15 @@ class Module:
     #: what it knows, see infer/shown.py.
     shown_types: Mapping[Expr, Type] = field(default_factory=dict)
 
-    def astext(self, show_meta_data: bool = True) -> str:
+    def astext(self, show_meta_data: bool = True, *, exact: bool = False) -> str:
         """The text with the version line and, where there are ``meta[...]`` references, the metadata section.
 
-        With ``show_meta_data=False`` a comment stands in the section's place, as in Relay.
+        With ``show_meta_data=False`` a comment stands in the section's place, as in Relay. ``exact``: each
+        number can be read back as it is, where Relay writes six digits.
         """
         from nnmagic.relay.text.printer import module_text
 
-        return module_text(self, show_meta_data=show_meta_data)
+        return module_text(self, show_meta_data=show_meta_data, exact=exact)
 
     def __str__(self) -> str:
         """The body only: no version line, no metadata."""

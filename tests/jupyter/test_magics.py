@@ -303,15 +303,29 @@ class TestLineMagic:
         shell.run(cell(FOO, "-q"))
         assert shell.run("%tinynn show foo") == FOO_RELAY
         assert shell.run("%tinynn show foo source") == FOO.rstrip()
-        with pytest.raises(ValueError, match="foo has no stage 'nope'; its stages are source, tree"):
+        with pytest.raises(ValueError, match="foo has no stage 'nope'; the stages are source, tree"):
             shell.run("%tinynn show foo nope")
         with pytest.raises(ValueError, match="'bar' is not defined; the compiled functions are foo"):
             shell.run("%tinynn show bar")
         shell.run("bar = 3")
         with pytest.raises(ValueError, match="'bar' is of type int, not a compiled function; the"):
             shell.run("%tinynn show bar")
-        with pytest.raises(ValueError, match=r"usage: %tinynn show NAME \[STAGE,...\]"):
-            shell.run("%tinynn show")
+        for line, words in (
+            ("show", r"usage: %tinynn show NAME \[STAGE,...\]; the compiled functions are foo"),
+            ("show fooo", "'fooo' is not defined; did you mean foo"),
+            ("show foo relya", "foo has no stage 'relya'; did you mean relay"),
+            ("show foo, bar", "one function, and a list of stages after it: %tinynn show foo relay,graph"),
+            ("foo", "has no command 'foo'; did you mean %tinynn show foo"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                shell.run(f"%tinynn {line}")
+
+    def test_show_takes_what_holds_a_function(self, shell: Shell) -> None:
+        shell.run(cell(FOO, "-q"))
+        shell.run("class Model: pass\nmodel = Model()\nmodel.layer = foo")
+        assert shell.run("%tinynn show model.layer") == FOO_RELAY
+        with pytest.raises(ValueError, match=r"'model\.nope' is not defined; the compiled functions are foo"):
+            shell.run("%tinynn show model.nope")
 
     def test_ops(self, shell: Shell) -> None:
         from nnmagic.relay import OPERATORS
@@ -326,6 +340,11 @@ class TestLineMagic:
         assert "out_layout=''," in conv2d
         assert len(shell.run("%tinynn ops nn.*pool2d").splitlines()) > 3
         assert "nn.conv2d(" in shell.run("%tinynn ops convolution"), "its summary has it"
+        both = shell.run("%tinynn ops pool2d avg")
+        assert "nn.avg_pool2d(" in both
+        assert "nn.max_pool2d(" not in both
+        with pytest.raises(ValueError, match="has 'nosuchthing'; %tinynn ops lists all"):
+            shell.run("%tinynn ops nosuchthing")
         with pytest.raises(ValueError, match="has 'convolve'; %tinynn ops convol finds some"):
             shell.run("%tinynn ops convolve")
         with pytest.raises(
@@ -410,12 +429,12 @@ def test_help_of_a_command(shell: Shell) -> None:
     assert shell.run("%tinynn") == shell.run("%tinynn -h") == shell.run("%tinynn --help") == listed
     page = shell.run("%tinynn help show")
     assert shell.run("%tinynn show -h") == page
-    assert page.startswith("%tinynn show NAME [STAGE,...]\n  stages of a function")
+    assert page.startswith("%tinynn show NAME [STAGE,...]\n  a function's Relay")
     for name, command in COMMANDS.items():
         assert f"%tinynn {command.usage}" in listed
         assert f"%tinynn {command.usage}" in shell.run(f"%tinynn help {name}")
         assert f"%tinynn {command.usage} " in (TinyNNMagics.tinynn_line.__doc__ or "")
-    with pytest.raises(ValueError, match="has no command 'shw'; did you mean show"):
+    with pytest.raises(ValueError, match="has no command 'shw'; did you mean %tinynn show"):
         shell.run("%tinynn help shw")
 
 

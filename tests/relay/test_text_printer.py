@@ -1,6 +1,7 @@
 """The printer's rules, each case read by hand off the description of Relay's format."""
 
 import json
+import math
 import time
 
 import numpy as np
@@ -268,6 +269,16 @@ def test_scalars(value, dtype, text):
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint16", "uint32", "uint64", "bfloat16"])
 def test_scalars_without_a_literal_stand_in_the_metadata(dtype):
     assert expr_text(constant(1, dtype)) == "meta[relay.Constant][0]"
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"), [(math.pi, np.float32(3.14159)), (1e-45, np.float32(1.4013e-45)), (0.5, 0.5)]
+)
+def test_the_text_rounds_floats_unless_it_is_to_be_exact(value, rounded):
+    module = Module({"main": Function((), constant(value, "float32"))})
+    read, exact = (parse_module(module.astext(exact=exact)).functions["main"].body for exact in (False, True))
+    assert read.data == rounded
+    assert exact.data == np.float32(value)
 
 
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
