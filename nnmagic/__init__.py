@@ -6,6 +6,7 @@ IPython.
 
 from __future__ import annotations
 
+from nnmagic import forks as forks
 from nnmagic._version import __version__
 
 TYPE_CHECKING = (

@@ -17,10 +17,10 @@ MAY_IMPORT = {
     "diagnostics": set(),
     "frames": {"diagnostics"},
     "progress": set(),
-    "locks": set(),
-    "cache": {"frames", "locks"},
+    "forks": set(),
+    "cache": {"frames", "forks"},
     "relay": {"diagnostics", "frames"},
-    "engine": {"diagnostics", "frames", "locks", "progress", "relay"},
+    "engine": {"diagnostics", "frames", "forks", "progress", "relay"},
     "tinynn": {"diagnostics", "frames", "relay"},
     "pictures": {"diagnostics", "relay"},
     "functions": {
@@ -29,7 +29,7 @@ MAY_IMPORT = {
         "diagnostics",
         "engine",
         "frames",
-        "locks",
+        "forks",
         "pictures",
         "progress",
         "relay",
@@ -49,7 +49,17 @@ MAY_IMPORT = {
             "tinynn",
         )
     },
-    "__init__": {"_version", "cache", "diagnostics", "engine", "functions", "jupyter", "relay", "tinynn"},
+    "__init__": {
+        "_version",
+        "cache",
+        "diagnostics",
+        "engine",
+        "forks",
+        "functions",
+        "jupyter",
+        "relay",
+        "tinynn",
+    },
 }
 #: outside package -> the only parts that may import it.
 ONLY_IN = {

@@ -3,16 +3,17 @@
 What was asked for (``parts``: source, options, versions) is known before the work; what the work looked at
 besides (``captured``: names and the fingerprints of their values) only after it. An entry is found when its
 parts are equal and every name it captured still has the fingerprint it had. Where nothing is found, a
-sentence says why. Knows nothing of what it keeps and nothing else of nnmagic.
+sentence says why. Knows nothing of what it keeps.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from nnmagic.forks import Lock
 
 Value = TypeVar("Value")
 
@@ -67,7 +68,7 @@ class MemoryCache(Generic[Value]):
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._entries: dict[str, Entry[Value]] = {}  # by key; the one used last stands last
         self._reset_counts()
 

@@ -29,7 +29,7 @@ from nnmagic.relay.types import (
     is_float,
     is_integer,
 )
-from nnmagic.relay.values import AdtValue
+from nnmagic.relay.values import AdtValue, is_masked
 
 #: An argument or a result: an array, or a tuple or a value of a data type of them.
 Value = "np.ndarray | tuple[Value, ...] | AdtValue"
@@ -205,7 +205,7 @@ def _tensor(
 
 
 def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarray:
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked(value):
         raise TypeError(f"{name} must be {type_shown(type_)}; a masked array has a mask that would be lost")
     if isinstance(value, np.generic) and not type_.shape and value.dtype != NUMPY_DTYPES[type_.dtype]:
         value = _python_number(value)

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.arguments import Parameter, convert_argument
+from nnmagic.forks import Lock
 from nnmagic.frames import hide_frames, short_errors
+from nnmagic.functions.cached import Cached
 from nnmagic.functions.calls import Call, call_of, store
 from nnmagic.functions.objects import Origin, Use, build, content_of, fields
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
-from nnmagic.locks import Cached, Lock
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 

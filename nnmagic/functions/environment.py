@@ -28,7 +28,6 @@ FOR_RUNNING = ("version of nnmagic", "version of TVM", "version of TVM's FFI", "
 @cache
 def environment() -> Mapping[str, str]:
     """What a compilation depends on, by name. The same for the life of a process."""
-    _files_of_compilers()
     return {
         "version of nnmagic": __version__,
         "version of TVM": _version("apache-tvm"),
@@ -43,10 +42,9 @@ def environment() -> Mapping[str, str]:
 
 def is_current() -> bool:
     """Whether the compilers' files are still those that ``environment`` tells of."""
-    return _files_of_compilers() == _files_of_compilers.__wrapped__()
+    return _files_of_compilers() == _AT_IMPORT
 
 
-@cache
 def _files_of_compilers() -> Mapping[Path, tuple[int, int]]:
     """Size and time of change (in ns) of each file that makes machine code."""
     return {path: _state(path) for path in (*_sources(), *_libraries())}
@@ -93,3 +91,7 @@ def _layout() -> str:
     """Where machine code finds what in NumPy's array objects."""
     words = ("TYPE", "DATA", "RANK", "DIMS", "DESCR", "FLAGS", "WORDS", "READABLE")
     return " ".join(f"{word}={getattr(array_objects, word)}" for word in words)
+
+
+#: Taken before the first compilation: what is imported later may be of another version.
+_AT_IMPORT = _files_of_compilers()

@@ -18,6 +18,7 @@ import numpy as np
 
 from nnmagic.functions.data_types import DataType
 from nnmagic.relay.digests import array_digest
+from nnmagic.relay.values import is_masked
 from nnmagic.tinynn.aliases import is_alias
 from nnmagic.tinynn.annotations import DType, Tensor
 from nnmagic.tinynn.program import MISSING
@@ -38,7 +39,7 @@ def fingerprint(value: object) -> str:
 def _fingerprint(value: object) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     match value:
-        case np.ma.MaskedArray():  # its mask is no part of its content
+        case np.ndarray() if is_masked(value):  # its mask is no part of its content
             return f"value {kind} {next(_unique)}"
         case np.ndarray() if value.dtype.hasobject:  # of unknown content
             return f"value {kind} {next(_unique)}"

@@ -7,7 +7,6 @@ variables, comments and the notebook are no part of it.
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
+from nnmagic.forks import Lock
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
 from nnmagic.functions.options import Options
 from nnmagic.relay.digests import code_data, content_digest
@@ -60,7 +60,7 @@ class _Counts:
     """How often the cache on disk was asked, and how many seconds of compiling both caches saved."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.hits = self.misses = 0
         self.seconds = 0.0
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
 
+from nnmagic.forks import Lock
 from nnmagic.frames import short_errors
-from nnmagic.locks import Lock
 
 #: Every stage, in the order of the compiler's work.
 STAGES = ("source", "tree", "relay", "relay-typed", "relax", "tir", "llvm", "asm")

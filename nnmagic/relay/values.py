@@ -1,7 +1,8 @@
-"""Values of data types as Python sees them. Knows NumPy; lists nest deep, so that nothing here recurses."""
+"""Values as Python sees them. Knows NumPy; lists of data types nest deep, so that nothing here recurses."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -109,3 +110,9 @@ def _unflattened(parts: list[tuple[object, ...]]) -> object:
         fields = tuple(made[place] for place in places)
         made.append(AdtValue(str(name), fields) if name is not None else fields)
     return made[-1]
+
+
+def is_masked(value: object) -> bool:
+    """Whether it is a masked array of NumPy, whose module is not loaded (20 ms) to find out."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)

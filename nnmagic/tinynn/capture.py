@@ -14,7 +14,7 @@ import numpy as np
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
-from nnmagic.relay.values import AdtValue
+from nnmagic.relay.values import AdtValue, is_masked
 from nnmagic.tinynn.aliases import NoTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.annotations import DType, Tensor, dtype_named
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
@@ -224,7 +224,7 @@ def settled(value: object, depth: int = 0) -> object:
     What the cell computes with and what the cache remembers are then the same. Raises NotCapturable.
     """
     match value:
-        case np.ma.MaskedArray():
+        case np.ndarray() if is_masked(value):
             raise NotCapturable("a masked array", "fill it in another cell, as in {name} = {name}.filled(0)")
         case np.ndarray():
             return _constant(value).data

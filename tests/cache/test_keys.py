@@ -46,8 +46,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def forget() -> None:
     """Has the next compilation look again at what it depends on, as that of a new kernel does."""
-    for known in (cpu.processor, cpu.instruction_sets, environment, surroundings._files_of_compilers):
+    for known in (cpu.processor, cpu.instruction_sets, environment):
         known.cache_clear()
+    surroundings._AT_IMPORT = surroundings._files_of_compilers()
 
 
 def hit(source: str = SOURCE, *, expected: np.ndarray | None = None, **options: object) -> bool:

@@ -15,7 +15,7 @@ from tvm import relax, s_tir, tirx
 
 from nnmagic.engine.relax.kernels import machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
-from nnmagic.locks import Lock
+from nnmagic.forks import Lock
 from nnmagic.progress import report
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ import tvm_ffi
 from tvm_ffi import libinfo
 
 from nnmagic.engine.threads import cores, num_threads
+from nnmagic.forks import Lock
 
 #: What loads TVM's bytecode, and a virtual machine's settings: the CPU, a plain allocator. A pool of buffers
 #: would keep those of every size that was ever asked for.
@@ -59,7 +59,6 @@ class _Linker:
     """What links object files: the same for a whole process, but another in a forked child."""
 
     def __init__(self) -> None:
-        self.turn = threading.Lock()
         self._session: Any = None
 
     def load(self, code: Sequence[bytes]) -> Any:
@@ -67,7 +66,7 @@ class _Linker:
         ensure()
         import tvm_ffi_orcjit
 
-        with self.turn:
+        with _LINKING:
             if self._session is None:
                 # None: no support for what runs when C++ is loaded, which our code does not have.
                 self._session = tvm_ffi_orcjit.ExecutionSession(orc_rt=None)
@@ -95,7 +94,7 @@ class Machines:
 
         ``watch`` is called before and after each step of it, as TVM's ``set_instrument`` says.
         """
-        with _linker.turn:
+        with _LINKING:
             machine = self._program["vm_load_executable"]()
             machine["vm_initialization"](*_ON_CPU, _NAIVE_ALLOCATOR)
         if watch is not None:
@@ -108,6 +107,8 @@ def _in_child() -> None:
     _linker = _Linker()
 
 
+#: One function is linked, or one machine started, at a time.
+_LINKING = Lock()
 _linker = _Linker()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)

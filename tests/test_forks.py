@@ -10,7 +10,7 @@ import pytest
 
 HEAD = """
     import os, threading
-    from nnmagic.locks import Lock
+    from nnmagic.forks import Lock
 
     lock = Lock()
 
@@ -66,11 +66,34 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_lock_after_a_fork(case: str) -> None:
+    assert _run(HEAD, CASES[case]) == ("True 0\n", "")
+
+
+IMPORTS = """
+    import os, sys, threading, time
+    import nnmagic
+
+    thread = threading.Thread(target=lambda: nnmagic.compile)
+    thread.start()
+    while "nnmagic.functions.compile" not in sys.modules:
+        time.sleep(0.0001)
+    child = os.fork()
+    if child == 0:
+        nnmagic.compile
+        os._exit(0)
+    thread.join()
+    print(ended(child))
+"""
+
+
+def test_a_fork_waits_until_nnmagic_is_imported() -> None:
+    assert _run(HEAD, IMPORTS) == ("0\n", "")
+
+
+def _run(*parts: str) -> tuple[str, str]:
+    """What a process of this code says."""
+    code = "".join(map(textwrap.dedent, parts))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HEAD) + textwrap.dedent(CASES[case])],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=30, check=False
     )
-    assert (done.stdout, done.stderr) == ("True 0\n", "")
+    return done.stdout, done.stderr
