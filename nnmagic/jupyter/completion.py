@@ -52,14 +52,15 @@ class CellMatcher:
     def _matches(self, context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
         before = lines[context.cursor_line][: context.cursor_position]
-        magic = re.match(r"%%(tinynn|relay)\b", lines[0])
-        if magic and context.cursor_line == 0:
+        first = next((place for place, line in enumerate(lines) if line.strip()), 0)
+        magic = re.match(r"%%(tinynn|relay)\b", lines[first])
+        if magic and context.cursor_line == first:
             from nnmagic.jupyter.option_words import cell_options
 
             return _options(before, cell_options(magic[1], before))
         if magic:
-            body = "\n".join(lines[1:])
-            above = "\n".join([*lines[1 : context.cursor_line], before])
+            body = "\n".join(lines[first + 1 :])
+            above = "\n".join([*lines[first + 1 : context.cursor_line], before])
             return _in_relay(body, above) if magic[1] == "relay" else self._in_cell(body, above)
         if line := re.match(r"\s*%tinynn\s+(.*)$", before):
             from nnmagic.jupyter.option_words import command_words
@@ -72,11 +73,20 @@ class CellMatcher:
     def _in_cell(self, body: str, above: str) -> SimpleMatcherResult:
         from nnmagic.jupyter.typing import cursor_in, names_in
 
-        cursor = cursor_in(above)
+        cursor, names = cursor_in(above), names_in(body, above)
+        hidden: Mapping[str, object] = self._shell.user_ns_hidden
+        namespace = {
+            name: value
+            for name, value in self._shell.user_ns.items()
+            if name not in hidden or value is not hidden[name]
+        }
         if cursor.quoted:
-            return _result("", {})
-        namespace: Mapping[str, object] = self._shell.user_ns
-        return _result(cursor.prefix, suggestions(cursor, names_in(body, above), namespace))
+            found = re.search(r"([\w.]+)\[\s*['\"](\w*)$", cursor.line)
+            if found is None:
+                return _result("", {})
+            keys = _keys(tuple(found[1].split(".")), names, namespace)
+            return _result(found[2], dict.fromkeys([key for key in keys if isinstance(key, str)], "instance"))
+        return _result(cursor.prefix, suggestions(cursor, names, namespace))
 
 
 def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
@@ -91,7 +101,12 @@ def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -
         return _types(names, namespace)
     if cursor.bracket is not None and cursor.bracket.defines and cursor.bracket.kind == "(":
         return {}  # a new name
+    if cursor.expects_dimension():
+        return _dimensions(namespace)
     found: dict[str, str] = {}
+    if cursor.bracket is not None and cursor.bracket.kind == "[" and not cursor.bracket.commas:
+        keys = _keys(tuple(cursor.bracket.callee.split(".")), names, namespace)
+        found = {repr(key): "instance" for key in keys}
     if cursor.expects_keyword() and cursor.bracket is not None:
         taken = {*cursor.bracket.keywords, *_by_position(cursor, names, namespace)}
         found = {
@@ -118,17 +133,20 @@ def _expects_dtype(cursor: Cursor, names: Names, namespace: Mapping[str, object]
 
 
 def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
+    from nnmagic.tinynn.capture import compiled_type
     from nnmagic.tinynn.vocabulary import KEYWORDS, namespaces, words
 
     found = dict.fromkeys(names.local, "instance")
     found |= dict.fromkeys(names.functions, "function")
     for name, constructors in names.classes.items():
         found |= {name: "class", **dict.fromkeys(constructors, "class")}
-    found |= {
-        name: kind
-        for name, value in namespace.items()
-        if not name.startswith("_") and (kind := _captured_kind(value))
-    }
+    own_types = []
+    for name, value in namespace.items():
+        if not name.startswith("_") and (kind := _captured_kind(value)):
+            found[name] = kind
+            own_types.append(compiled_type(value))
+    for data in own_types:
+        found |= dict.fromkeys(data.fields if data is not None else (), "class")  # called by their names
     own = {name: _KINDS[word.kind] for name, word in words().items()}
     spaces = {name.partition(".")[0]: "module" for name in namespaces()}
     keywords = dict.fromkeys(KEYWORDS, "keyword")
@@ -145,11 +163,55 @@ def _captured_kind(value: object) -> str:
 
     if isinstance(value, ModuleType):
         return "module" if module_words(value.__name__) or value.__name__.startswith("nnmagic") else ""
-    if isinstance(value, bool | int | float | str | tuple | np.ndarray | np.generic | DType):
+    if isinstance(value, bool | int | float | str | tuple | list | dict | np.ndarray | np.generic | DType):
         return "instance"
     if compiled_type(value) is not None:
         return "class"
-    return "function" if compiled_function(value) is not None else ""
+    if compiled_function(value) is not None:
+        return "function"
+    return "instance" if _fields(value) else ""
+
+
+def _fields(value: object) -> dict[str, str]:
+    """The fields of an object, such as settings, that a cell can use."""
+    from nnmagic.tinynn.capture import holds_values, member_names, member_of
+    from nnmagic.tinynn.program import MISSING
+
+    if not holds_values(value):
+        return {}
+    members = {name: member_of(value, name) for name in member_names(value) if not name.startswith("_")}
+    return {
+        name: "instance"
+        for name, member in members.items()
+        if member is not MISSING and not holds_values(member) and _captured_kind(member)
+    }
+
+
+def _value(path: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> object:
+    """What a dotted name of the notebook is; MISSING for what the cell itself defines."""
+    from nnmagic.tinynn.capture import member_of
+    from nnmagic.tinynn.program import MISSING
+
+    own = path[0] in names.local or path[0] in names.functions or path[0] in names.classes
+    found = MISSING if own else namespace.get(path[0], MISSING)
+    for part in path[1:]:
+        found = MISSING if found is MISSING else member_of(found, part)
+    return found
+
+
+def _keys(path: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> list[str | int]:
+    """The keys of a dictionary of the notebook."""
+    found = _value(path, names, namespace)
+    return [key for key in found if type(key) in (str, int)] if isinstance(found, dict) else []
+
+
+def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
+    """The names of the notebook that may be a dimension of a type."""
+    return {
+        name: "instance"
+        for name, value in namespace.items()
+        if not name.startswith("_") and isinstance(value, int) and not isinstance(value, bool)
+    }
 
 
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
@@ -167,6 +229,10 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
     if head in names.functions:
         return {}
     found = namespace.get(head)
+    if own := _fields(_value(owner, names, namespace)):
+        return own
+    if isinstance(_value(owner, names, namespace), dict):
+        return dict.fromkeys(("items", "keys", "values"), "function")
     if isinstance(found, ModuleType) and not found.__name__.startswith("nnmagic"):
         for part in owner[1:]:
             found = vars(found).get(part) if isinstance(found, ModuleType) else None
@@ -176,6 +242,8 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
         return dict.fromkeys(data.fields, "class")
     if spaces := _of_space(owner, namespaces()):
         return spaces
+    if owner == ("nnmagic",):
+        return {"relay": "module", "Tensor": "type"} | _dtypes()
     return _of_tensor() if head not in ("relay", "nnmagic") else {}
 
 
@@ -278,7 +346,7 @@ def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:
     """Words of a magic's line; None leaves the place to the others."""
     if found is None:
         return {"completions": []}  # a new one each time: IPython writes into it
-    prefix = re.split(r"[\s,]", before)[-1]
+    prefix = re.split(r"[\s,=]", before)[-1]
     return _result(prefix, dict.fromkeys(found, "magic"))
 
 

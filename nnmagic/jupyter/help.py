@@ -68,7 +68,8 @@ def _asked_in(shell: InteractiveShell) -> _Asked:
     if message.get("header", {}).get("msg_type") != "inspect_request":
         return _Asked()
     code = str(message["content"]["code"])
-    return _Asked(code, code.count("\n", 0, message["content"]["cursor_pos"]) + 1)
+    blank = len(code) - len(code.lstrip("\n"))  # lines above the magic's
+    return _Asked(code[blank:], code.count("\n", 0, message["content"]["cursor_pos"]) + 1 - blank)
 
 
 def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page | None:

@@ -40,7 +40,7 @@ _CELL_OPTIONS = (
         metavar="NAME",
         help="also assign the cell's last function (of %%%%relay: @main) to NAME",
     ),
-    argument("--engine", metavar="E", help=f"what runs it: {', '.join(ENGINES)} ; default: auto"),
+    argument("--engine", metavar="E", help=f"what runs it, one of {', '.join(ENGINES)}; default: auto"),
     argument(
         "--target",
         metavar="T",
@@ -49,14 +49,14 @@ _CELL_OPTIONS = (
     argument("--opt-level", metavar="N", help="how hard to optimise, 0 to 3; default: 3"),
     argument(
         "--show",
-        metavar="STAGE,...",
-        help=f"what to show; default: relay; stages: {', '.join(SHOWN)}",
+        metavar="STAGES",
+        help=f"what to show, a comma list; default: relay; stages: {', '.join(SHOWN)}",
     ),
     argument("-q", "--quiet", action="store_true", help="show nothing"),
     argument("-f", "--force", action="store_true", help="compile even where the cache has it"),
     argument("--no-cache", action="store_true", help="neither look into the cache nor put the result there"),
     argument("-v", "--verbose", action="store_true", help="say what the cache did and how long it took"),
-    argument("--tb", action="store_true", help="show errors with all frames, for who develops nnmagic"),
+    argument("--tb", action="store_true", help="show errors with all frames, for developers of nnmagic"),
     argument("-h", "--help", action="store_true", help="show this page, and do nothing else"),
 )
 
@@ -126,9 +126,11 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             reason = problem(name, value)
             if reason is not None:
                 section[name] = getattr(self, name)
-                told = f"TinyNNMagics.{name} cannot be {value!r}: {reason}; it stays {section[name]!r}"
+                told = f"TinyNNMagics.{name} cannot be {value!r}: {reason} (it stays {section[name]!r})"
                 self._refused.append(told)
         super()._load_config(cfg, *names, **traits)
+        for name in [each for each in section if each not in self.trait_names()]:
+            del section[name]  # it has warned of it
 
     @validate("*")
     def _validated(self, proposal: dict[str, Any]) -> object:
@@ -286,7 +288,7 @@ def _parsed(method: Callable[..., object], line: str) -> Namespace:
     except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
         magic = method.__name__.removesuffix("_cell")
         hint = f"%%{magic}? lists the options"
-        if found := re.search(r"--show[ =](\S+),\s+(\w\S*)", line):
+        if (found := re.search(r"--show[ =](\S+?),?\s+(\w[\w-]*)", line)) and found[2] in SHOWN:
             hint = f"a list has no blanks: --show {found[1]},{found[2]}"
         raise MagicError(f"{error}; {hint}") from None
     for name, value in vars(parsed).items():

@@ -13,7 +13,7 @@ the cell:
   A dimension is a number, a name ("n") that is known when the function is called, or a name of the
   notebook. Names of the notebook are looked up when the cell is compiled: numbers, strings and tuples
   are known then, arrays become constants, compiled functions are called. Nothing of the cell is run by
-  Python. Types do not mix by themselves: write x.astype(f32).
+  Python. Dtypes do not mix by themselves: write x.astype(f32).
 
 what is shown:
   relay        the cell as Relay; hover an operator for its type (what is shown without --show)

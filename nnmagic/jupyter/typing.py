@@ -38,13 +38,14 @@ class Cursor:
     """The cursor of a cell's body.
 
     path: the dotted name that ends at it. quoted: whether it is in a string or a comment. bracket: the
-    innermost one that is open. line: what stands before it in its line.
+    innermost one that is open, outer: the one around that. line: what stands before it in its line.
     """
 
     path: tuple[str, ...]
     quoted: bool
     bracket: Bracket | None
     line: str
+    outer: Bracket | None = None
 
     @property
     def prefix(self) -> str:
@@ -71,6 +72,13 @@ class Cursor:
         return bool(
             re.search(r"->\s*[\w.]*$", self.line) or re.match(rf"\s*{_NAME}\s*:\s*[\w.]*$", self.line)
         )
+
+    def expects_dimension(self) -> bool:
+        """Whether a dimension of a type is being typed."""
+        inner, outer = self.bracket, self.outer
+        if inner is None or inner.kind != "(" or inner.callee or outer is None or outer.kind != "[":
+            return False
+        return outer.callee.rpartition(".")[2] == "Tensor" and not outer.commas
 
     def expects_keyword(self) -> bool:
         """Whether a keyword argument may be typed here."""
@@ -118,8 +126,14 @@ def cursor_in(text: str) -> Cursor:
     line = text.rsplit("\n", 1)[-1]
     path = _PATH.search(line)
     assert path is not None
-    bracket = _bracket(text, opened[-1]) if opened else None
-    return Cursor(tuple(path[0].split(".")), quoted, bracket, line)
+    brackets = [_bracket(text, each) for each in opened[-2:]]
+    return Cursor(
+        tuple(path[0].split(".")),
+        quoted,
+        brackets[-1] if brackets else None,
+        line,
+        brackets[0] if len(brackets) == 2 else None,
+    )
 
 
 def _string_end(text: str, start: int, quote: str) -> int | None:

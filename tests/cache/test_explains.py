@@ -226,7 +226,7 @@ def test_settings_of_a_notebook(
     run(shell, f"%%tinynn -q\n{SOURCE}")
     assert info(shell)[0] is None
     run(shell, "%config TinyNNMagics.cache_mb = -3")
-    assert "cache_mb cannot be -3: it must be a whole number from 0 on, or None; it stays 0" in caplog.text
+    assert "cache_mb cannot be -3: it must be a whole number from 0 on, or None (it stays 0)" in caplog.text
     run(shell, "%config TinyNNMagics.cache_mb = None")
     run(shell, "%config TinyNNMagics.cache_dir = None")
     run(shell, f"%%tinynn -q\n{SOURCE}")

@@ -40,6 +40,7 @@ def cells() -> list[list[nbformat.NotebookNode]]:
     for name, value, _, _ in WRONG:
         sources += [f"%config TinyNNMagics.{name} = {value}", f"%config TinyNNMagics.{name}"]
     sources += [
+        "%config TinyNNMagics.nope = 3",
         "%reload_ext nnmagic\n%config TinyNNMagics.opt_level",
         "%%tinynn\ndef f(x: f32):\n    return x + 1",
     ]
@@ -57,13 +58,14 @@ def test_a_setting_that_cannot_be_is_told_and_stays(
     assert told.name == "stderr"
     assert f"TinyNNMagics.{name} cannot be {value}: " in told.text
     assert words in told.text
-    assert told.text.rstrip().endswith(f"; it stays {before}")
+    assert told.text.rstrip().endswith(f" (it stays {before})")
     shown = [output.data["text/plain"] for output in cells[2 + 2 * case]]
     assert shown == ([] if before == "None" else [before])
 
 
 def test_the_extension_loads_again_and_cells_run(cells: list[list[nbformat.NotebookNode]]) -> None:
-    again, ran = cells[-2:]
+    unknown, again, ran = cells[-3:]
+    assert "Config option `nope` not recognized" in unknown[0].text
     assert [output.data["text/plain"] for output in again] == ["1"], "what could be is kept"
     assert ran[0].data["text/plain"].startswith("def @f(%x: float32) -> float32 {")
 
@@ -74,5 +76,5 @@ def test_settings_of_a_command_line_that_cannot_be() -> None:
     words += ["--TinyNNMagics.opt_level=9", "--TinyNNMagics.show=graph", "-c", code]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == "graph\n"
-    told = "TinyNNMagics.opt_level cannot be 9: it must be 0, 1, 2 or 3; it stays 3"
+    told = "TinyNNMagics.opt_level cannot be 9: it must be 0, 1, 2 or 3 (it stays 3)"
     assert ran.stderr.count(told) == 1, "once: a second loading finds the setting as it stays"

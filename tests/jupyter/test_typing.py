@@ -165,7 +165,49 @@ class TestKernel:
         assert "Compile the Relay functions of this cell" in kernel.inspect("%%rel|ay\n")
         assert "%tinynn profile CALL" in kernel.inspect("%tin|ynn show bar")
         assert "kernel by kernel" in kernel.inspect("%tinynn prof|ile bar(1)")
-        assert "what to show; default: relay" in kernel.inspect("%%tinynn --sh|ow relay\n")
+        assert "what to show, a comma list; default: relay" in kernel.inspect("%%tinynn --sh|ow relay\n")
+
+    def test_what_the_notebook_holds(self, kernel: Kernel) -> None:
+        kernel.run(
+            "from types import SimpleNamespace\n"
+            "config = SimpleNamespace(width=3, layers={'first': np.ones(2), 'größe': 2}, print=print)\n"
+            "sizes = {'n': 2, 'm': 3}"
+        )
+        kernel.run("%%tinynn -q\nclass Branches:\n    def Branch(x: f32): ...")
+        assert kernel.complete(f"{HEAD}return config.|") == ["width", "layers"], "no function"
+        assert kernel.complete(f"{HEAD}return config.layers['|") == ["first", "größe"]
+        assert kernel.complete(f'{HEAD}return config.layers["grö|') == ["größe"]
+        assert kernel.complete(f"{HEAD}return sizes[|")[:2] == ["'n'", "'m'"]
+        assert kernel.complete(f"{HEAD}return sizes.|") == ["items", "keys", "values"]
+        assert kernel.complete(f"{HEAD}return siz|")[0] == "sizes"
+        assert kernel.complete(f"{HEAD}return Bran|") == ["Branches", "Branch"], (
+            "a constructor by its name alone"
+        )
+        assert kernel.complete(f"{HEAD}return Ou|") == [], "IPython's own Out"
+        assert kernel.complete("%%tinynn\ndef f(x: Tensor[(|") == ["hidden"]
+        assert kernel.complete("%%tinynn\ndef f(x: Tensor[(hidden, hid|") == ["hidden"]
+
+    @pytest.mark.parametrize(
+        ("text", "offered"),
+        [
+            ("%%tinynn|", []),
+            ("%%tinynn\n|", ["def", "class"]),
+            ("%%tinynn --engine=re|", ["relax", "relay"]),
+            ("%%tinynn --target |", []),
+            ("\n\n%%tinynn\ndef f(x: f32):\n    return x.softma|", ["softmax"]),
+            ("%%tinynn\r\ndef f(x: f32):\r\n    return x.softma|", ["softmax"]),
+            ("%%tinynn\ndef f(größe: f32):\n\treturn '😀', größe.softma|", ["softmax"]),
+            ("%%tinynn\ndef f(größe: f32):\n    return grö|", ["größe"]),
+            ("%%tinynn\ndef f(x: f32):\n    y = x +* 3\n    z = [(\n    nn.rel|", ["relu"]),
+            ("%%tinynn\ndef f(x: f32):\n    # nn.rel|", []),
+            ('%%tinynn\ndef f(x: f32):\n    """nn.rel|', []),
+            (f"%%tinynn\n{'(' * 3000}nn.rel|", ["relu"]),
+            (f"%%tinynn\n{'x.' * 3000}softma|", ["softmax"]),
+            ("%%relay\ndef @main(%größe: float32) { %grö|", ["%größe"]),
+        ],
+    )
+    def test_odd_places(self, kernel: Kernel, text: str, offered: list[str]) -> None:
+        assert kernel.complete(text) == offered
 
     def test_relay_text(self, kernel: Kernel) -> None:
         head = "%%relay\ndef @main(%data: Tensor[(2), float32]) {\n  "
