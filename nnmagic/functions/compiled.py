@@ -22,6 +22,7 @@ from nnmagic.functions.cached import Cached
 from nnmagic.functions.calls import Call, call_of, store
 from nnmagic.functions.objects import Origin, Use, build, content_of, fields
 from nnmagic.functions.options import Options
+from nnmagic.functions.places import tell_place
 from nnmagic.functions.stages import STAGES, Stages, tree_text
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
@@ -257,6 +258,7 @@ class CompiledFunction:
             try:
                 result = quick(args)
             except _SHOWN as error:
+                tell_place(error, self._definition.module)
                 hide_frames(error)
                 raise
             if result is not None:
@@ -276,6 +278,7 @@ class CompiledFunction:
         try:
             result = run(values)
         except _SHOWN as error:
+            tell_place(error, self._definition.module)
             hide_frames(error)
             raise
         if out is None:

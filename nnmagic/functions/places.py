@@ -1,0 +1,81 @@
+"""Where in its source an error of a run arose: the calls in the typed Relay that may have raised it.
+
+Machine code tells the operator and the sizes, not the place: it is shared by all cells that mean the same.
+Knows Relay and the words of the engine's errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from nnmagic.diagnostics import located
+from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.expr import Call, GlobalVar, OpRef
+from nnmagic.relay.module import Module
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import TensorType
+
+_INDEX = re.compile(r"index -?\d+ is out of range for an axis of size (\d+)$")
+_OPERATOR = re.compile(r"(?:dyn\.)?([\w.]+): ")
+#: At most so many places are told where more than one may have raised an error.
+_MOST = 4
+
+
+def tell_place(error: BaseException, module: Module) -> None:
+    """Puts the place of an error of a run, or the few that may be it, below its message."""
+    if len(error.args) != 1 or not isinstance(error.args[0], str) or "\n" in error.args[0]:
+        return
+    message: str = error.args[0]
+    if isinstance(error, RecursionError):
+        message += "; a `for` or `while` loop takes no stack"
+        calls = _recursive_calls(module)
+    elif found := _INDEX.match(message):
+        calls = _indexing_calls(module, int(found[1]))
+    elif (found := _OPERATOR.match(message)) and found[1] in OPERATORS:
+        message = message.removeprefix("dyn.")
+        name = found[1]
+        calls = (call for call in _calls(module) if _operator(call).removeprefix("dyn.") == name)
+    else:
+        return
+    spans = list(dict.fromkeys(call.span for call in calls if call.span is not None))
+    if len(spans) == 1:
+        message = located(message, spans[0])
+    elif 1 < len(spans) <= _MOST:
+        message += f"\n --> one of {', '.join(map(str, spans))}"
+    error.args = (message,)
+
+
+def _calls(module: Module) -> Iterator[Call]:
+    for function in module.functions.values():
+        yield from (node for node in post_order(function) if isinstance(node, Call))
+
+
+def _operator(call: Call) -> str:
+    return call.op.name if isinstance(call.op, OpRef) else ""
+
+
+def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
+    """The calls that look for an element along an axis that may have that size."""
+    for call in _calls(module):
+        if _operator(call) != "take" or call.attrs["mode"] != "fast":
+            continue
+        axis, type_ = call.attrs["axis"], call.args[0].checked_type
+        if isinstance(axis, int) and isinstance(type_, TensorType):
+            dim = type_.shape[axis]
+            if isinstance(dim, int) and dim != size:
+                continue
+        yield call
+
+
+def _recursive_calls(module: Module) -> Iterator[Call]:
+    """The calls of functions that call themselves, directly or through others."""
+    graph = call_graph(module)
+    group = {name: index for index, names in enumerate(components(graph)) for name in names}
+    for name, function in module.functions.items():
+        for node in post_order(function):
+            if isinstance(node, Call) and isinstance(node.op, GlobalVar):
+                callee = node.op.name
+                if callee in group and group[callee] == group[name]:
+                    yield node
