@@ -196,7 +196,8 @@ def _count(diagnostics: Sequence[Diagnostic]) -> str:
     return first if not rest else f"{first} (and {rest} more error{'s' if rest > 1 else ''})"
 
 
-_COLORS = {"error": "1;31", "warning": "1;33", "note": "1;36", "help": "1;32", "gutter": "34", "bold": "1"}
+#: Red and green are not bold: Jupyter makes bold ones darker, which dark themes put on dark red.
+_COLORS = {"error": "31", "warning": "1;33", "note": "1;36", "help": "32", "gutter": "34", "bold": "1"}
 
 Painter = Callable[[str, str], str]
 

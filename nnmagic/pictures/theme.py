@@ -76,13 +76,19 @@ opacity: 0.75; }
 .nnmagic .code [title] { cursor: help; }
 .nnmagic details { margin: 2px 0; }
 .nnmagic summary { cursor: pointer; font-weight: 600; }
-.nnmagic table.rows { border-collapse: collapse; font-size: 12px; margin: 2px 0; }
+.nnmagic table.rows { display: block; overflow-x: auto; border-collapse: collapse; font-size: 12px; \
+margin: 2px 0; }
 .nnmagic table.rows th, .nnmagic table.rows td { text-align: left; vertical-align: top; \
 padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; color: inherit; }
-.nnmagic table.rows .right { text-align: right; }
+.nnmagic table.rows .right { text-align: right; white-space: nowrap; }
+.nnmagic table.rows svg { display: block; max-width: none; margin-top: 3px; }
 .nnmagic table.rows th { font-weight: 600; }
 .nnmagic .graph { overflow: auto; max-height: 46em; }
 .nnmagic .graph svg { display: block; height: auto; max-width: none; }
+@media (max-width: 760px) {
+.nnmagic .code .from { display: none; }
+.nnmagic .beside { grid-template-columns: max-content; }
+}
 """
 
 #: The style sheet of everything that nnmagic shows; all its rules are under the class ``nnmagic``.

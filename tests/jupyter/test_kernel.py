@@ -192,7 +192,7 @@ def test_all_errors_are_shown_at_once_in_colour(outputs: dict[str, list[nbformat
     assert "3 |     a = x + y\n  |             ^" in shown(found)
     assert "4 |     b = x + z\n  |             ^" in shown(found)
     assert shown(found).endswith("TinyNNError: unknown name `y` (and 1 more error)")
-    assert "\x1b[1;31merror: \x1b[0m" in "\n".join(found.traceback)
+    assert "\x1b[31merror: \x1b[0m" in "\n".join(found.traceback)
 
 
 def test_a_failed_assertion_shows_the_line_of_its_cell(
