@@ -278,7 +278,10 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
     if not isinstance(known, bool | int | float):
         hint = None
         if isinstance(number.value, TupleOf):
-            hint = "make it a tensor first: stack it, or capture a NumPy array"
+            short = dtype_short_name(type_.dtype)
+            hint = f"make it a tensor first, as in array([1, 2], {short}), or stack([a, b]) of tensors"
+        elif number.value == Known(None) and sign in ("==", "!="):
+            hint = f"write {'is' if sign == '==' else 'is not'} None"
         raise Refusal(
             f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
             number.span,
@@ -357,7 +360,9 @@ def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
         if is_integer(dtype):
             return apply("bitwise_not", span, operand)
         raise Refusal(
-            f"`{sign}` is defined for integers and bools, not {dtype_short_name(dtype)}", operand.span
+            f"`{sign}` is defined for integers and bools, not {dtype_short_name(dtype)}",
+            operand.span,
+            hint=f"for a condition compare first, as in ~({source_text(operand.span)} > 0)",
         )
     if dtype == "bool":
         hint = f"write ~{source_text(operand.span)}" if op is BuiltinOp.USub else None

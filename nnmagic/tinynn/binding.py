@@ -186,6 +186,9 @@ def bind(
         listed = f" ({', '.join(parameters[:most])})" if most else ""
         message = f"{function} takes {takes}{listed}, but {len(positional)} are given"
         hint = f"by keyword: {', '.join(parameters[most:])}" if most < len(parameters) else None
+        if most and parameters[most - 1] in ("shape", "newshape", "axes", "reps"):
+            before = ", ".join([*parameters[: most - 1], "(2, 3)"])
+            hint = f"put the numbers in brackets, as in {function}({before})"
         raise Refusal(message, positional[most].span, hint=hint)
     given = dict(zip(parameters, positional, strict=False))
     for operand in operands[len(positional) :]:

@@ -31,21 +31,27 @@ from nnmagic.tinynn.values import (
     Computed,
     ConstructorName,
     DataTypeName,
+    DictOf,
     Dimension,
     GlobalFunction,
     Known,
+    LocalFunction,
+    Method,
     NotKnown,
     Operand,
+    RangeOf,
     Refusal,
     TupleConstructor,
     TupleOf,
     TypeOf,
     Value,
+    Zipped,
     computed,
     described,
     known_value,
     natural_dtype,
     number_constant,
+    source_text,
 )
 
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
@@ -218,6 +224,8 @@ def _cast_hint(declared: Type, found: Type) -> str | None:
             isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
         ):
             return "give both dimensions the same name or number in the annotations"
+        case TensorType(), TensorType():
+            return f"declare it as {type_shown(found)}, or change its shape"
     return None
 
 
@@ -279,7 +287,33 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
             return number_constant(number, natural_dtype(number), value.span)
         case Dimension():
             return relay_value(as_number(value), wanted)
-    raise Refusal(f"expected a tensor, found {described(value.value)}", value.span)
+    raise Refusal(
+        f"expected a tensor, found {described(value.value)}", value.span, hint=_no_tensor_hint(value)
+    )
+
+
+def _no_tensor_hint(value: Operand) -> str | None:
+    """What to write in place of a value that is no tensor."""
+    match value.value:
+        case Known(value=None):
+            return "give a tensor, or a tuple of them"
+        case Known(value=str()):
+            return "a string is known while compiling only: leave it out"
+        case Method(name=name):
+            return f"call it, as in {source_text(value.value.receiver.span)}.{name}()"
+        case BuiltinName(builtin=builtin):
+            return f"call it, as in {builtin.name}(x)"
+        case LocalFunction():
+            return "call it: a function without types is no value of Relay"
+        case DictOf():
+            return "take one of its items, as in d['key']"
+        case RangeOf():
+            return "write arange(n)"
+        case Zipped(word="reversed"):
+            return "write x[::-1]"
+        case Known(value=DType() | Tensor()):
+            return "types are known while compiling only: leave it out"
+    return None
 
 
 def declared_value(what: str, declared: Type, value: Operand, place: Span | None) -> Value:

@@ -31,6 +31,7 @@ from nnmagic.tinynn.values import (
     Value,
     described,
     known_value,
+    source_text,
 )
 
 
@@ -152,7 +153,9 @@ def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_P
         raise Refusal("an index can hold `...` once only", index[ellipses[1]].span)
     used = [_axes_used(item) for item in index]
     if sum(used) > rank:
-        raise Refusal(f"{sum(used)} indices for {described(value)}", span)
+        many = "1 index" if sum(used) == 1 else f"{sum(used)} indices"
+        leave_out = None if rank else "it has one element: leave the index out"
+        raise Refusal(f"{many} for {described(value)}", span, hint=leave_out)
     first = ellipses[0] if ellipses else len(index)
     full = [(Operand(_FULL, span), 1)] * (rank - sum(used))
     listed = list(zip(index, used, strict=True))
@@ -226,7 +229,7 @@ def _places(value: Computed, part: _Part) -> list[Place]:
             if found.type.shape:
                 return [array_place(value, part.axis, item)]
             return [single_place(value, part.axis, found, item.span)]
-    hint = "convert it, as in x.astype(i32)" if is_tensor(found) else None
+    hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(found) else None
     if isinstance(found, Known) and isinstance(found.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
     raise Refusal(f"an index must be an int or a slice, not {described(found)}", item.span, hint=hint)

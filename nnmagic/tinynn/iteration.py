@@ -16,6 +16,7 @@ from nnmagic.tinynn.emit import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.indexing import subscript
 from nnmagic.tinynn.values import (
     Computed,
+    Dimension,
     Known,
     NotKnown,
     Operand,
@@ -27,6 +28,7 @@ from nnmagic.tinynn.values import (
     described,
     is_failed,
     known_value,
+    source_text,
 )
 
 # -- what makes them -----------------------------------------------------------------------------------
@@ -55,7 +57,10 @@ def _whole(call: Arguments, name: str) -> Value:
         pass
     number = as_weak_int(operand)
     if number is None:
-        hint = "convert it, as in int(x)" if is_tensor(operand.value) else None
+        hint = "write a range of ints, and compute with them, as in i * 0.1"
+        if is_tensor(operand.value):
+            whole = tensor_type(operand).shape
+            hint = f"write range(len({source_text(operand.span)}))" if whole else "convert it, as in int(x)"
         raise Refusal(f"range takes ints, not {described(operand.value)}", operand.span, hint=hint)
     return number
 
@@ -135,6 +140,8 @@ def count(operand: Operand) -> int | Computed:
 
 
 def _hint(value: Value) -> str | None:
+    if isinstance(value, Dimension):
+        return "write range(n) of it"
     if isinstance(value, Known) and isinstance(value.value, int):
         return f"write range({value.value})"
     if is_tensor(value):

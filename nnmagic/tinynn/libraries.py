@@ -34,6 +34,13 @@ IMPORTS = {
     "random": "random",
 }
 
+#: What other libraries do to functions.
+NOT_HERE = {
+    **dict.fromkeys(("grad", "value_and_grad", "jacfwd", "jacrev"), "a cell computes no gradients"),
+    "vmap": "write the function for the whole batch: operators broadcast",
+    "jit": "leave it out: the functions of a cell are compiled",
+}
+
 #: Libraries whose functions mean what those of a cell of the same names mean: all; all but ``_OTHERWISE``.
 _ALIKE, _NEARLY = ("numpy", "math", "scipy", "jax", "cupy"), ("torch",)
 _OTHERWISE = frozenset(
@@ -56,6 +63,17 @@ _OTHERWISE = frozenset(
 #: What says the same, or nearly, in a cell.
 _INSTEAD = {
     "trapz": "trapezoid",
+    "float": "f32 or f64",
+    "int": "i32 or i64",
+    "cat": "concatenate",
+    "tensor": "array",
+    "as_tensor": "array",
+    "unsqueeze": "expand_dims",
+    "clamp": "clip",
+    "mm": "matmul",
+    "bmm": "matmul",
+    "Tensor": "Tensor[(2, 3), f32] for its type, with its shape and dtype",
+    **{f"reduce_{name}": name for name in ("sum", "mean", "max", "min", "prod", "any", "all")},
     "product": "prod",
     "cumproduct": "cumprod",
     "round_": "round",
@@ -85,7 +103,7 @@ _INSTEAD = {
     "real": "the tensor itself: there are no complex numbers",
     "unstack": "x[0], x[1], ...",
     "topk": "topk",
-    **dict.fromkeys(("ndarray", "Tensor"), "Tensor[(2, 3), f32] for its type, with its shape and dtype"),
+    "ndarray": "Tensor[(2, 3), f32] for its type, with its shape and dtype",
     "ndim": "x.ndim",
     "shape": "x.shape",
     "size": "x.size",

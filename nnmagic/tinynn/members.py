@@ -84,27 +84,37 @@ _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
 _OTHER_NAMES = {
     "view": "reshape",
     "unsqueeze": "expand_dims",
-    "tolist": "the tensor itself",
-    "detach": "the tensor itself",
-    "cpu": "the tensor itself",
-    "cuda": "the tensor itself",
-    "contiguous": "the tensor itself",
     "flat": "ravel()",
     "imag": "the tensor itself: there are no complex numbers",
     "sub": "the operator -",
     "mul": "the operator *",
     "div": "the operator /",
     "bmm": "the operator @",
-    "type": "astype",
+    "type": "astype(f32)",
     "dim": "ndim",
     "float": "astype(f32)",
     "double": "astype(f64)",
     "int": "astype(i32)",
     "long": "astype(i64)",
     "half": "astype(f16)",
-    "to": "astype",
-    "numpy": "the tensor itself",
+    "to": "astype(f32)",
     "mm": "the operator @",
+}
+
+
+#: Methods that only say where a tensor is, or what else it is.
+_NOT_NEEDED = frozenset(
+    ("tolist", "detach", "cpu", "cuda", "contiguous", "numpy", "requires_grad_", "block_until_ready", "eval")
+)
+_NO_GRADIENTS = "a cell computes no gradients"
+#: What a cell has not, and what to do.
+_NOT_HERE = {
+    **dict.fromkeys(("backward", "grad", "requires_grad"), _NO_GRADIENTS),
+    "at": "tensors do not change: write y = where(condition, value, x)",
+    "device": "every tensor is in the memory of the CPU",
+    "append": "write concatenate([x, y])",
+    "apply": "call the function with the tensor",
+    "map": "call the function with the tensor",
 }
 
 
@@ -197,7 +207,11 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return Method(owner, name, OperatorName(operator))
     type_ = tensor_type(owner)
     hint = None
-    if name in _OTHER_NAMES:
+    if name in _NOT_NEEDED:
+        hint = f"leave .{name}() out"
+    elif name in _NOT_HERE:
+        hint = _NOT_HERE[name]
+    elif name in _OTHER_NAMES:
         hint = f"write {_OTHER_NAMES[name]}"
     elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
         hint = f"did you mean .{close}?"  # `foo` is no `floor`

@@ -33,7 +33,7 @@ from nnmagic.tinynn.capture import (
     types_with,
 )
 from nnmagic.tinynn.iteration import ITERATION
-from nnmagic.tinynn.libraries import IMPORTS, is_library, library_of, same_as
+from nnmagic.tinynn.libraries import IMPORTS, NOT_HERE, is_library, library_of, same_as
 from nnmagic.tinynn.linking import Linker, same_type
 from nnmagic.tinynn.program import MISSING, look_up
 from nnmagic.tinynn.values import (
@@ -235,6 +235,8 @@ class Scope:
         hint = "assign it first, or define it in another cell"
         if name in IMPORTS:
             hint = _import_first(name)
+        elif name in NOT_HERE:
+            hint = NOT_HERE[name]
         elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):
             hint = f"did you mean {suggestions[0]}?"
         return UnknownName(f"unknown name `{name}`", span, hint=hint)
@@ -243,15 +245,16 @@ class Scope:
         """A dotted name whose first part is neither the notebook's nor a family of operators."""
         first, name = path[0], ".".join(path)
         if first in _FAMILIES:
-            close = closest(name, OPERATORS) or closest(path[-1], BUILTINS)
-            hint = f"did you mean {close}?" if close else "`%tinynn ops` lists the operators"
-            return UnknownName(f"unknown operator `{name}`", span, hint=hint)
-        message = f"`{first}` is not defined in the notebook"
+            return UnknownName(f"unknown operator `{name}`", span, hint=_operator_hint(path))
         if first in IMPORTS:
             hint = _import_first(first)
-            if path[-1] in MODULES.get(IMPORTS[first], {}):
-                hint += f", or write {path[-1]} alone"
-            return UnknownName(message, span, hint=hint)
+            own = same_as(path[-1:], IMPORTS[first], ())
+            if own is not None:
+                hint += f", or write {own}, which needs none"
+            return UnknownName(f"`{first}` is not defined in the notebook", span, hint=hint)
+        if first == "self":
+            hint = "a function of a cell has no `self`: give it what it needs as parameters"
+            return UnknownName("unknown name `self`", span, hint=hint)
         close = closest(first, [*local, *(key for key in self.namespace if key[:1] != "_")])
         hint = f"did you mean {close}?" if close else "assign it first, or define it in another cell"
         return UnknownName(f"unknown name `{first}`", span, hint=hint)
@@ -280,6 +283,18 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
     name = ".".join(rest)
     operator = resolve(name) or resolve(f"nn.{name}")
     return None if operator is None else (OperatorName(operator), len(path))
+
+
+def _operator_hint(path: tuple[str, ...]) -> str:
+    """What may be meant by a path that begins as one of an operator."""
+    word = path[-1].lower()
+    layer = word if word in BUILTINS else closest(word, BUILTINS)
+    if path[-1] != word and layer is not None:  # nn.Linear
+        return f"a cell has functions, no layers: write {layer}(x, ...)"
+    family = {name.rpartition(".")[2]: name for name in OPERATORS if name.startswith(f"{path[0]}.")}
+    close = closest(path[-1], family)
+    meant = family[close] if close is not None else closest(path[-1], BUILTINS)
+    return f"did you mean {meant}?" if meant else "`%tinynn ops` lists the operators"
 
 
 def _import_first(name: str) -> str:

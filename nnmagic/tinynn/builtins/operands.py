@@ -303,6 +303,15 @@ def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
     return dtype_of_operand(operand, call.name)
 
 
+def _numpy_dtype(text: str) -> str | None:
+    """The dtype of a cell that NumPy calls so, as it does with ``f4`` and ``float``."""
+    try:
+        found = dtype_named(np.dtype(text).name)
+    except (TypeError, ValueError):
+        return None
+    return None if found is None else found.short
+
+
 def dtype_of_operand(operand: Operand, function: str) -> str:
     """The dtype that an operand names."""
     found = known_or_none(operand.value)
@@ -311,7 +320,12 @@ def dtype_of_operand(operand: Operand, function: str) -> str:
         python = {"bool": "bool", "int": "int64", "float": "float64"}
         dtype = dtype_named(python.get(operand.value.builtin.name, ""))
     if dtype is None:
-        hint = "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        meant = _numpy_dtype(found) if isinstance(found, str) else None
+        hint = f"write {meant}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        if isinstance(found, int) and function in ("zeros", "ones", "empty"):
+            hint = f"a shape goes in brackets, as in {function}((2, 3))"
+        elif isinstance(found, int) and function in ("sum", "mean", "prod", "std", "var"):
+            hint = "several axes go in brackets, as in axis=(0, 1)"
         raise Refusal(f"{function}: {described(operand.value)} is no dtype", operand.span, hint=hint)
     return dtype.name
 

@@ -9,6 +9,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.blocks import Block, Exit, Fork, Leaf
 from nnmagic.tinynn.elaborate.branches import Branches
@@ -83,7 +84,7 @@ class Conditions(Branches):
         if isinstance(result, Unassigned):
             one, other = (described(value) for value in values)
             message = f"one side gives {one}, the other {other}"
-            raise Refusal(message, span, hint=result.hint, notes=result.notes)
+            raise Refusal(message, span, hint=_filled(values) or result.hint, notes=result.notes)
         return result
 
     def logical(self, expr: tree.Logical) -> Value:
@@ -226,3 +227,14 @@ def _is_bool(value: Value) -> bool:
     if isinstance(value, Known):
         return isinstance(value.value, bool)
     return isinstance(value, Computed) and value.type == TensorType((), "bool")
+
+
+def _filled(values: Sequence[Value]) -> str | None:
+    """Where one of two values is a number, the tensor of the other's type that may be meant."""
+    match values:
+        case ([Computed(type=TensorType() as type_), Known(value=int() | float() as number)]) | (
+            [Known(value=int() | float() as number), Computed(type=TensorType() as type_)]
+        ):
+            dtype = dtype_short_name(type_.dtype)
+            return f"write full({shape_shown(type_.shape)}, {number}, {dtype}) for the number"
+    return None

@@ -233,6 +233,9 @@ class Expressions(Core):
         span = self.place(expr.span)
         if isinstance(owner.value, TupleConstructor):
             return self._type_subscript(owner.value, index, span)
+        if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
+            hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
+            raise Refusal("`list[...]` is no type of a cell", span, hint=hint)
         items = self._operands(index)
         if any(is_failed(part.value) for part in (owner, *items)):
             return FAILED
@@ -328,6 +331,8 @@ class Expressions(Core):
         hint: str | None = None
         if isinstance(callee.value, Known | TupleOf) and source_text(callee.span) == "x":
             hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
+        elif isinstance(callee.value, Computed):
+            hint = "leave the brackets out, or index it, as in x[0]"
         raise Refusal(f"{described(callee.value)} cannot be called", callee.span, hint=hint)
 
 

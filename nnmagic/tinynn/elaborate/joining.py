@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import dtype_short_name, shape_shown, type_shown
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 from nnmagic.tinynn.declarations import relay_value
 from nnmagic.tinynn.emit import cast, computed_part
@@ -281,7 +281,9 @@ def clash(name: str, values: Sequence[tuple[Value, Span]], found: Clash, words: 
     if all(isinstance(value, Known) and not is_number(value.value) for value, _ in pair):
         words = f"{words}, and it must be known while compiling"
     if any(isinstance(value, Known) and is_number(value.value) for value, _ in pair):
-        hint = "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"
+        types = [value.type for value, _ in pair if isinstance(value, Computed)]
+        example = _zeros(types[0]) if types else "zeros((3,), f32)"
+        hint = f"begin with a tensor of the shape that it is to have, as in {example}"
     elif all(isinstance(value, TupleOf) for value, _ in pair):
         hint = "a list keeps its length here: compute on a whole tensor, as in x * 2, or on one made by zeros"
     elif all(isinstance(value, Computed) for value, _ in pair):
@@ -290,6 +292,13 @@ def clash(name: str, values: Sequence[tuple[Value, Span]], found: Clash, words: 
         Note(f"here it is {text}", span) for text, (_, span) in zip((one, other), pair, strict=True)
     )
     return Unassigned(f"`{name}` is {one} or {other} here: {words}", hint, notes)
+
+
+def _zeros(type_: Type) -> str:
+    """A tensor of a type, as a cell begins with it."""
+    if not isinstance(type_, TensorType) or not all(isinstance(dim, int) for dim in type_.shape):
+        return "zeros((3,), f32)"
+    return f"zeros({shape_shown(type_.shape)}, {dtype_short_name(type_.dtype)})"
 
 
 def whole(plan: Plan, value: Operand) -> Computed:

@@ -228,7 +228,8 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                     return None
                 return None if any(part is None for part in inner) else ast.Tuple(span, inner)
             case py.Subscript():
-                hint = "make a new one, as in x = where(mask, value, x)"
+                name = target.value.id if isinstance(target.value, py.Name) else "x"
+                hint = f"make a new one, as in {name} = where(mask, value, {name})"
                 self.refuse("a tensor cannot be changed in place", span, hint)
             case py.Attribute():
                 self.refuse("an attribute cannot be assigned", span, "assign to a name")
@@ -276,6 +277,9 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         if nested:
             return tree.Parameter(span, arg.arg, None, kind, value)
         hint = f"write its type, as in {arg.arg}: Tensor[(2, 3), f32]"
+        if isinstance(default, py.Constant) and isinstance(default.value, bool | int | float):
+            dtype = {bool: "bool_", int: "i64", float: "f32"}[type(default.value)]
+            hint = f"write its type, as in {arg.arg}: {dtype} = {default.value}"
         if arg.arg == "self":
             hint = "a method cannot be compiled: write a function, and give it what it needs"
         self.refuse(f"parameter `{arg.arg}` has no type", span, hint)

@@ -19,7 +19,10 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "With": (f"`with` {_NEVER}", _ELSEWHERE),
     "Try": (f"`try` {_NEVER}", _ELSEWHERE),
     "TryStar": (f"`try` {_NEVER}", _ELSEWHERE),
-    "Raise": (f"`raise` {_NEVER}", "shapes and dtypes are checked from the annotations"),
+    "Raise": (
+        f"`raise` {_NEVER}",
+        "write assert condition, 'message'; shapes and dtypes are checked from the annotations",
+    ),
     "Import": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "ImportFrom": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "Global": (f"`global` {_NEVER}", "return the value instead"),

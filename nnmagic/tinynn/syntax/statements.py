@@ -72,7 +72,7 @@ class StatementCompiler(PatternCompiler):
         compound = _COMPOUND.match(type(node).__name__)
         shown = self.places.word(node.lineno, node.col_offset) if compound else span
         self.refuse(message, shown, hint)
-        returns = any(isinstance(part, py.Return) for part in py.walk(node))
+        returns = any(isinstance(part, py.Return | py.Raise) for part in py.walk(node))
         return tree.InvalidStatement(span, bound_names(node), returns)
 
     def _block(self, statements: Sequence[py.stmt], span: ast.Span) -> ast.Block:
@@ -154,9 +154,11 @@ class StatementCompiler(PatternCompiler):
                 return tree.InvalidStatement(span, [name], returns=False)
             case py.Yield() | py.YieldFrom() | py.Await():
                 self.compile_expr(stmt.value)
+                return tree.InvalidStatement(span, bound_names(stmt), returns=True)
             case _:
-                hint = "assign it to a name, return it, or leave the line out"
+                hint = "return it, assign it to a name, or leave the line out"
                 self.refuse("the value of this expression is not used", span, hint)
+                return tree.InvalidStatement(span, bound_names(stmt), returns=True)  # it may be meant so
         return tree.InvalidStatement(span, bound_names(stmt), returns=False)
 
 

@@ -18,7 +18,8 @@ def body(
     name: str, text: str, message: str, hint: str | None = None, parameters: str = X, **namespace: object
 ) -> Case:
     """A function of x whose statements are these."""
-    return refused(name, function(parameters, text), message, hint, namespace)
+    lines = "".join(f"    {line}\n" for line in text.split("\n"))
+    return refused(name, f"def f({parameters}):\n{lines}", message, hint, namespace)
 
 
 CASES: list[Case] = [
@@ -29,9 +30,9 @@ CASES: list[Case] = [
     refused("a-field-read-as-a-member", "class Point:\n    def Point(x: f32, y: f32): ...\n\ndef f(p: Point):\n    return «p.x»\n", "a Point has no attribute `x`", "`match p:` takes it apart, as in case Cons(head, tail): ..."),
     refused("isinstance-of-a-constructor", "class C:\n    def A(x: f32): ...\n    def B(): ...\n\ndef f(c: C):\n    if «isinstance»(c, A):\n        return 1.0\n    return 2.0\n", "`isinstance` is not part of TinyNN", "to ask which constructor made a value write match, as in case Leaf(value): ...; the types of tensors are known from the annotations"),
     # -- names that are not there ------------------------------------------------------------------------
-    body("numpy-not-imported", "return «np.exp»(x)", "`np` is not defined in the notebook", "run `import numpy as np` in another cell, or write exp alone"),
-    body("jax-not-imported", "return «jnp.where»(x > 0, x, 0)", "`jnp` is not defined in the notebook", "run `import jax.numpy as jnp` in another cell, or write where alone"),
-    body("torch-not-imported", "return «torch.nn.functional.relu»(x)", "`torch` is not defined in the notebook", "run `import torch` in another cell"),
+    body("numpy-not-imported", "return «np.exp»(x)", "`np` is not defined in the notebook", "run `import numpy as np` in another cell, or write exp, which needs none"),
+    body("jax-not-imported", "return «jnp.where»(x > 0, x, 0)", "`jnp` is not defined in the notebook", "run `import jax.numpy as jnp` in another cell, or write where, which needs none"),
+    body("torch-not-imported", "return «torch.nn.functional.relu»(x)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write relu, which needs none"),
     body("a-module-that-nobody-knows", "return «mylib.exp»(x)", "unknown name `mylib`", "assign it first, or define it in another cell"),
     body("a-name-misspelt-before-a-dot", "total = x + 1\nreturn «totl.sum»()", "unknown name `totl`", "did you mean total?"),
     body("an-operator-misspelt", "return «nn.rellu»(x)", "unknown operator `nn.rellu`", "did you mean nn.relu?"),
@@ -61,4 +62,46 @@ CASES: list[Case] = [
     body("a-known-size-converted", "return x * «x.shape[0].astype»(f32)", "the number 3 has no attribute `astype`", "leave it out: a Python number takes the dtype of the tensor beside it"),
     body("a-method-of-a-number", "n = 4\nreturn x / «n.sqrt»()", "the number 4 has no attribute `sqrt`", "it is a Python number: write sqrt(n)"),
     body("a-method-of-a-shape", "return x / «x.shape.prod»()", "a tuple of 2 has no attribute `prod`", "it is a tuple: write prod(...)"),
+    # -- PyTorch and JAX ------------------------------------------------------------------------------------
+    body("torch-cat", "return «torch.cat»([x, x], dim=0)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write concatenate, which needs none"),
+    body("a-function-of-tensorflow", "return «tf.reduce_sum»(x)", "`tf` is not defined in the notebook", "run `import tensorflow as tf` in another cell, or write sum, which needs none"),
+    body("a-layer", "return «nn.ReLU»()(x)", "unknown operator `nn.ReLU`", "a cell has functions, no layers: write relu(x, ...)"),
+    body("self", "return «self.w» @ x", "unknown name `self`", "a function of a cell has no `self`: give it what it needs as parameters"),
+    body("gradients", "return «grad»(f)(x)", "unknown name `grad`", "a cell computes no gradients"),
+    body("vmap", "return «vmap»(f)(x)", "unknown name `vmap`", "write the function for the whole batch: operators broadcast"),
+    body("backward", "return «x.backward»()", "a Tensor[(3, 4), f32] has no attribute `backward`", "a cell computes no gradients"),
+    body("at-set", "return «x.at»[0].set(1)", "a Tensor[(3, 4), f32] has no attribute `at`", "tensors do not change: write y = where(condition, value, x)"),
+    body("to-the-device", "return «x.cuda»()", "a Tensor[(3, 4), f32] has no attribute `cuda`", "leave .cuda() out"),
+    # -- dtypes and shapes ----------------------------------------------------------------------------------
+    body("numpys-short-dtype", "return x.astype(«'f4'»)", "astype: the string 'f4' is no dtype", "write f32"),
+    body("a-dtype-that-numpy-dropped", "return x.astype(«np.float»)", "`np.float` is not supported in a cell", "write f32 or f64", **NP),
+    body("a-shape-of-zeros-without-brackets", "return x + np.zeros(3, «4»)", "zeros: the number 4 is no dtype", "a shape goes in brackets, as in zeros((2, 3))", **NP),
+    body("a-shape-of-reshape-without-brackets", "return np.reshape(x, 4, «3»)", "reshape takes 2 arguments (a, newshape), but 3 are given", "put the numbers in brackets, as in reshape(a, (2, 3))", **NP),
+    body("an-index-of-a-scalar", "return «x[0][1][2]»", "1 index for an f32", "it has one element: leave the index out"),
+    refused("a-default-without-a-type", function(f"{X}, «y» = 3", "x + y"), "parameter `y` has no type", "write its type, as in y: i64 = 3"),
+    refused("a-list-as-a-type", "def f(x: «list[f32]»):\n    return x\n", "`list[...]` is no type of a cell", 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'),
+    body("declared-with-another-shape", "y: f32 = «x»\nreturn y", "`y` is declared as f32, but is Tensor[(3, 4), f32]", "declare it as Tensor[(3, 4), f32], or change its shape"),
+    # -- statements ----------------------------------------------------------------------------------------
+    body("a-forgotten-return", "«x + 1»", "the value of this expression is not used", "return it, assign it to a name, or leave the line out"),
+    body("raise-at-the-end", "«raise ValueError('negative')»", "`raise` is not part of TinyNN", "write assert condition, 'message'; shapes and dtypes are checked from the annotations"),
+    body("a-method-without-brackets", "return «x.mean»", "expected a tensor, found the method mean (without its call)", "call it, as in x.mean()"),
+    body("a-function-without-brackets", "return «np.mean»", "expected a tensor, found the function mean", "call it, as in mean(x)", **NP),
+    body("return-of-none", "return «None»", "expected a tensor, found None", "give a tensor, or a tuple of them"),
+    body("a-number-beside-a-tensor", "return «x if x.sum() > 0 else 0»", "one side gives a Tensor[(3, 4), f32], the other the number 0", "write full((3, 4), 0, f32) for the number"),
+    body("equal-to-none", "return x == «None»", "`==` of a Tensor[(3, 4), f32] and None", "write is None"),
+    body("not-of-floats", "return ~«x»", "`~` is defined for integers and bools, not f32", "for a condition compare first, as in ~(x > 0)"),
+    body("transposed-by-a-call", "return «x.T»()", "a Tensor[(4, 3), f32] cannot be called", "leave the brackets out, or index it, as in x[0]"),
+    body("an-element-of-a-result-assigned", "out = zeros_like(x)\nfor i in range(3):\n    «out[i]» = x[i]\nreturn out", "a tensor cannot be changed in place", "make a new one, as in out = where(mask, value, out)"),
+    body("a-generator", "«yield x»", "`yield` is not part of TinyNN", "return a tuple"),
+    # -- loops ---------------------------------------------------------------------------------------------
+    body("a-size-gone-over", "for i in «len(x)»:\n    x = x + i\nreturn x", 'the dimension "n" cannot be gone over', "write range(n) of it", N),
+    body("a-range-of-a-tensor", "for i in range(«x»):\n    x = x + i\nreturn x", 'range takes ints, not a Tensor[("n", 4), f32]', "write range(len(x))", N),
+    body("a-range-of-tenths", "for i in range(0, 1, «0.1»):\n    x = x + i\nreturn x", "range takes ints, not the number 0.1", "write a range of ints, and compute with them, as in i * 0.1"),
+    body("a-sum-that-begins-with-0", "s = 0\nfor row in x:\n    s = «s» + row\nreturn s", "`s` is the number 0 or a Tensor[(4,), f32] here: it changes from round to round", "begin with a tensor of the shape that it is to have, as in zeros((4,), f32)", N),
+    # -- operands ------------------------------------------------------------------------------------------
+    body("a-float-as-a-place", "return x[«k»]", "an index must be an int or a slice, not an f32", "convert it, as in k.astype(i32)", f"{X}, k: f32"),
+    body("a-list-beside-a-tensor", "return x + «[1, 2, 3, 4]»", "`+` of a Tensor[(3, 4), f32] and a tuple of 4", "make it a tensor first, as in array([1, 2], f32), or stack([a, b]) of tensors"),
+    body("two-axes-without-brackets", "return x.mean(0, «1»)", "mean: the number 1 is no dtype", "several axes go in brackets, as in axis=(0, 1)"),
+    body("reversed-as-a-tensor", "return «reversed(x)»", "expected a tensor, found `reversed(...)`", "write x[::-1]"),
+    body("a-dtype-as-a-result", "return «x.dtype»", "expected a tensor, found f32", "types are known while compiling only: leave it out"),
 ]  # fmt: skip
