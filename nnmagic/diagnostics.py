@@ -6,6 +6,7 @@ Knows nothing of Relay, of the language of a cell, of engines or of notebooks; e
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -56,7 +57,7 @@ class Span:
         return replace(self, line=line, column=column, end_line=end_line, end_column=end_column)
 
     def __str__(self) -> str:
-        return f"{self.filename}:{self.line}:{self.column}"
+        return f"{_shown_name(self.filename)}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,14 @@ class Diagnostics:
 def located(message: str, span: Span | None) -> str:
     """A message with the place that it speaks of, for an error that is raised when a program runs."""
     return "\n".join([message, *(_render_place(span, _painter(color=False), "error") if span else [])])
+
+
+def _shown_name(filename: str) -> str:
+    """A file's name; that of a notebook's cell as IPython's own tracebacks have it: ``Cell In[3]``."""
+    ipython = sys.modules.get("IPython")  # who runs cells has imported it
+    shell = ipython and ipython.get_ipython()
+    cell = shell and shell.compile.format_code_name(filename)
+    return " ".join(cell) if cell else filename
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

@@ -54,6 +54,15 @@ class Executable(Protocol):
         """The text of a stage of the engine."""
 
 
+class _Types(dict[str, "DataType"]):
+    """Data types by name, which says what it holds of a name that it does not."""
+
+    @short_errors
+    def __missing__(self, name: str) -> DataType:
+        known = f"its data types are {', '.join(self)}" if self else "it uses none"
+        raise KeyError(f"the function has no data type {name!r}; {known}")
+
+
 #: One function is built at a time, as TVM's builders want it, too.
 _BUILDING = Lock()
 
@@ -118,7 +127,7 @@ class Definition:
         made = {
             name: data_type(name, types, self.infos) for name, data in types.items() if not is_assertion(data)
         }
-        return MappingProxyType(made)
+        return MappingProxyType(_Types(made))
 
     @Cached
     def stages(self) -> Stages:

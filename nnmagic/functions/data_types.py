@@ -12,7 +12,7 @@ from typing import Any
 from nnmagic.cache import digest
 from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import convert_argument
-from nnmagic.frames import hide_frames
+from nnmagic.frames import hide_frames, short_errors
 from nnmagic.functions.calls import Call, call_with
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
@@ -62,6 +62,7 @@ class DataType:
         """What a later cell knows of it."""
         return self._compiled
 
+    @short_errors
     def __getattr__(self, name: str) -> DataConstructor:
         constructors: Mapping[str, DataConstructor] = self.__dict__.get("_constructors", {})
         if name in constructors:
@@ -74,15 +75,19 @@ class DataType:
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self._constructors})
 
+    @short_errors
     def __call__(self, /, *args: Any, **keywords: Any) -> AdtValue:
         """What the constructor of its own name makes, if there is one, as of a record.
 
         Raises TypeError where there is none (Python 3.10 takes only what can be called for a type hint), or
         for an argument that does not fit.
         """
-        __tracebackhide__ = True  # IPython leaves this frame out
         if (own := self._constructors.get(self.__name__)) is not None:
-            return own(*args, **keywords)
+            try:
+                return own(*args, **keywords)
+            except (TypeError, ValueError) as error:
+                hide_frames(error)
+                raise
         listed = " or ".join(f"{self.__name__}.{shown!s}" for shown in self._constructors.values())
         raise TypeError(f"{self.__name__} is made by its constructors: {listed}")
 
@@ -92,9 +97,11 @@ class DataType:
     def __hash__(self) -> int:
         return hash(self._key)
 
+    @short_errors
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a data type cannot be changed: {self.__name__}.{name} was not set")
 
+    @short_errors
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a data type cannot be changed: {self.__name__}.{name} was not deleted")
 

@@ -126,7 +126,9 @@ def _object_page(found: object, shell: InteractiveShell) -> _Page | None:
             more = {"file": place_of(found, shell), "source": found.__dsl_code__}
             return _described("compiled function", found.name, text, found.__signature__, more)
         case DataType():
-            return _described("data type", found.__name__, found.__doc__ or "")
+            own = vars(found)["_constructors"].get(found.__name__)  # of a record
+            signature = None if own is None else own.__signature__
+            return _described("data type", found.__name__, found.__doc__ or "", signature)
         case DataConstructor():
             return _described("constructor", found.__name__, found.__doc__ or "", found.__signature__)
     return None

@@ -20,6 +20,8 @@ import numpy as np
 import nnmagic
 
 foo = nnmagic.compile("def foo(x: Tensor[(2,), f32]):\\n    return x * 2\\n")
+types = "class Tree:\\n    def Leaf(x: f32): ...\\nclass Point:\\n    def Point(x: f32, y: f32): ...\\n"
+Tree, Point = nnmagic.compile(types + "def f(t: Tree, p: Point): return t, p\\n").types.values()
 """
 #: What is wrong, the kind of error, what its last line says.
 WRONG = [
@@ -30,6 +32,11 @@ WRONG = [
     ("nnmagic.load(__file__)", "ValueError", "holds no function that nnmagic saved: File is not a zip file"),
     ("nnmagic.load(None)", "TypeError", "nnmagic.load takes a path, as text or a pathlib.Path, not None"),
     ("foo.stages['nope']", "KeyError", "there is no stage 'nope'; the stages are source, tree, relay"),
+    ("foo.types['List']", "KeyError", "the function has no data type 'List'; it uses none"),
+    ("Tree.Nope", "AttributeError", "Tree has no constructor 'Nope'; it has Leaf"),
+    ("Tree()", "TypeError", "Tree is made by its constructors: Tree.Leaf(x: f32)"),
+    ("Point(1.0)", "TypeError", "Point() missing 1 required positional argument: 'y'"),
+    ("Tree.Leaf()", "TypeError", "Leaf() missing 1 required positional argument: 'x'"),
     ("foo.x = 1", "AttributeError", "a compiled function cannot be changed: foo.x was not set"),
     ("del foo.name", "AttributeError", "foo.name was not deleted"),
     ("nnmagic.compile(3)", "TypeError", "a Python function or a relay.Module, not an int"),

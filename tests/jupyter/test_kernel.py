@@ -35,6 +35,7 @@ CELLS = {
     "wrong expression": "def helper():\n    return 1 / 0",
     "wrong expression of a profile": "%tinynn profile foo(helper())",
     "wrong call of a profile": "%tinynn profile foo(np.ones(3, 'float32'))",
+    "wrong function": "@nnmagic.function\ndef f(x: nnmagic.f32):\n    return z",
     "assertion": "%%tinynn -q\ndef positive(x: f32):\n    assert x > 0, 'not positive'\n    return x",
     "false": "positive(-1.0)",
     "caught": (
@@ -176,6 +177,14 @@ def test_an_error_ends_in_the_user_s_line(
     assert ".py" not in text, "no frame of nnmagic's, nor of what it calls"
     assert "hidden" not in text
     assert re.search(rf"^-+> \d+ .*{re.escape(line)}", text, flags=re.MULTILINE)
+
+
+def test_an_error_of_a_decorated_function_names_its_cell(
+    outputs: dict[str, list[nbformat.NotebookNode]],
+) -> None:
+    found = error(outputs["wrong function"])
+    number = list(CELLS).index("wrong function") + 1
+    assert found.evalue.startswith(f"error: unknown name `z`\n --> Cell In[{number}]:3:12\n")
 
 
 def test_developers_see_the_frames(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
