@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels.code import is_choice, ramp, sequence, spread, vector_type
+from nnmagic.engine.relax.trees import replaced
 
 _BOOL = tvm.DataType("bool").type_code
 
@@ -25,7 +25,7 @@ def named_in_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
         if loop.kind != tirx.ForKind.VECTORIZED:
             return loop
         names = _Names(loop.loop_var, int(loop.extent))
-        body = tvm_ffi.structural_map(loop.body, [(tirx.BufferStore, names.before)], order="post")
+        body = replaced(loop.body, [(tirx.BufferStore, names.before)])
         if not names.arrays:
             return loop
         whole = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
@@ -36,8 +36,8 @@ def named_in_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
         found = names.before(store)
         return sequence([*map(tirx.AllocBuffer, names.arrays), found]) if names.arrays else store
 
-    body = tvm_ffi.structural_map(function.body, [(tirx.For, wide)], order="post")
-    return function.with_body(tvm_ffi.structural_map(body, [(tirx.BufferStore, single)], order="post"))
+    body = replaced(function.body, [(tirx.For, wide)])
+    return function.with_body(replaced(body, [(tirx.BufferStore, single)]))
 
 
 class _Names:
@@ -58,7 +58,7 @@ class _Names:
         if not self._stores:
             return store
         found = sequence([*self._stores, tirx.BufferStore(store.buffer, value, list(store.indices))])
-        return tvm_ffi.structural_map(found, [(tvm.ir.Var, lambda var: self._chosen.get(var, var))])
+        return replaced(found, [(tvm.ir.Var, lambda var: self._chosen.get(var, var))])
 
     def _without(self, expr: Any) -> Any:
         """The expression without names."""
@@ -67,7 +67,7 @@ class _Names:
             (tvm.ir.Var, lambda var: self._read.get(var, var)),
             (tvm.ir.Call, self._choice),
         ]
-        return tvm_ffi.structural_map(expr, callbacks, order="pre")
+        return replaced(expr, callbacks, before_parts=True)
 
     def _let(self, expr: Any) -> Any:
         while isinstance(expr, tirx.Let):
@@ -92,7 +92,7 @@ class _Names:
         """What is computed in one case only stays there, with its names."""
         if not is_choice(call):
             return call
-        chosen = tvm_ffi.structural_map(call, [(tvm.ir.Var, lambda var: self._read.get(var, var))])
+        chosen = replaced(call, [(tvm.ir.Var, lambda var: self._read.get(var, var))])
         # What a callback gives is looked through again: a variable stands for it until the end.
         var = tirx.Var("chosen", chosen.ty)
         self._chosen[var] = chosen

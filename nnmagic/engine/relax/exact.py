@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels.code import loads_of, spread
+from nnmagic.engine.relax.trees import replaced
 
 
 def exact(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with sums in the place of differences, which LLVM makes differences again."""
-    return function.with_body(tvm_ffi.structural_map(function.body, [(tirx.Sub, _sum)], order="post"))
+    return function.with_body(replaced(function.body, [(tirx.Sub, _sum)]))
 
 
 def _sum(node: tirx.Sub) -> Any:

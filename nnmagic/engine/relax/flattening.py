@@ -9,10 +9,10 @@ import math
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels.code import known
+from nnmagic.engine.relax.trees import replaced, walk
 
 
 def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
@@ -58,13 +58,11 @@ def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
 
     # Pointers are declared before all else, so that their rows are known when what uses them is met.
     declarations = [(tirx.DeclBuffer, declared), (tirx.AllocBuffer, allocated)]
-    body = tvm_ffi.structural_map(function.body, declarations, order="post")
+    body = replaced(function.body, declarations)
     if others:
         return None
-    body = tvm_ffi.structural_map(
-        body, [(tvm.ir.TensorLoad, loaded), (tirx.BufferStore, stored)], order="post"
-    )
-    tvm_ffi.structural_walk(body, [(tvm.ir.Var, lambda var: others.append(var) if var in rows else None)])
+    body = replaced(body, [(tvm.ir.TensorLoad, loaded), (tirx.BufferStore, stored)])
+    walk(body, [(tvm.ir.Var, lambda var: others.append(var) if var in rows else None)])
     return None if others else function.with_body(body)
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.bindings import named_in_memory
 from nnmagic.engine.relax.exact import exact
 from nnmagic.engine.relax.flattening import flat
 from nnmagic.engine.relax.kernels.kinds import blocks
+from nnmagic.engine.relax.trees import replaced, walk
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
-_PART = 200
+_PART = 80
 
 #: What is smaller is on the stack: the accumulators of a tile, which become registers.
 _STACK_BYTES = 4096
@@ -43,7 +43,7 @@ def _in_memory_of_the_cpu(function: tirx.PrimFunc, _module: tvm.IRModule, _conte
     """Says where a private function's memory is; MakePackedAPI says it of the public ones only."""
     if _public(function):
         return function
-    body = tvm_ffi.structural_map(function.body, [(tirx.AllocBuffer, _on_the_stack)])
+    body = replaced(function.body, [(tirx.AllocBuffer, _on_the_stack)])
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
@@ -68,7 +68,7 @@ def _spread(node: tirx.Broadcast) -> Any:
 
 _WITH_BITS_SPREAD: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: function.with_body(
-        tvm_ffi.structural_map(function.body, [(tirx.Broadcast, _spread)])
+        replaced(function.body, [(tirx.Broadcast, _spread)])
     ),
     opt_level=0,
     name="WithBitsSpread",
@@ -106,8 +106,8 @@ def _completed(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) ->
             return statement
         return tirx.Evaluate(tirx.call_extern("void", "free", found.args[2]))
 
-    body = tvm_ffi.structural_map(function.body, [(tirx.DeclBuffer, declared)])
-    body = tvm_ffi.structural_map(body, [(tirx.IfThenElse, freed)])
+    body = replaced(function.body, [(tirx.DeclBuffer, declared)])
+    body = replaced(body, [(tirx.IfThenElse, freed)])
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
@@ -210,7 +210,7 @@ def _work(function: tirx.PrimFunc) -> int:
     def count(_: Any) -> None:
         found[0] += 1
 
-    tvm_ffi.structural_walk(function.body, [(tirx.BufferStore, count)])
+    walk(function.body, [(tirx.BufferStore, count)])
     return found[0]
 
 
@@ -223,7 +223,7 @@ def _apart(part: dict[Any, Any]) -> dict[Any, Any]:
         return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
 
     return {
-        var: function.with_body(tvm_ffi.structural_map(function.body, [(tvm.ir.Call, named)]))
+        var: function.with_body(replaced(function.body, [(tvm.ir.Call, named)]))
         for var, function in part.items()
     }
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from nnmagic.engine.relax.kernels import machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
+from nnmagic.engine.relax.trees import replaced, walk
 from nnmagic.forks import Lock
 from nnmagic.progress import report
 
@@ -109,14 +109,14 @@ def has_parallel_loops(functions: Iterable[Any]) -> bool:
     look = [(tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.PARALLEL))]
     for function in functions:
         if isinstance(function, tirx.PrimFunc):
-            tvm_ffi.structural_walk(function.body, look)
+            walk(function.body, look)
     return any(found)
 
 
 def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Moves the initialisation out of each reduction that may be over no elements: TVM has it in the loop."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(function.body, [(s_tir.SBlock, found.append)])
+    walk(function.body, [(s_tir.SBlock, found.append)])
     names = [block.name_hint for block in found if block.init is not None and _may_be_empty(block)]
     if not names:
         return function
@@ -142,19 +142,19 @@ def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:
     TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less. Some of
     topi's loops are parallel: a forked child would wait for ever for threads that it does not have.
     """
-    replaced: dict[Any, Any] = {
+    instead: dict[Any, Any] = {
         param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)
     }
-    for param in list(replaced):  # arrays begin where their pointer points
+    for param in list(instead):  # arrays begin where their pointer points
         if isinstance(param.ty.elem_offset, tirx.Var):
-            replaced[param.ty.elem_offset] = tirx.const(0, str(param.ty.elem_offset.ty.dtype))
+            instead[param.ty.elem_offset] = tirx.const(0, str(param.ty.elem_offset.ty.dtype))
     rewrites = [
-        (tvm.ir.Var, lambda var: replaced.get(var, var)),
+        (tvm.ir.Var, lambda var: instead.get(var, var)),
         (tirx.For, _serial),
         (tirx.AttrStmt, lambda node: node.body if node.attr_key == "pragma_scope" else node),
     ]
-    body = tvm_ffi.structural_map(function.body, rewrites, order="post")
-    params = [replaced.get(param, param) for param in function.params]
+    body = replaced(function.body, rewrites)
+    params = [instead.get(param, param) for param in function.params]
     return tirx.PrimFunc(params, body, function.ret_type, function.attrs)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
@@ -20,6 +19,7 @@ from nnmagic.engine.relax.evaluator import Evaluator
 from nnmagic.engine.relax.executable import Executable
 from nnmagic.engine.relax.machine_code import machine_code
 from nnmagic.engine.relax.target import resolve_target
+from nnmagic.engine.relax.trees import replaced, walk
 from nnmagic.engine.times import KernelTime
 from nnmagic.relay.module import Module
 
@@ -125,7 +125,7 @@ def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
             if isinstance(dim, tirx.Var):
                 lengths[dim] = tirx.const(length, str(dim.ty.dtype))
     blocks: list[Any] = []
-    tvm_ffi.structural_walk(kernel.body, [(s_tir.SBlock, blocks.append)])
+    walk(kernel.body, [(s_tir.SBlock, blocks.append)])
     total = 0
     for block in blocks:
         if block.iter_vars:
@@ -142,11 +142,11 @@ def _operations(body: Any) -> int:
         if str(node.ty.dtype).startswith(_FLOATING):
             found.append(node)
 
-    tvm_ffi.structural_walk(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
+    walk(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
     return len(found)
 
 
 def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:
-    told = tvm_ffi.structural_map(extent, [(ir.Var, lambda var: lengths.get(var, var))], order="post")
+    told = replaced(extent, [(ir.Var, lambda var: lengths.get(var, var))])
     known = Analyzer().simplify(told)
     return int(known.value) if isinstance(known, tirx.IntImm) else 0

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
+
+from nnmagic.engine.relax.trees import walk
 
 #: A place or an extent: an int where it is known, else an expression of int64.
 Place = Any
@@ -59,7 +60,7 @@ def loads_of(*expressions: Any) -> list[Any]:
     """What expressions read, in order."""
     found: list[Any] = []
     for expression in expressions:
-        tvm_ffi.structural_walk(expression, [(tvm.ir.TensorLoad, found.append)])
+        walk(expression, [(tvm.ir.TensorLoad, found.append)])
     return found
 
 

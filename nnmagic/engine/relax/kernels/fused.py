@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels.code import expr, known, loads_of, sequence
 from nnmagic.engine.relax.kernels.kinds import KIND, blocks
+from nnmagic.engine.relax.trees import replaced
 
 _Kind = tirx.ForKind
 
@@ -155,7 +155,7 @@ def statements_after(fused: Fused, indices: Sequence[Any], value: Any) -> list[A
     made: list[Any] = []
     for stage in fused.after:
         rewrites = _rewrites(dict(zip(stage.axes, indices, strict=True)), values)
-        expression = tvm_ffi.structural_map(stage.value, rewrites, order="post")
+        expression = replaced(stage.value, rewrites)
         if stage is fused.after[-1]:
             made.append(tirx.BufferStore(stage.buffer, expression, list(indices)))
         else:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels.code import loads_of
+from nnmagic.engine.relax.trees import replaced, walk
 
 
 def guarded(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with branches in place of the choices that guard a read."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(function.body, [(tirx.Select, found.append)])
+    walk(function.body, [(tirx.Select, found.append)])
     if not any(map(_guards, found)):
         return function
-    return function.with_body(tvm_ffi.structural_map(function.body, [(tirx.Select, _branched)]))
+    return function.with_body(replaced(function.body, [(tirx.Select, _branched)]))
 
 
 def _branched(choice: tirx.Select) -> Any:

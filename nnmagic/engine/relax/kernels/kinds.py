@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import tvm_ffi
 from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.kernels.machine import Machine
+from nnmagic.engine.relax.trees import walk
 
 #: The annotation by which a rule says what its block is: ``te.compute(..., attrs={KIND: "product"})``.
 KIND = "nnmagic.kind"
@@ -32,5 +32,5 @@ def kind_of(function: tirx.PrimFunc) -> str:
 def blocks(function: tirx.PrimFunc) -> list[Any]:
     """The blocks of a kernel in order, with the root block around them, which comes last."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(function.body, [(s_tir.SBlock, found.append)])
+    walk(function.body, [(s_tir.SBlock, found.append)])
     return found

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.kernels.code import expr, loads_of, loop, ramp, same_places, sequence
 from nnmagic.engine.relax.kernels.fused import rebuilt, stages_of
 from nnmagic.engine.relax.kernels.kinds import SCHEDULES
 from nnmagic.engine.relax.kernels.machine import Machine
+from nnmagic.engine.relax.trees import walk
 
 #: The elements from which on a kernel runs on several threads.
 _WORTH_THREADS = 200_000
@@ -33,7 +33,7 @@ def _filled(function: tirx.PrimFunc, machine: Machine) -> Any:
     sizes = [int(extent) for extent in stage.extents]
     parallel = machine.parallel and math.prod(sizes) > _WORTH_THREADS
     guarded: list[Any] = []
-    tvm_ffi.structural_walk(stage.value, [(tvm.ir.Call, guarded.append)])
+    walk(stage.value, [(tvm.ir.Call, guarded.append)])
     body: Any = tirx.BufferStore(stage.buffer, stage.value, list(stage.axes))
     outer = next((at for at, size in enumerate(sizes[:-1]) if size > 1), None)
     for at in reversed(range(len(sizes))):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
@@ -18,6 +17,7 @@ from nnmagic.engine.relax.kernels import code
 from nnmagic.engine.relax.kernels.code import Place, loads_of, same_places
 from nnmagic.engine.relax.kernels.kinds import KIND
 from nnmagic.engine.relax.kernels.tiles import Matrix
+from nnmagic.engine.relax.trees import replaced, walk
 
 #: The kind of a block that multiplies matrices.
 PRODUCT = "product"
@@ -144,7 +144,7 @@ class Product:
         """Whether the epilogue is too long to be written out for each vector of a tile."""
         nodes: list[Any] = []
         for stage in self.after if self.fused else ():
-            tvm_ffi.structural_walk(stage.value, [(tvm.ir.Expr, nodes.append)])
+            walk(stage.value, [(tvm.ir.Expr, nodes.append)])
         return len(nodes) > _LONG
 
 
@@ -154,13 +154,13 @@ def rewritten(expr: Any, variables: Mapping[Any, Any], buffers: Mapping[Any, Any
     What it binds gets new names: TVM wants one value for each in a function.
     """
     bound: list[Any] = []
-    tvm_ffi.structural_walk(expr, [(tirx.Let, lambda let: bound.append(let.var))])
+    walk(expr, [(tirx.Let, lambda let: bound.append(let.var))])
     names = {**variables, **{var: tirx.Var(var.name, str(var.ty.dtype)) for var in bound}}
     rewrites = [
         (tvm.ir.TensorLoad, lambda load: buffers.get(load.source, load)),
         (tvm.ir.Var, lambda var: names.get(var, var)),
     ]
-    return tvm_ffi.structural_map(expr, rewrites, order="post")
+    return replaced(expr, rewrites)
 
 
 #: How many nodes of an epilogue's expressions are written out for each vector of a tile.
@@ -289,7 +289,7 @@ _MOST_BINDINGS = 12
 def _bindings(stages: Sequence[Stage]) -> int:
     found: list[Any] = []
     for stage in stages:
-        tvm_ffi.structural_walk(stage.value, [(tirx.Let, found.append)])
+        walk(stage.value, [(tirx.Let, found.append)])
     return len(found)
 
 
@@ -326,7 +326,7 @@ def _factor(value: Any, first: Any, second: Any) -> Factor | None:
             strides[index] = stride
         else:
             used: list[Any] = []
-            tvm_ffi.structural_walk(index, [(tvm.ir.Var, used.append)])
+            walk(index, [(tvm.ir.Var, used.append)])
             if first in used or second in used:
                 return _in_panels(value, first, second)
             if code.known(index) != 0:

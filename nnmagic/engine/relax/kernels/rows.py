@@ -32,6 +32,7 @@ from nnmagic.engine.relax.kernels.stages import (
     variables,
 )
 from nnmagic.engine.relax.kernels.vectorizable import vectorizable
+from nnmagic.engine.relax.trees import replaced
 
 #: How many vectors of partial results a reduction keeps: the latency of an addition times those a cycle.
 _PARTIAL = 4
@@ -124,7 +125,7 @@ def _replaced(value: Any, target: Any, a: Any, term: Any, b: Any) -> Any:
             return a
         return b if tvm_ffi.structural_equal(one, term) else one
 
-    return tvm_ffi.structural_map(value, [(tvm.ir.Expr, node)], order="pre")
+    return replaced(value, [(tvm.ir.Expr, node)], before_parts=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
+
+from nnmagic.engine.relax.trees import replaced
 
 #: By dtype: the integers of the same size, how many bits the mantissa has.
 _BITS = {"float16": ("int16", 10), "float32": ("int32", 23), "float64": ("int64", 52)}
@@ -18,8 +19,8 @@ _BITS = {"float16": ("int16", 10), "float32": ("int32", 23), "float64": ("int64"
 
 def vectorizable(expr: Any) -> Any:
     """The same value."""
-    expr = tvm_ffi.structural_map(expr, [(tirx.Select, _select)])
-    return tvm_ffi.structural_map(expr, [(tvm.ir.Call, _call)])
+    expr = replaced(expr, [(tirx.Select, _select)])
+    return replaced(expr, [(tvm.ir.Call, _call)])
 
 
 def is_nan(value: Any) -> Any:
