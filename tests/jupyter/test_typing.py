@@ -286,7 +286,7 @@ class TestKernel:
         assert "Relay: tanh" in inside
         assert "NumPy: numpy.tanh" in inside
         assert "ufunc" not in inside
-        assert "Compute hyperbolic tangent element-wise." in outside, "NumPy's own"
+        assert "ufunc" in outside, "NumPy's own"
         assert "axis=None, keepdims=False" in kernel.inspect(f"{HEAD}y = np.linalg.nor|m(local)")
         assert "negative_slope=0.01" in kernel.inspect(f"{HEAD}y = leaky_rel|u(local)")
         assert "File:" not in inside

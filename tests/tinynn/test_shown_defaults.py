@@ -37,6 +37,8 @@ CALLS = {
     "eye": "eye(3)",
     "tri": "tri(3)",
     "take": "take(x, i)",
+    "take_along_axis": "take_along_axis(x, argsort(x))",
+    "array": "array([1.0, 2.0])",
     "searchsorted": "searchsorted(v, x)",
     "gradient": "gradient(v)",
     "roll": "roll(x, 1)",

@@ -346,7 +346,7 @@ _SPACE = "start stop num? endpoint? retstep? dtype?"
 CREATION = (
     Builtin(
         "array",
-        "object dtype? * copy? ndmin?",
+        "object dtype? * copy?=True ndmin?=0",
         _array,
         "Nested lists of numbers or tensors as a tensor.",
         "array",
@@ -383,7 +383,7 @@ CREATION = (
     _like("full_like", None),
     Builtin(
         "arange",
-        "start stop? step? dtype?",
+        "start stop? step?=1 dtype?=None",
         _arange,
         "Numbers in steps, known while compiling.",
         "arange",

@@ -265,7 +265,7 @@ INDEXING = (
     ),
     Builtin(
         "take_along_axis",
-        "arr indices axis?",
+        "arr indices axis?=-1",
         _take_along_axis,
         "An element for each place along an axis.",
         "take_along_axis",

@@ -282,7 +282,7 @@ _STACK_NAMES = "tup=arrays tensors=arrays"
 JOINING = (
     Builtin(
         "concatenate",
-        "arrays axis? * dtype?",
+        "arrays axis?=0 * dtype?",
         _concatenate,
         "Joined along an axis.",
         "concatenate",
@@ -291,7 +291,7 @@ JOINING = (
     ),
     Builtin(
         "concat",
-        "arrays axis? * dtype?",
+        "arrays axis?=0 * dtype?",
         _concatenate,
         "Joined along an axis.",
         "concat",
@@ -300,7 +300,7 @@ JOINING = (
     ),
     Builtin(
         "stack",
-        "arrays axis? * dtype?",
+        "arrays axis?=0 * dtype?",
         _stack,
         "Joined along a new axis.",
         "stack",
