@@ -115,6 +115,12 @@ _INSTEAD = {
 }
 
 
+def import_hint(name: str) -> str:
+    """How the notebook comes by a module of ``IMPORTS``."""
+    module = IMPORTS[name]
+    return f"run `import {module}{'' if module == name else f' as {name}'}` in another cell"
+
+
 def is_library(module: str) -> bool:
     """Whether a module is one of Python's, or of a library of arrays."""
     top = module.partition(".")[0]

@@ -17,7 +17,7 @@ from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import GlobalTypeVar
-from nnmagic.tinynn.annotations import DTYPES
+from nnmagic.tinynn.annotations import DTYPES, dtype_named
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.capture import (
     CompiledType,
@@ -33,7 +33,7 @@ from nnmagic.tinynn.capture import (
     types_with,
 )
 from nnmagic.tinynn.iteration import ITERATION
-from nnmagic.tinynn.libraries import IMPORTS, NOT_HERE, is_library, library_of, same_as
+from nnmagic.tinynn.libraries import IMPORTS, NOT_HERE, import_hint, is_library, library_of, same_as
 from nnmagic.tinynn.linking import Linker, same_type
 from nnmagic.tinynn.program import MISSING, look_up
 from nnmagic.tinynn.values import (
@@ -234,7 +234,7 @@ class Scope:
         )
         hint = "assign it first, or define it in another cell"
         if name in IMPORTS:
-            hint = _import_first(name)
+            hint = import_hint(name)
         elif name in NOT_HERE:
             hint = NOT_HERE[name]
         elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):
@@ -247,8 +247,9 @@ class Scope:
         if first in _FAMILIES:
             return UnknownName(f"unknown operator `{name}`", span, hint=_operator_hint(path))
         if first in IMPORTS:
-            hint = _import_first(first)
-            own = same_as(path[-1:], IMPORTS[first], ())
+            hint = import_hint(first)
+            dtype = dtype_named(path[-1])
+            own = dtype.short if dtype else same_as(path[-1:], IMPORTS[first], ())
             if own is not None:
                 hint += f", or write {own}, which needs none"
             return UnknownName(f"`{first}` is not defined in the notebook", span, hint=hint)
@@ -297,17 +298,6 @@ def _operator_hint(path: tuple[str, ...]) -> str:
     return f"did you mean {meant}?" if meant else "`%tinynn ops` lists the operators"
 
 
-def _import_first(name: str) -> str:
-    parent, _, last = IMPORTS[name].rpartition(".")
-    if name == IMPORTS[name]:
-        how = f"import {name}"
-    else:
-        how = (
-            f"from {parent} import {last}" if parent and last == name else f"import {IMPORTS[name]} as {name}"
-        )
-    return f"run `{how}` in another cell"
-
-
 def _unusable(
     path: tuple[str, ...], name: str, problem: NotCapturable, span: Span, library: str | None
 ) -> Refusal:
@@ -323,6 +313,10 @@ def _unusable(
     if hidden is not None:
         hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
         return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
+    dtype = dtype_named(path[-1]) if len(path) > 1 else None
+    if dtype is not None:  # torch.float32
+        message = f"`{name}` is {problem.what}, which a cell cannot use"
+        return Refusal(message, span, hint=f"write {dtype.short}")
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
         return _not_supported(name, same_as(path, library, MODULES.get(library, ())), span)

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 
 from tests.tinynn.snippets.cases import Case, accepted, function, refused
@@ -11,6 +13,8 @@ from tests.tinynn.snippets.cases import Case, accepted, function, refused
 X = "x: Tensor[(3, 4), f32]"
 N = 'x: Tensor[("n", 4), f32]'
 NP = {"np": np}
+TORCH = ModuleType("torch")
+vars(TORCH)["float16"] = object()
 ELSEWHERE = "call it in another cell, and pass its result as an argument"
 
 
@@ -104,4 +108,6 @@ CASES: list[Case] = [
     body("two-axes-without-brackets", "return x.mean(0, «1»)", "mean: the number 1 is no dtype", "several axes go in brackets, as in axis=(0, 1)"),
     body("reversed-as-a-tensor", "return «reversed(x)»", "expected a tensor, found `reversed(...)`", "write x[::-1]"),
     body("a-dtype-as-a-result", "return «x.dtype»", "expected a tensor, found f32", "types are known while compiling only: leave it out"),
+    body("a-dtype-of-torch", "return x.astype(«torch.float16»)", "`torch.float16` is an object, which a cell cannot use", "write f16", torch=TORCH),
+    body("a-dtype-of-torch-not-imported", "return x.astype(«torch.float16»)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write f16, which needs none"),
 ]  # fmt: skip
