@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from opcode import opmap
@@ -37,6 +38,22 @@ _SETTINGS = _Settings()
 def show_frames(show: bool) -> None:
     """Whether errors are shown with the frames inside nnmagic: for its developers."""
     _SETTINGS.frames = show
+
+
+def shows_frames() -> bool:
+    """Whether errors are shown with the frames inside nnmagic."""
+    return _SETTINGS.frames
+
+
+@contextmanager
+def with_frames(show: bool) -> Iterator[None]:
+    """Has errors shown with the frames inside nnmagic meanwhile, if ``show`` or if they are anyway."""
+    before = _SETTINGS.frames
+    _SETTINGS.frames = before or show
+    try:
+        yield
+    finally:
+        _SETTINGS.frames = before
 
 
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnmagic.frames import frames_of, hide_frames, is_ours, traceback_of
+from nnmagic.frames import frames_of, hide_frames, is_ours, shows_frames, traceback_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -28,8 +28,10 @@ TYPED = "<%tinynn>"
 def hide_frames_around_typed(error: Exception) -> None:
     """Leaves of the frames of an error in a typed expression those of the user's own code that it called.
 
-    A bare ``raise`` is to follow. Any other error stays as it is.
+    A bare ``raise`` is to follow. Any other error stays as it is, and all do where frames are shown.
     """
+    if shows_frames():
+        return
     frames = frames_of(error)
     places = [place for place, frame in enumerate(frames) if frame.tb_frame.f_code.co_filename == TYPED]
     if places:

@@ -18,7 +18,7 @@ from traitlets import Bool, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
-from nnmagic.frames import show_frames
+from nnmagic.frames import show_frames, shows_frames, with_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.errors import MagicError, hide_frames_around_typed, show_all_frames, show_interrupt
@@ -187,12 +187,11 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         try:
             display(commands.run(line, self.shell.user_ns))
         except KeyboardInterrupt as interrupt:
-            if not self.tb:
+            if not shows_frames():
                 show_interrupt(interrupt, f"%tinynn {line} was stopped")
             raise
         except Exception as error:
-            if not self.tb:
-                hide_frames_around_typed(error)
+            hide_frames_around_typed(error)
             raise
 
     def _run(self, given: Namespace, source: Source, language: str) -> None:
@@ -203,9 +202,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             display(Output((plain("help", page.removeprefix("::\n\n")),)))
             return
         try:
-            self._run_cell(given, source, language)
+            with with_frames(given.tb):
+                self._run_cell(given, source, language)
         except (Exception, KeyboardInterrupt) as error:
-            if given.tb or self.tb:
+            if given.tb or shows_frames():
                 show_all_frames(error, self.shell)
             elif isinstance(error, KeyboardInterrupt):
                 show_interrupt(error, f"the %%{language} cell was stopped; it has bound nothing")

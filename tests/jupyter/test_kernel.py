@@ -43,6 +43,7 @@ CELLS = {
     ),
     "warning": "%%tinynn -q\ndef warned(x: f32):\n    é = 1\n    return x",
     "frames": "%%tinynn --tb\ndef foo(x: f32):\n    return x + y",
+    "frames of the engine": '%%tinynn --tb --target \'{"kind": "cuda"}\'\ndef foo(x: f32):\n    return x',
     "frames of calls": "%config TinyNNMagics.tb = True\nfoo(np.ones(3, 'float32'))",
     "no frames again": "%config TinyNNMagics.tb = False\nfoo(np.ones(3, 'float32'))",
     "several": "%%tinynn\ndef foo(x: f32):\n    a = x + y\n    b = x + z\n    return a",
@@ -192,6 +193,7 @@ def test_developers_see_the_frames(outputs: dict[str, list[nbformat.NotebookNode
     assert found.ename == "TinyNNError"
     assert "compilation.py" in shown(found)
     assert "error: unknown name `y`" in shown(found)
+    assert "target.py" in shown(error(outputs["frames of the engine"]))
     assert "arguments.py" in shown(error(outputs["frames of calls"]))
     assert ".py" not in shown(error(outputs["no frames again"]))
 
