@@ -62,7 +62,8 @@ class NotCapturable(Exception):  # noqa: N818  # a question answered with no
 
     def inside(self, key: object) -> NotCapturable:
         """Seen from the tuple or dictionary that holds the value."""
-        return NotCapturable(self.what, self.hint, f"[{key!r}]{self.place}")
+        place = f"[{key!r}]{self.place}"
+        return NotCapturable(self.what, self.hint, place if len(place) <= 60 else f"{place[:60]}...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +358,8 @@ def _dtype(value: np.dtype[np.generic]) -> Known:
 
 def not_capturable(value: object) -> NotCapturable:
     """Says what a value is and what to do instead."""
+    if compiled_function(value) is not None:  # in a list or a dictionary
+        return NotCapturable("a compiled function", "give it a name of its own in another cell")
     name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
     kind = type(value)
     if isinstance(value, np.ufunc):

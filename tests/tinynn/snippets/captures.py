@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+import nnmagic
 from tests.tinynn.snippets.cases import Case, accepted, function, refused
 
 
@@ -49,6 +50,9 @@ Pair = namedtuple("Pair", "weight bias")
 W, B = np.arange(16, dtype=np.float32).reshape(4, 4) / 16, np.ones(4, np.float32)
 LAYERS = [(W, B), (W.T.copy(), B / 2)]
 PARAMS = {"w": W, "b": B, "depth": 2, "inner": {"scale": 0.5, "layers": [Pair(W, B)]}}
+ENDLESS: list[object] = []
+ENDLESS.append(ENDLESS)
+COMPILED = nnmagic.compile("def g(x: f32):\n    return x\n", namespace={})
 X = "x: Tensor[(3, 4), f32]"
 
 CASES: list[Case] = [
@@ -62,6 +66,8 @@ CASES: list[Case] = [
     accepted("a-named-tuple-both-ways", X, "w, b = pair\nreturn x @ pair.weight + pair[1] + b + w[0]", namespace={"pair": Pair(W, B)}),
     accepted("lists-in-objects", X, "x @ space.layers[0].weight if False else x @ space.layers[0][0]", namespace={"space": SimpleNamespace(layers=[Pair(W, B)])}, everything=False),
     refused("a-function-in-a-list", function(X, "x + «fs»[1]"), "`fs[1]` is the Python function <lambda>, which a cell cannot use", None, {"fs": [1, lambda x: x]}),
+    refused("a-list-that-holds-itself", function(X, "x + «endless»[0]"), f"`endless{('[0]' * 20)}...` is a list nested too deeply, which a cell cannot use", "make it a NumPy array", {"endless": ENDLESS}),
+    refused("a-compiled-function-in-a-list", function(X, "«fs»[0](x)"), "`fs[0]` is a compiled function, which a cell cannot use", "give it a name of its own in another cell", {"fs": [COMPILED]}),
     refused("text-deep-inside", function(X, "x + «p»['a'][0]"), "`p['a'][1]` is a NumPy array of <U1, which a cell cannot use", "a cell computes with numbers: give each string a number", {"p": {"a": (1, np.array(["a"]))}}),
     refused("a-key-that-is-a-float", function(X, "x + «p»[0.5]"), "`p` is a dict with a key that is a float, which a cell cannot use", "give its values names of their own in another cell", {"p": {0.5: 1}}),
     refused("a-key-that-is-not-there", function(X, "x + params[«'B'»]"), "the dictionary has no key 'B'", "its keys: 'w', 'b', 'depth', 'inner'", {"params": PARAMS}),
