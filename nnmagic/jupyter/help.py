@@ -136,14 +136,15 @@ def _object_page(found: object, shell: InteractiveShell) -> _Page | None:
 
 def _magic_page(name: str, cell: str, line: int) -> _Page | None:
     """The help for a word on the line of a magic of ours: the magic, an option, a command."""
-    text = cell.split("\n")[line - 1]
-    if line == 1 and (found := re.match(r"%%(tinynn|relay)\b", text)):
+    lines = cell.split("\n")
+    text = lines[line - 1]
+    if found := re.match(r"%%(tinynn|relay)\b", lines[0]):
         from nnmagic.jupyter.magics import TinyNNMagics
 
         method = getattr(TinyNNMagics, f"{found[1]}_cell")
-        if name.lstrip("%") == found[1]:
+        if name.lstrip("%") == found[1]:  # on a line below, too, where no other name stands before the cursor
             return _described("magic", f"%%{found[1]}", inspect.getdoc(method) or "")
-        for action in method.parser._actions:
+        for action in method.parser._actions if line == 1 else ():
             if f"--{name.lstrip('-')}" in action.option_strings:
                 return _described("option", action.option_strings[-1], action.help)
     if re.match(r"\s*%tinynn\b", text):

@@ -44,7 +44,7 @@ from nnmagic.relay.text.literals import attr_text, scalar_text
 from nnmagic.relay.text.printer import printed_attrs
 from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.traverse import pattern_vars
-from nnmagic.relay.types import TensorType, Type
+from nnmagic.relay.types import TensorType, TupleType, Type
 
 #: With more parameters and constants than this, those that one operator alone takes, and not as its first
 #: argument, are written inside of it: the weights of a network.
@@ -132,6 +132,8 @@ def short_type(type_: Type | None) -> str:
             return f"({dim_text(size)},) {dtype}"
         case TensorType(shape=shape, dtype=dtype):
             return f"({', '.join(map(dim_text, shape))}) {dtype}"
+        case TupleType(fields=fields) if fields:
+            return f"({', '.join(map(short_type, fields))}{',' if len(fields) == 1 else ''})"
     return type_text(type_)
 
 

@@ -162,6 +162,7 @@ class TestKernel:
         assert "Compile the tensor functions of this cell" in kernel.inspect(
             "%%tin|ynn\ndef f(x: f32): return x"
         )
+        assert "Compile the tensor functions of this cell" in kernel.inspect("%%tinynn\n|")
         assert "Compile the Relay functions of this cell" in kernel.inspect("%%rel|ay\n")
         assert "%tinynn profile CALL" in kernel.inspect("%tin|ynn show bar")
         assert "kernel by kernel" in kernel.inspect("%tinynn prof|ile bar(1)")

@@ -51,7 +51,7 @@ BRANCHES_TEXT = """
 │ │  │ ■ result
 │ │  └
 ├─╯
-● tuple  (Tensor[(2, 4), float32], Tensor[(2, 4), float32])
+● tuple  ((2, 4) float32, (2, 4) float32)
 ■ result
 """
 TREE = """
