@@ -153,7 +153,7 @@ def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, op
     from nnmagic.engine.relax import pipeline, runtime
     from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
     from nnmagic.engine.relax.executable import ENTRY
-    from nnmagic.engine.relax.interrupts import interruptible
+    from nnmagic.engine.relax.interrupts import check, held_back
     from nnmagic.engine.relax.lowering import lower_module
     from nnmagic.engine.relax.machine_code import direct_code, machine_code
     from nnmagic.engine.relax.straight import straight
@@ -167,13 +167,14 @@ def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, op
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
     runtime.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
-    with pipeline.COMPILING, interruptible(), tvm.transform.PassContext():
+    with pipeline.COMPILING, held_back(), tvm.transform.PassContext():
         resolved = resolve_target(target, opt_level)
         try:
             report("Relax")
             with resolved:
                 lowered = lower_module(module, entries)
             grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
+            check()
             report("machine code")
             program = straight(grouped, ENTRY) if control is None else None
             if program is not None:

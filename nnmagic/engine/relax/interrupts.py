@@ -1,56 +1,40 @@
 """Interrupts while TVM works. Knows signals only.
 
-TVM runs passes of ours from C++; an exception of Python that goes through it comes back as another one,
-without its type. So an interrupt is noted when it comes.
+TVM calls functions of ours from C++; a Python exception that goes through it from there may leave its memory
+in disorder. So an interrupt is kept until Python has the turn: until ``check``, or the end of the work.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Raises KeyboardInterrupt where one came, whatever TVM made of it. Only the main thread gets any."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    came: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    except Exception as error:
-        if came:
-            raise KeyboardInterrupt from error
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
+#: The handlers that are to be called, each with what the system gave it.
+_kept: list[tuple[Callable[..., Any], int, FrameType | None]] = []
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Keeps an interrupt until the end: a module whose import stops half way cannot be imported again."""
+    """Keeps interrupts until a ``check``, or the end. Only the main thread gets any."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    signal.signal(signal.SIGINT, lambda number, frame: _kept.append((before, number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if came:
-        before(*came[0])
+        check()
+
+
+def check() -> None:
+    """Has an interrupt that was kept take its course; to be called where no C++ waits for us."""
+    if _kept and threading.current_thread() is threading.main_thread():
+        handler, number, frame = _kept[0]
+        _kept.clear()
+        handler(number, frame)

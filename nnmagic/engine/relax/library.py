@@ -6,7 +6,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tvm import s_tir, tirx
 from nnmagic.engine.relax.bindings import named_in_memory
 from nnmagic.engine.relax.exact import exact
 from nnmagic.engine.relax.flattening import flat
+from nnmagic.engine.relax.interrupts import check
 from nnmagic.engine.relax.kernels.kinds import blocks
 from nnmagic.engine.relax.trees import replaced, walk
 from nnmagic.engine.threads import cores
@@ -185,7 +186,8 @@ def libraries(
     are one: each would have TVM's code that runs when it is loaded, and they could not be linked.
     """
     optimised = int(target.attrs.get("opt-level", 0)) > 0
-    with ThreadPoolExecutor(len(cores())) as pool:
+    pool = ThreadPoolExecutor(len(cores()))
+    try:
         waiting = []
         part: dict[Any, Any] = {}
         work = 0
@@ -200,7 +202,11 @@ def libraries(
             part = {}
         part.update([entry])
         last = _compiled(_lowered(_apart(part) if waiting else part, target), target)
+        while wait(waiting, timeout=0.05).not_done:
+            check()
         return [*(each.result() for each in waiting), last]
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _work(function: tirx.PrimFunc) -> int:

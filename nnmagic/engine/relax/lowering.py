@@ -20,6 +20,7 @@ from nnmagic.engine.relax.constants import as_tensor
 from nnmagic.engine.relax.executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.fit_calls import nothing, require_fit
 from nnmagic.engine.relax.inlining import plan_inlining
+from nnmagic.engine.relax.interrupts import check
 from nnmagic.engine.relax.operators import BLOCKED_RULES, RULES, Site, Value
 from nnmagic.engine.relax.operators.blocked import Blocked
 from nnmagic.engine.relax.operators.rule import required
@@ -193,6 +194,7 @@ class _Lowering:
 
     def _operator(self, frame: _Frame, name: str, call: Call) -> Value:
         """A call of an operator: its rule's expression, bound, and held against the type that Relay found."""
+        check()
         args = tuple(frame.values[arg] for arg in call.args)
         try:
             site = Site(self.builder, call, args, frame.labels)

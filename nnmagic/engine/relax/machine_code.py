@@ -19,6 +19,7 @@ from nnmagic.engine.relax import pipeline
 from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
 from nnmagic.engine.relax.direct import ENTRY
 from nnmagic.engine.relax.exact import exact
+from nnmagic.engine.relax.interrupts import held_back
 from nnmagic.engine.relax.library import libraries, written
 from nnmagic.engine.relax.straight import Straight, entry, of_pointers
 
@@ -41,7 +42,7 @@ class Compiled:
         """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
         if name not in STAGES:
             raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
-        with pipeline.COMPILING:
+        with pipeline.COMPILING, held_back():
             if name == "relax":
                 return str(self.lowered.script(show_meta=False))
             if name == "tir":

@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from tvm import relax, s_tir, tirx
 
+from nnmagic.engine.relax.interrupts import check
 from nnmagic.engine.relax.kernels import machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
 from nnmagic.engine.relax.trees import replaced, walk
@@ -89,6 +90,7 @@ def with_loops(
     machine = machine_of(target) if opt_level else None
     waiting = list(kernels)
     for done, (var, function) in enumerate(waiting):
+        check()
         report("kernels", done, len(waiting))
         with target:
             alone = plain(initialised(function.with_attr("global_symbol", "main")))

@@ -17,6 +17,7 @@ from nnmagic.engine.relax.artifact import MACHINE
 from nnmagic.engine.relax.direct import Direct
 from nnmagic.engine.relax.evaluator import Evaluator
 from nnmagic.engine.relax.executable import Executable
+from nnmagic.engine.relax.interrupts import held_back
 from nnmagic.engine.relax.machine_code import machine_code
 from nnmagic.engine.relax.target import resolve_target
 from nnmagic.engine.relax.trees import replaced, walk
@@ -47,7 +48,7 @@ def kernel_times(
     lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-    with pipeline.COMPILING:
+    with pipeline.COMPILING, held_back():
         grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
         if isinstance(executable, Direct):  # the same kernels, on the machine that can be watched
             machine = machine_code(MACHINE, {"deep": False}, lowered, grouped, resolved, opt_level)
