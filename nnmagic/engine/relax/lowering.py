@@ -25,6 +25,7 @@ from nnmagic.engine.relax.operators import BLOCKED_RULES, RULES, Site, Value
 from nnmagic.engine.relax.operators.blocked import Blocked
 from nnmagic.engine.relax.operators.rule import required
 from nnmagic.engine.relax.regions import Region, Regions, regions_of
+from nnmagic.engine.relax.repeats import Repeats, key_of
 from nnmagic.engine.relax.signature import Dimensions, flat_names, flatten, label_of, leaves, rebuild, type_of
 from nnmagic.relay.callgraph import call_graph, reachable
 from nnmagic.relay.expr import (
@@ -76,6 +77,7 @@ class _Lowering:
         self.module = module
         self.plan = plan_inlining(module)
         self.builder = relax.BlockBuilder()
+        self.repeats = Repeats()
         self.declared: dict[str, Any] = {}
         self.waiting: list[str] = []
         self.computed: set[Any] = set()
@@ -214,7 +216,17 @@ class _Lowering:
         """What the operator's rule says: that for blocked values where there is one and it fits."""
         rule = BLOCKED_RULES.get(site.name)
         lowered = None if rule is None else rule(site)
-        return RULES[site.name](replace(site, args=self._plain(site.args))) if lowered is None else lowered
+        return self._unblocked(replace(site, args=self._plain(site.args))) if lowered is None else lowered
+
+    def _unblocked(self, site: Site) -> Value:
+        """What the operator's rule says for plain values, or what it said to the same before."""
+        key = key_of(site.name, site.attrs, site.args)
+        lowered = self.repeats.find(key, site.args)
+        if lowered is None:
+            lowered = RULES[site.name](site)
+            if not site.effects:
+                self.repeats.remember(key, site.args, lowered)
+        return lowered
 
     def _if(self, frame: _Frame, node: If) -> Value:
         """Both branches as blocks of their own; the result is a tuple in Relax where it is one in Relay."""

@@ -15,6 +15,7 @@ from tvm import relax, s_tir, tirx
 from nnmagic.engine.relax.interrupts import check
 from nnmagic.engine.relax.kernels import machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
+from nnmagic.engine.relax.repeats import legalization
 from nnmagic.engine.relax.trees import replaced, walk
 from nnmagic.forks import Lock
 from nnmagic.progress import report
@@ -36,7 +37,7 @@ def grouped_in_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_leve
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
     passes = [
         transform.ConvertToDataflow(1),
-        transform.LegalizeOps(),
+        legalization(),
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
         *fusion,
         transform.DeadCodeElimination(),

@@ -32,7 +32,7 @@ def dims_of(site: Site, vector: Value, rank: int) -> list[Any]:
     """The elements of an int64 vector as dimensions."""
     shape = site.emit(relax.op.tensor_to_shape(vector))
     variables = [tirx.Var(f"size{axis}", "int64") for axis in range(rank)]
-    site.builder.match_cast(shape, relax.ShapeType(variables))
+    site.match_cast(shape, relax.ShapeType(variables))
     for variable in variables:
         site.require(variable >= 0, "a dimension is negative")
     return variables

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tvm import relax, tirx, topi
@@ -41,13 +41,15 @@ _ALL = te_language.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.
 class Site:
     """One call being lowered: the builder that collects code, the call, its lowered arguments.
 
-    ``labels`` holds the dimensions that the enclosing function names.
+    ``labels`` holds the dimensions that the enclosing function names; ``effects`` says what the rule has had
+    computed besides its result.
     """
 
     builder: relax.BlockBuilder
     call: Call
     args: tuple[Value, ...]
     labels: Mapping[str, Any]
+    effects: list[str] = field(default_factory=list)
 
     @property
     def attrs(self) -> Attrs:
@@ -67,7 +69,13 @@ class Site:
 
     def emit(self, expr: Any) -> Value:
         """Binds an intermediate expression to a variable."""
+        self.effects.append("emit")
         return self.builder.emit(expr)
+
+    def match_cast(self, value: Value, type_: Any) -> Value:
+        """Binds a value as of a type, whose dimensions it names."""
+        self.effects.append("match_cast")
+        return self.builder.match_cast(value, type_)
 
     def require(self, condition: Any, message: str) -> None:
         """What must hold of symbolic dimensions; the call raises ValueError where it does not."""
@@ -75,7 +83,7 @@ class Site:
             if not bool(condition):
                 raise engine_error(f"{self.name}: {message}", self.call.span)
         else:
-            self.builder.emit(required(condition, f"{self.name}: {message}"))
+            self.emit(required(condition, f"{self.name}: {message}"))
 
     def require_all(self, tensor: Value, holds: Callable[[Any], Any], message: str) -> None:
         """What must hold of every element; the call raises ValueError where it does not."""
