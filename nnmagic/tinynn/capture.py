@@ -190,33 +190,21 @@ def _is_type(value: object) -> bool:
 
 _ARRAY_PROTOCOLS = frozenset({"__array__", "__dlpack__"})
 #: What is a value itself, or nothing that a cell can use at all.
-_VALUES = (
-    *(
-        types.ModuleType,
-        np.ndarray,
-        np.generic,
-        np.dtype,
-        np.ufunc,
-        int,
-        float,
-        complex,
-        str,
-        bytes,
-        list,
-        dict,
-    ),
-    *(
-        set,
-        frozenset,
-        types.FunctionType,
-        types.BuiltinFunctionType,
-        types.MethodType,
-        DType,
-        Tensor,
-        AdtValue,
-    ),
-    *(type(None), types.EllipsisType),
+_NUMBERS = (
+    int,
+    float,
+    complex,
+    np.generic,
+    np.dtype,
+    np.ndarray,
+    np.ufunc,
+    DType,
+    Tensor,
+    AdtValue,
 )
+_TEXTS_AND_COLLECTIONS = (str, bytes, list, dict, set, frozenset, type(None), types.EllipsisType)
+_CODE = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_VALUES = (*_NUMBERS, *_TEXTS_AND_COLLECTIONS, *_CODE)
 
 
 def settled(value: object, depth: int = 0) -> object:
