@@ -112,25 +112,17 @@ class Direct:
         return self.compiled().stage(name)
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
-        """``quick`` for a function of one result: what it needs is in its closure."""
-        entry, empty, name = self._entry, np.empty, self._name
-        (shape, dtype), nothing, table = self._results[0], id(_NOTHING), id(self._table)
+        """``quick`` for a function of one result."""
+        if self._workspace:
+            return self._single_with_workspace
+        few = _FEW.get(len(self._arrays), _many)
+        return few(self._entry, self._results[0], (id(_NOTHING), id(self._table)), self._name)
 
-        def without_workspace(args: tuple[Any, ...]) -> Any:
-            result = empty(shape, dtype)
-            try:
-                code = entry(*map(id, args), id(result), nothing, table)
-            except (RuntimeError, ValueError) as error:
-                raise reason_of(error, name) from error
-            return None if code else result
-
-        def with_workspace(args: tuple[Any, ...]) -> Any:
-            result, workspace = empty(shape, dtype), self._borrowed()
-            refused = self._refused((*map(id, args), id(result), id(workspace), table))
-            self._idle.append(workspace)
-            return None if refused else result
-
-        return with_workspace if self._workspace else without_workspace
+    def _single_with_workspace(self, args: tuple[Any, ...]) -> Any:
+        result, workspace = np.empty(*self._results[0]), self._borrowed()
+        refused = self._refused((*map(id, args), id(result), id(workspace), id(self._table)))
+        self._idle.append(workspace)
+        return None if refused else result
 
     def _several(self, args: tuple[Any, ...]) -> Any:
         """``quick`` for a function of several results."""
@@ -153,3 +145,69 @@ def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], n
     copy = np.empty(shape, dtype)
     copy[...] = array
     return copy
+
+
+# What calls machine code of one result: with the addresses of its arguments, of the result, of a workspace that
+# it does not need, and of its table. All that it needs is in its closure, and the arguments of few parameters
+# are written out: to gather and unpack them would be a quarter of the time of a small call.
+
+_Quick = Callable[[tuple[Any, ...]], Any]
+_Result = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+def _one(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+    (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
+
+    def quick(args: tuple[Any, ...]) -> Any:
+        (a,) = args
+        result = empty(shape, dtype)
+        try:
+            return None if entry(id(a), id(result), nothing, table) else result
+        except (RuntimeError, ValueError) as error:
+            raise reason_of(error, name) from error
+
+    return quick
+
+
+def _two(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+    (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
+
+    def quick(args: tuple[Any, ...]) -> Any:
+        a, b = args
+        result = empty(shape, dtype)
+        try:
+            return None if entry(id(a), id(b), id(result), nothing, table) else result
+        except (RuntimeError, ValueError) as error:
+            raise reason_of(error, name) from error
+
+    return quick
+
+
+def _three(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+    (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
+
+    def quick(args: tuple[Any, ...]) -> Any:
+        a, b, c = args
+        result = empty(shape, dtype)
+        try:
+            return None if entry(id(a), id(b), id(c), id(result), nothing, table) else result
+        except (RuntimeError, ValueError) as error:
+            raise reason_of(error, name) from error
+
+    return quick
+
+
+def _many(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+    (shape, dtype), empty = result_of, np.empty
+
+    def quick(args: tuple[Any, ...]) -> Any:
+        result = empty(shape, dtype)
+        try:
+            return None if entry(*map(id, args), id(result), *rest) else result
+        except (RuntimeError, ValueError) as error:
+            raise reason_of(error, name) from error
+
+    return quick
+
+
+_FEW = {1: _one, 2: _two, 3: _three}
