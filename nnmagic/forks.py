@@ -6,11 +6,15 @@ imported, what TVM is at, would be held in it for ever: a fork waits until they 
 
 from __future__ import annotations
 
-import logging  # noqa: F401 - before this file: a fork takes its lock, which imports want, after it has waited here
+# Before this file: a fork takes their locks, which imports and compilations want, after it has waited here.
+import concurrent.futures.thread  # noqa: F401
+import logging  # noqa: F401
 import os
+import signal
 import sys
+import threading
 import time
-from _thread import RLock, get_ident
+from _thread import RLock, get_ident, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +25,9 @@ _PATIENCE = 5
 
 #: The file of Python's import system, which holds a lock for each module that it imports.
 _IMPORTING = "<frozen importlib._bootstrap>"
-_PACKAGE = os.path.dirname(__file__)  # noqa: PTH120 - pathlib costs time
+_PACKAGE = os.path.join(os.path.dirname(__file__), "")  # noqa: PTH118, PTH120 - pathlib costs time
 
 _locks: list[Lock] = []
-_taken: dict[int, list[Lock]] = {}  # for a fork under way, by the thread that forks
 
 
 class Lock:
@@ -57,33 +60,69 @@ class Lock:
         self._lock = RLock()
 
 
-def _before_fork() -> None:
-    """Takes all locks at a moment when nnmagic imports nothing, none while it waits: others may want two."""
-    end = time.monotonic() + _PATIENCE
-    while True:
-        locks = [*_locks]
-        taken = [lock for lock in locks if lock.take()]
-        if (len(taken) == len(locks) and not _another_imports()) or time.monotonic() > end:
-            break
-        for lock in taken:
+class _Fork:
+    """A fork under way. Interrupts wait until its end: Python drops what is raised meanwhile."""
+
+    def __init__(self) -> None:
+        self._interrupted = False
+        self._handler = None
+        if threading.current_thread() is threading.main_thread():
+            found = signal.getsignal(signal.SIGINT)
+            self._handler = found if callable(found) else None
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._interrupt)
+        self._taken: list[Lock] = []
+        self._take()
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._interrupted = True
+
+    def _take(self) -> None:
+        """Takes all locks when nnmagic imports nothing, none while it waits: others may want two."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            locks = [*_locks]
+            self._taken = [lock for lock in locks if lock.take()]
+            if len(self._taken) == len(locks) and not _another_imports():
+                return
+            if self._interrupted or time.monotonic() > end:
+                return
+            self._give_back()
+            time.sleep(0.001)
+
+    def _give_back(self) -> None:
+        for lock in self._taken:
             lock.give_back()
-        time.sleep(0.001)
-    _taken[get_ident()] = taken
+
+    def end(self, *, in_child: bool) -> None:
+        """Gives the locks back; in a child, those of threads that it has not are free."""
+        if in_child:
+            for lock in _locks:
+                if lock not in self._taken:
+                    lock.renew()
+        self._give_back()
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+        if self._interrupted and not in_child:
+            start_new_thread(signal.pthread_kill, (get_ident(), signal.SIGINT))  # after the hooks
+
+
+#: By the thread that forks.
+_under_way: dict[int, _Fork] = {}
+
+
+def _before_fork() -> None:
+    _under_way[get_ident()] = _Fork()
 
 
 def _in_parent() -> None:
-    for lock in _taken.pop(get_ident()):
-        lock.give_back()
+    _under_way.pop(get_ident()).end(in_child=False)
 
 
 def _in_child() -> None:
-    taken = _taken[get_ident()]
-    _taken.clear()
-    for lock in _locks:
-        if lock in taken:
-            lock.give_back()
-        else:
-            lock.renew()
+    fork = _under_way[get_ident()]
+    _under_way.clear()
+    fork.end(in_child=True)
 
 
 def _another_imports() -> bool:

@@ -22,7 +22,7 @@ from nnmagic.diagnostics import CompileError
 #: The variable that has every frame shown, where no notebook says otherwise.
 VARIABLE = "NNMAGIC_TB"
 
-_PACKAGE = os.path.dirname(__file__)  # noqa: PTH120  # importing pathlib costs more
+_PACKAGE = os.path.join(os.path.dirname(__file__), "")  # noqa: PTH118, PTH120  # importing pathlib costs more
 _RAISE = opmap["RAISE_VARARGS"]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
