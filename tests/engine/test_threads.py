@@ -180,3 +180,32 @@ def test_a_forked_child_computes_the_same(in_thread):
         fork()
     """
     child(code, NNMAGIC_NUM_THREADS="2")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_an_interrupt_in_a_forked_child_comes_after_the_machine_code_has_ended():
+    """It runs in another thread there, and writes to an array that is free when the interrupt has come."""
+    code = """
+    import os, signal, time, warnings, numpy as np, nnmagic
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+    f = nnmagic.compile("def f(x: Tensor[(2048, 2048), f32]):\\n    return matmul(matmul(x, x), x)\\n")
+    x = np.ones((2048, 2048), np.float32)
+
+    class Late(Exception): pass
+    def late(*_): raise Late
+
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, late)
+        f(x)
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        try:
+            f(x)
+        except Late:
+            came = True
+        time.sleep(0.5)
+        os._exit(0 if came else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 0, code
+    """
+    child(code, NNMAGIC_NUM_THREADS="2")

@@ -47,7 +47,7 @@ class Direct:
         self._entry: Callable[..., int] = self._library[ENTRY]
         facts = artifact.facts
         if facts["parallel"]:
-            self._entry = pooled(self._entry)
+            self._entry = pooled(self._entry, to_the_end=True)
         self._arrays = [(NUMPY_DTYPES[dtype], tuple(shape)) for dtype, shape in facts["parameters"]]
         self._results = [(tuple(shape), NUMPY_DTYPES[dtype]) for dtype, shape in facts["results"]]
         self._workspace = int(facts["workspace"])

@@ -23,17 +23,18 @@ DEEP_STACK = 1 << 30
 _ON_ANY_CORE = -3
 
 
-def pooled(run: Callable[..., Any], *, deep: bool = False) -> Callable[..., Any]:
+def pooled(run: Callable[..., Any], *, deep: bool = False, to_the_end: bool = False) -> Callable[..., Any]:
     """The function, run where a pool of threads is; it may be called from any thread.
 
-    ``deep``: it needs much of the C stack.
+    ``deep``: it needs much of the C stack. ``to_the_end``: an interrupt of its caller waits until it has
+    ended, as it is given addresses, of memory that the caller keeps.
     """
 
     def call(*args: Any) -> Any:
         pools = _pools
         if pools.of_main_thread and not deep and threading.current_thread() is threading.main_thread():
             return pools.here(run, args)
-        return pools.on_own_thread(run, args)
+        return pools.on_own_thread(run, args).wait(to_the_end=to_the_end)
 
     return call
 
@@ -61,7 +62,7 @@ class _Pools:
                 self._sizes[thread] = size
             return run(*args)
 
-    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:
         """``run(*args)`` on the thread that has a pool for all threads but the main one."""
         with self._starting:
             if self._jobs is None:
@@ -69,7 +70,7 @@ class _Pools:
                 start_deep(self._serve, self._jobs)
         outcome = Outcome()
         self._jobs.put((run, args, outcome))
-        return outcome.wait()
+        return outcome
 
     def _serve(self, jobs: SimpleQueue[_Job]) -> None:
         while True:
@@ -95,9 +96,19 @@ class Outcome:
             self._error = error
         self._done.release()
 
-    def wait(self) -> Any:
-        """What came of it."""
-        self._done.acquire()
+    def wait(self, *, to_the_end: bool = False) -> Any:
+        """What came of it. ``to_the_end``: an interrupt is raised after it has come."""
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                self._done.acquire()
+                break
+            except BaseException as error:
+                if not to_the_end:
+                    raise
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
         if self._error is not None:
             raise self._error
         return self._result
