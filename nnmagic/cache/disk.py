@@ -123,6 +123,9 @@ class DiskCache:
         members = to_members(content)
         size = sum(map(len, members.values()))
         if size > self.max_bytes:
+            self._warn(
+                f"is too small: an entry has {size / 1e6:.1f} MB, and {self.max_bytes / 1e6:g} MB may be kept"
+            )
             return
         try:
             with self._opened(create=True) as root:

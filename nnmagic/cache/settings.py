@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import cache
 from pathlib import Path
 
-from nnmagic.cache.disk import DiskCache
+from nnmagic.cache.disk import CacheWarning, DiskCache
 from nnmagic.frames import short_errors
 
 #: The variables that say so where nothing else does; the second in MB, 0 for no cache on disk.
@@ -48,21 +49,35 @@ def _checked(directory: object) -> Path | None:
         return None
     if not isinstance(directory, str | os.PathLike):
         raise TypeError(f"the directory of the cache must be a path or None, not {directory!r}")
-    place = Path(directory).expanduser().absolute()
+    place = _absolute(directory, "the directory of the cache")
     if place.exists() and not place.is_dir():
         raise NotADirectoryError(f"the cache needs a directory, and {str(place)!r} is a file")
     return place
 
 
-def disk_cache() -> DiskCache | None:
-    """The cache on disk; None where its size is 0, or the system is not POSIX.
+def _absolute(path: str | os.PathLike[str], what: str) -> Path:
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:  # of pathlib
+        raise ValueError(
+            f"{what} is {os.fspath(path)!r}, and nobody knows that home: write the path"
+        ) from None
 
-    Raises ValueError where ``NNMAGIC_CACHE_MB`` is no whole number from 0 on.
+
+def disk_cache() -> DiskCache | None:
+    """The cache on disk; None where its size is 0, the system is not POSIX, or a user without home has none.
+
+    Raises ValueError where ``NNMAGIC_CACHE_MB`` is no whole number from 0 on, or the path no path.
     """
     megabytes = _megabytes() if _chosen.megabytes is None else _chosen.megabytes
     if megabytes == 0 or os.name != "posix":
         return None
-    found = _in_directory(_chosen.directory or _directory())
+    directory = _chosen.directory or _directory()
+    if directory is None:
+        told = f"nobody knows the user's home, so nothing is kept on disk; {DIRECTORY} says where else to"
+        warnings.warn(told, CacheWarning, stacklevel=2)
+        return None
+    found = _in_directory(directory)
     found.max_bytes = megabytes * 1_000_000
     return found
 
@@ -76,13 +91,18 @@ def _megabytes() -> int:
     return int(given)
 
 
-def _directory() -> Path:
+def _directory() -> Path | None:
+    """As the environment says; None where nobody knows the user's home."""
     given = os.environ.get(DIRECTORY, "")
     if given:
-        return Path(given).expanduser().absolute()
+        return _absolute(given, f"the variable {DIRECTORY}")
     import platformdirs
 
-    return platformdirs.user_cache_path("nnmagic", appauthor=False)
+    try:
+        found = platformdirs.user_cache_path("nnmagic", appauthor=False)
+    except RuntimeError:
+        return None
+    return found if found.is_absolute() else None  # older versions leave the ~ where it is
 
 
 @cache

@@ -314,7 +314,8 @@ def test_what_was_used_longest_ago_is_dropped(tmp_path: Path) -> None:
 def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 100_000)
     cache.put(OTHER, CONTENT)
-    cache.put(KEY, filled(200_000))
+    with pytest.warns(CacheWarning, match=r"too small: an entry has 0\.2 MB, and 0\.1 MB may be kept"):
+        cache.put(KEY, filled(200_000))
     assert cache.get(KEY) == Missing()
     assert cache.get(OTHER) == CONTENT
 
@@ -433,3 +434,37 @@ def test_the_environment_and_settings_say_where_it_is(
     for wrong, error in ((-1, ValueError), (1.5, TypeError), (True, TypeError)):
         with pytest.raises(error, match="the size of the cache must be"):
             set_cache(megabytes=wrong)
+    monkeypatch.setenv("NNMAGIC_CACHE_MB", "1")
+    monkeypatch.setenv("NNMAGIC_CACHE_DIR", "~nobody-of-this-name/cache")
+    with pytest.raises(ValueError, match="variable NNMAGIC_CACHE_DIR is '~nobody-of-this-name/cache'"):
+        disk_cache()
+    with pytest.raises(ValueError, match="directory of the cache is '~nobody-of-this-name'"):
+        set_cache("~nobody-of-this-name")
+
+
+HOMELESS = """
+import os, pwd, sys
+
+def unknown(_user):
+    raise KeyError
+
+pwd.getpwuid = unknown  # as in a container that is run as a user whom it does not know
+for name in ("HOME", "XDG_CACHE_HOME", "NNMAGIC_CACHE_DIR"):
+    os.environ.pop(name, None)
+from nnmagic.cache import disk_cache
+print(disk_cache(), os.listdir())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other places for caches")
+def test_a_user_without_home_has_no_cache_and_no_folder_of_that_name(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HOMELESS],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "None []\n"
+    assert "nobody knows the user's home, so nothing is kept on disk; NNMAGIC_CACHE_DIR says" in done.stderr
