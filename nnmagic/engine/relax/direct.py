@@ -147,8 +147,8 @@ def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], n
     return copy
 
 
-# What calls machine code of one result: with the addresses of its arguments, of the result, of a workspace that
-# it does not need, and of its table. All that it needs is in its closure, and the arguments of few parameters
+# What calls machine code of one result: with the addresses of its arguments, of the result, of a workspace
+# that it does not need, and of its table. All that it needs is in its closure, and the arguments of few parameters
 # are written out: to gather and unpack them would be a quarter of the time of a small call.
 
 _Quick = Callable[[tuple[Any, ...]], Any]
