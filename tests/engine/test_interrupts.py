@@ -49,8 +49,8 @@ expected = nnmagic.compile(text, cache=False)(x)
 stopped = 0
 for _ in range(100):
     timer = threading.Timer(chance.random() / 8, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     try:
+        timer.start()
         nnmagic.compile(text, cache=False)
         timer.cancel()
         timer.join()
