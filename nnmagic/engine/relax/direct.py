@@ -148,8 +148,8 @@ def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], n
 
 
 # What calls machine code of one result: with the addresses of its arguments, of the result, of a workspace
-# that it does not need, and of its table. All that it needs is in its closure, and the arguments of few parameters
-# are written out: to gather and unpack them would be a quarter of the time of a small call.
+# that it does not need, and of its table. All that it needs is in its closure, and the arguments of few
+# parameters are written out: to gather and unpack them would be a quarter of the time of a small call.
 
 _Quick = Callable[[tuple[Any, ...]], Any]
 _Result = tuple[tuple[int, ...], np.dtype[Any]]
