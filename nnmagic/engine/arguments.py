@@ -5,6 +5,7 @@ Knows Relay's types and NumPy; no TVM. Every engine and every compiled function 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ from nnmagic.relay.values import AdtValue, is_masked
 
 #: An argument or a result: an array, or a tuple or a value of a data type of them.
 Value = "np.ndarray | tuple[Value, ...] | AdtValue"
+#: An int of more bits is told by their number; Python writes none of more than 4300 digits.
+_MOST_BITS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +258,23 @@ def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> 
         else is_float(dtype) or (is_integer(dtype) and isinstance(value, int))
     )
     if not fits:
-        raise TypeError(f"{name} must be {short}, not the Python {type(value).__name__} {value!r}")
+        kind, shown = type(value).__name__, _number_shown(value)
+        raise TypeError(f"{name} must be {short}, not the Python {kind} {shown}")
     if is_integer(dtype):
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
-            raise ValueError(f"{name} must be {short}, from {limits.min} to {limits.max}; {value} is outside")
-    elif is_float(dtype) and np.isfinite(value) and abs(value) > _largest(dtype):
-        raise ValueError(f"{name} must be {short}; {value!r} is too large for it")
-    return np.asarray(value, dtype=NUMPY_DTYPES[dtype])
+            shown = _number_shown(value)
+            raise ValueError(f"{name} must be {short}, from {limits.min} to {limits.max}; {shown} is outside")
+    elif is_float(dtype) and _largest(dtype) < abs(value) != math.inf:
+        raise ValueError(f"{name} must be {short}; {_number_shown(value)} is too large for it")
+    return np.asarray(float(value) if is_float(dtype) else value, dtype=NUMPY_DTYPES[dtype])
+
+
+def _number_shown(value: bool | float) -> str:
+    """A number in a message."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value)
 
 
 def _largest(dtype: str) -> float:

@@ -268,7 +268,7 @@ class CompiledFunction:
                 result = quick(args)
             except _SHOWN as error:
                 tell_place(error, self._definition.module)
-                hide_frames(error)
+                hide_frames(error, cause=True)  # the cause is TVM's
                 raise
             if result is not None:
                 return result
@@ -288,7 +288,7 @@ class CompiledFunction:
             result = run(values)
         except _SHOWN as error:
             tell_place(error, self._definition.module)
-            hide_frames(error)
+            hide_frames(error, cause=True)  # the cause is TVM's
             raise
         if out is None:
             return result

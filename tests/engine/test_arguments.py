@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 from nnmagic.engine.arguments import Parameter, convert_argument
-from nnmagic.relay.types import AnyDim, TensorType, TupleType
+from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, TensorType, TupleType
 
 MATRIX = Parameter("a", TensorType((2, 3), "float32"))
 SCALAR = {
-    dtype: Parameter("s", TensorType((), dtype)) for dtype in ("bool", "int8", "uint64", "float16", "float32")
+    dtype: Parameter("s", TensorType((), dtype))
+    for dtype in ("bool", "int8", "uint64", "float16", "bfloat16", "float32")
 }
 
 
@@ -42,9 +43,11 @@ def test_numbers_take_the_dtype_of_a_scalar():
         ("uint64", 2**64 - 1),
         ("float16", 0.5),
         ("float32", 3),
+        ("float32", 2**70),
+        ("bfloat16", -(2**100)),
     ):
         found = convert(SCALAR[dtype], value)
-        assert (found.dtype, found.shape, found.item()) == (np.dtype(dtype), (), value)
+        assert (found.dtype, found.shape, found.item()) == (NUMPY_DTYPES[dtype], (), value)
     assert np.isinf(convert(SCALAR["float16"], float("inf")))
     assert convert(Parameter("s", TensorType((), "bfloat16")), 1.5).dtype == ml_dtypes.bfloat16
 
@@ -89,6 +92,8 @@ def test_messages_name_the_dimensions_as_the_cell_does():
         ("bool", 1, TypeError, "s must be bool_, not the Python int 1"),
         ("float32", True, TypeError, "s must be f32, not the Python bool True"),
         ("float16", 1e6, ValueError, "too large"),
+        ("float32", 10**400, ValueError, "s must be f32; an int of 1329 bits is too large for it"),
+        pytest.param("int8", -(10**5000), ValueError, "to 127; an int of 16610 bits is outside", id="digits"),
         ("float16", np.float64(1e6), ValueError, "s must be f16; 1000000.0 is too large for it"),
         ("int8", np.float64(1), TypeError, "s must be i8, not the Python float 1.0"),
         ("int8", np.int64(300), ValueError, "s must be i8, from -128 to 127; 300 is outside"),

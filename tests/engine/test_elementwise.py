@@ -1,5 +1,7 @@
 """Element-wise operators, reductions and scans against NumPy: dtypes, odd and empty shapes, NaN."""
 
+import warnings
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -407,3 +409,18 @@ def test_variance():
     found, unbiased = compiled(program)([x])
     np.testing.assert_allclose(found, x.var(1), rtol=1e-3)
     np.testing.assert_allclose(unbiased, x.var(1, ddof=1), rtol=1e-3)
+
+
+@pytest.mark.parametrize("rows", ["?", 0, 1, 2])
+def test_an_unbiased_variance_of_too_few_is_nan(rows):
+    program = (
+        f"def @main(%x: Tensor[({rows}, 3), float32]) {{ "
+        "variance(%x, mean(%x, axis=[0], keepdims=True), axis=[0], unbiased=True) }"
+    )
+    run = compiled(program)
+    for count in range(3) if rows == "?" else [rows]:
+        x = np.arange(3 * count, dtype="f4").reshape(count, 3) ** 2
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of too few degrees of freedom
+            expected = x.var(0, ddof=1)
+        np.testing.assert_allclose(run([x]), expected, rtol=1e-6)

@@ -58,7 +58,10 @@ def _transpose(call: Arguments) -> Value:
     assert found is not None
     if len(found) != data.rank:
         message = f"{call.name}: {len(found)} axes for a tensor of rank {data.rank}"
-        raise Refusal(message, call.given["axes"].span, hint="list each axis once")
+        hint = "list each axis once"
+        if len(found) == 2:  # PyTorch's transpose exchanges two
+            hint += f", or write swapaxes({found[0]}, {found[1]}), which exchanges these two"
+        raise Refusal(message, call.given["axes"].span, hint=hint)
     return data.op("transpose", axes=found).value
 
 

@@ -569,6 +569,12 @@ CASES: list[Case] = [
         "tensors do not change: give the result a name, as in y = ...",
     ),
     refused(
+        "transpose-of-two-axes",
+        function("x: Tensor[(2, 3, 4), f32]", "x.transpose(«-1, -2»)"),
+        "transpose: 2 axes for a tensor of rank 3",
+        "list each axis once, or write swapaxes(2, 1), which exchanges these two",
+    ),
+    refused(
         "misspelt-function", function(X, "«maximun»(x, y)"), "unknown name `maximun`", "did you mean maximum?"
     ),
     refused(

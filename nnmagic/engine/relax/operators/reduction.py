@@ -167,7 +167,9 @@ def _mean_square_distance(attrs: Attrs, data: Any, center: Any) -> Any:
     axes = _axes(attrs, data)
     distance = broadcast(lambda x, middle: x - middle, data, center)
     squares = topi.multiply(distance, distance)
-    number = count(data, axes) - (1 if attrs["unbiased"] else 0)
+    number = count(data, axes)
+    if attrs["unbiased"]:
+        number = tirx.max(number, tirx.const(1, "int64")) - 1  # of no elements NaN, not 0 / -1
     sums = total(squares, axes, keepdims=bool(attrs["keepdims"]))
     return _shared(sums, number)
 
