@@ -43,3 +43,7 @@ def _with_body(lines: list[str]) -> list[str]:
     if words[:1] in (["%%tinynn"], ["%%relay"]) and not any(map(str.strip, lines[1:])):
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
+
+
+# IPython asks no such function whether a cell is complete: in a terminal the body is yet to come.
+_with_body.has_side_effects = True  # type: ignore[attr-defined]  # IPython looks for it on the function

@@ -127,6 +127,14 @@ def test_captured_values_are_those_of_the_notebook(shell: Shell) -> None:
     np.testing.assert_array_equal(shell["f"](X), X * [10, 4] + 2)
 
 
+def test_a_terminal_takes_a_cell_line_by_line(shell: Shell) -> None:
+    for magic in ("%%tinynn", "%%tinynn -q", "%%relay"):
+        lines = [magic, "def foo(x: Tensor[(2,), f32]):", "    return x"]
+        for count in range(1, 4):
+            assert shell.ip.check_complete("\n".join(lines[:count]))[0] == "incomplete"
+        assert shell.ip.check_complete("\n".join([*lines, "", ""]))[0] == "complete"
+
+
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
