@@ -186,6 +186,9 @@ def _searchsorted(call: Arguments) -> Value:
     flat = values.flat() if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
     found = ordered.op("searchsorted", flat, right=right, dtype=dtype)
+    if ordered.is_float:  # NaN is the largest: behind all numbers, or behind the others
+        before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
+        found = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), found)
     return (found if values.rank == 1 else found.reshape(values.shape)).value
 
 

@@ -138,6 +138,8 @@ class CellCompiler(StatementCompiler):
             self.refuse("a class of a cell takes no decorator", self.places.of(decorator), "remove it")
         for base in [*stmt.bases, *(keyword.value for keyword in stmt.keywords)]:
             hint = "leave the brackets out: a class of a cell lists constructors"
+            if py.unparse(base).endswith("Module"):
+                hint = "write a function, which captures arrays of the notebook: `return relu(x @ w + b)`"
             self.refuse("a class of a cell has no base", self.places.of(base), hint)
         self._refuse_type_parameters(stmt)
         declared = {each.name: each for each in self._record(stmt)}

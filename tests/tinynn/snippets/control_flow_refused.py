@@ -101,6 +101,7 @@ CASES: list[Case] = [
     body("a-dictionary-pattern", "match n:\n    case «{'a': 1}»:\n        return x\n    case _:\n        return x * 2", "a dictionary pattern is not part of TinyNN", "match a constructor or a tuple"),
     refused("a-class-of-nothing", "class «Empty»:\n    pass\n\ndef f(x: f32):\n    return x\n", "the class `Empty` declares no constructor", "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."),
     refused("a-class-with-a-base", "class A(«object»):\n    def B(): ...\n\ndef f(x: f32):\n    return x\n", "a class of a cell has no base", "leave the brackets out: a class of a cell lists constructors"),
+    refused("a-module-of-torch", "class Net(«nn.Module»):\n    def B(): ...\n\ndef f(x: f32):\n    return x\n", "a class of a cell has no base", "write a function, which captures arrays of the notebook: `return relu(x @ w + b)`"),
     refused("a-constructor-with-a-body", "class A:\n    «def» B(x: f32):\n        return x\n\ndef f(x: f32):\n    return x\n", "the constructor `B` has a body", "write `...` as its body; what is computed goes in a function"),
     refused("a-class-is-called", f"{_LIST}def f(x: f32):\n    return «List»(x)\n", "the class `List` cannot be called", "call one of its constructors: Nil, Cons"),
     refused("a-constructor-without-brackets", f"{_LIST}def f(x: f32):\n    return Cons(x, «Nil»)\n", "Cons: `tail` is a List, not the constructor `Nil` (without its brackets)", "write Nil()"),
