@@ -5,6 +5,7 @@ Raises Refusal, at the argument. Knows values and the binding of arguments.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -305,10 +306,12 @@ def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
 
 def _numpy_dtype(text: str) -> str | None:
     """The dtype of a cell that NumPy calls so, as it does with ``f4`` and ``float``."""
-    try:
-        found = dtype_named(np.dtype(text).name)
-    except (TypeError, ValueError):
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy warns of names that it is to give up
+        try:
+            found = dtype_named(np.dtype(text).name)
+        except (TypeError, ValueError, Warning):
+            return None
     return None if found is None else found.short
 
 

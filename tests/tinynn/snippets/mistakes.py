@@ -78,6 +78,7 @@ CASES: list[Case] = [
     body("to-the-device", "return «x.cuda»()", "a Tensor[(3, 4), f32] has no attribute `cuda`", "leave .cuda() out"),
     # -- dtypes and shapes ----------------------------------------------------------------------------------
     body("numpys-short-dtype", "return x.astype(«'f4'»)", "astype: the string 'f4' is no dtype", "write f32"),
+    body("a-dtype-that-numpy-gives-up", "return x.astype(«'a'»)", "astype: the string 'a' is no dtype", "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"),
     body("a-dtype-that-numpy-dropped", "return x.astype(«np.float»)", "`np.float` is not supported in a cell", "write f32 or f64", **NP),
     body("a-shape-of-zeros-without-brackets", "return x + np.zeros(3, «4»)", "zeros: the number 4 is no dtype", "a shape goes in brackets, as in zeros((2, 3))", **NP),
     body("a-shape-of-reshape-without-brackets", "return np.reshape(x, 4, «3»)", "reshape takes 2 arguments (a, newshape), but 3 are given", "put the numbers in brackets, as in reshape(a, (2, 3))", **NP),
