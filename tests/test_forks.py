@@ -24,6 +24,17 @@ HEAD = """
         thread.join(0.3)
         return bool(done)
 
+    def held_by_another():
+        begun, go = threading.Event(), threading.Event()
+        def hold():
+            with lock:
+                begun.set()
+                go.wait()
+        thread = threading.Thread(target=hold)
+        thread.start()
+        begun.wait()
+        return thread, go
+
     def ended(child):
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
@@ -45,14 +56,7 @@ CASES = {
         print(held and free, ended(child))
     """,
     "another thread holds it": """
-        begun, go = threading.Event(), threading.Event()
-        def hold():
-            with lock:
-                begun.set()
-                go.wait()
-        thread = threading.Thread(target=hold)
-        thread.start()
-        begun.wait()
+        thread, go = held_by_another()
         child = os.fork()
         if child == 0:
             os._exit(0 if taken_by_another() else 1)
@@ -121,14 +125,7 @@ def test_a_fork_takes_nothing_while_it_waits_that_a_compilation_wants() -> None:
 INTERRUPTED = """
     import signal, time
 
-    begun, go = threading.Event(), threading.Event()
-    def hold():
-        with lock:
-            begun.set()
-            go.wait()
-    thread = threading.Thread(target=hold)
-    thread.start()
-    begun.wait()
+    thread, go = held_by_another()
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     begin = time.monotonic()
     try:

@@ -30,18 +30,25 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
     ``line`` counts from 1, the line of the magic. None for a name that the function does not bind, and where
     nothing is known of it.
     """
-    _, _, body = cell.partition("\n")
-    source = Source("<tinynn>", readable(body), first_line=2)
-    found = Diagnostics()
-    module = parse(source, found)
-    if module is None:
+    read = half_typed(cell)
+    if read is None:
         return None
+    source, found, module = read
     watcher = _Watcher(source, namespace, found, name, _lines_around(module, line))
     watcher.transform_module(module)
     return "\n".join(f"{name}: {type_}" for type_ in watcher.found_types()) or None
 
 
-def readable(body: str) -> str:
+def half_typed(cell: str) -> tuple[Source, Diagnostics, tree.Cell] | None:
+    """The text of a cell that somebody is typing, as far as Python can read it, and its tree."""
+    _, _, body = cell.partition("\n")
+    source = Source("<tinynn>", _readable(body), first_line=2)
+    found = Diagnostics()
+    module = parse(source, found)
+    return None if module is None else (source, found, module)
+
+
+def _readable(body: str) -> str:
     """The text with ``pass`` in place of the lines that Python cannot read, or what stands above them."""
     lines = body.split("\n")
     for _ in range(_MOST_LINES):

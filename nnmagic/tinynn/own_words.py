@@ -9,22 +9,20 @@ from collections.abc import Mapping, Sequence
 
 from synr import ast
 
-from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.diagnostics import Source
 from nnmagic.relay.signatures import type_shown
 from nnmagic.tinynn.elaborate import Elaborator
-from nnmagic.tinynn.local_types import readable
-from nnmagic.tinynn.syntax import parse, tree
+from nnmagic.tinynn.local_types import half_typed
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.vocabulary import Word
 
 
 def own_word(cell: str, path: tuple[str, ...], namespace: Mapping[str, object]) -> Word | None:
     """The word of a name that the cell defines: ``helper``, ``List``, ``Cons``, ``List.Cons``; else None."""
-    _, _, body = cell.partition("\n")
-    source = Source("<tinynn>", readable(body), first_line=2)
-    found = Diagnostics()
-    module = parse(source, found)
-    if module is None:
+    read = half_typed(cell)
+    if read is None:
         return None
+    source, found, module = read
     elaborator = Elaborator(source, namespace, found)
     match path:
         case (name,) if name in module.funcs:
