@@ -47,7 +47,7 @@ bench: $(VENV)/ready-bench
 	$(BIN)/python -m benchmarks --json bench.json --markdown bench.md $(BENCH)
 
 oracle: $(VENV)/ready-test $(ORACLE)/ready
-	$(ORACLE)/bin/python -m pytest tests/engine/test_native.py
+	$(ORACLE)/bin/python -m pytest tests/engine/test_legacy_relay.py
 	NNMAGIC_ORACLE="$(abspath $(ORACLE))/bin/python" $(BIN)/python -m pytest tests/oracle -n $(JOBS) --dist worksteal
 
 # Succeeds where `make oracle` can.

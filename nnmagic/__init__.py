@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from nnmagic.engine import EngineError
     from nnmagic.engine.threads import num_threads, set_num_threads
     from nnmagic.functions.compile import compile, function  # noqa: A004 - the public name
-    from nnmagic.functions.compiled import CacheInfo, CompiledFunction
+    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.saving import load
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
-    from nnmagic.tinynn.annotations import (
+    from nnmagic.tinynn.types.annotations import (
         Tensor,
         bf16,
         bool_,
@@ -46,10 +47,11 @@ _MODULES = {
     "nnmagic.engine": "EngineError",
     "nnmagic.engine.threads": "num_threads set_num_threads",
     "nnmagic.functions.compile": "compile function",
-    "nnmagic.functions.compiled": "CacheInfo CompiledFunction",
+    "nnmagic.functions.compiled": "CompiledFunction",
+    "nnmagic.functions.definition": "CacheInfo",
     "nnmagic.functions.saving": "load",
     "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
-    "nnmagic.tinynn.annotations": "Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_",
+    "nnmagic.tinynn.types.annotations": "Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 import nnmagic
 from nnmagic.relay import OPERATORS
-from nnmagic.tinynn.vocabulary import members, operator_word, words
+from nnmagic.tinynn.editor.symbols import members, operator_word, words
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

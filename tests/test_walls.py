@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "relay": {"diagnostics", "frames"},
     "engine": {"diagnostics", "frames", "forks", "progress", "relay"},
     "tinynn": {"diagnostics", "frames", "relay"},
-    "pictures": {"diagnostics", "relay"},
+    "rendering": {"diagnostics", "relay"},
     "functions": {
         "_version",
         "cache",
@@ -30,7 +30,7 @@ MAY_IMPORT = {
         "engine",
         "frames",
         "forks",
-        "pictures",
+        "rendering",
         "progress",
         "relay",
         "tinynn",
@@ -43,7 +43,7 @@ MAY_IMPORT = {
             "engine",
             "frames",
             "functions",
-            "pictures",
+            "rendering",
             "progress",
             "relay",
             "tinynn",
@@ -69,7 +69,7 @@ ONLY_IN = {
     "synr": {"tinynn"},
     "IPython": {"jupyter"},
     "traitlets": {"jupyter"},
-    "pygments": {"pictures"},
+    "pygments": {"rendering"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 PARTS = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES}

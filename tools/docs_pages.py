@@ -19,8 +19,8 @@ import nnmagic
 from nnmagic.jupyter.commands import COMMANDS
 from nnmagic.jupyter.magics import TinyNNMagics
 from nnmagic.relay import OPERATORS
-from nnmagic.tinynn.annotations import DTYPES
-from nnmagic.tinynn.vocabulary import Word, members, namespaces, operator_word, words
+from nnmagic.tinynn.editor.symbols import Word, members, namespaces, operator_word, words
+from nnmagic.tinynn.types.annotations import DTYPES
 
 ROOT = Path(__file__).parent.parent
 

@@ -31,8 +31,8 @@ from nnmagic.relay.types import (
     TypeCall,
     VarDim,
 )
-from nnmagic.tinynn.annotations import Tensor, dtype_named
 from nnmagic.tinynn.program import MISSING, ParameterInfo
+from nnmagic.tinynn.types.annotations import Tensor, dtype_named
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,20 +25,21 @@ from nnmagic.diagnostics import (
     kind_of,
 )
 from nnmagic.frames import short_errors
-from nnmagic.functions.compiled import CacheInfo, CompiledFunction, Definition, untyped_text
+from nnmagic.functions.build_or_load import COUNTS, Use
+from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import DataType, data_type
+from nnmagic.functions.definition import CacheInfo, Definition, untyped_text
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
-from nnmagic.functions.objects import COUNTS, Use
 from nnmagic.functions.options import Options, Target
 from nnmagic.functions.python_source import python_namespace, python_source
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
-from nnmagic.relay.digests import content_digest
 from nnmagic.relay.expr import Constant
+from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.serial import module_to_data
+from nnmagic.relay.serialization import module_to_data
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.used_types import used_types, with_fields

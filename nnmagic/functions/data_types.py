@@ -16,12 +16,12 @@ from nnmagic.frames import hide_frames, short_errors
 from nnmagic.functions.calls import Call, call_with
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.serial import Json, module_from_data, module_to_data
+from nnmagic.relay.serialization import Json, module_from_data, module_to_data
 from nnmagic.relay.types import TypeCall, TypeVar
 from nnmagic.relay.used_types import with_fields
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.capture import CompiledType
-from nnmagic.tinynn.linking import constructors_shown
+from nnmagic.tinynn.namespace.capture import CompiledType
+from nnmagic.tinynn.namespace.linking import constructors_shown
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
 

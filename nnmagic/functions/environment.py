@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nnmagic._version import __version__
 from nnmagic.engine import cpu
-from nnmagic.engine.relax import array_objects
+from nnmagic.engine.relax.runtime import numpy_abi
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -90,7 +90,7 @@ def _compiler() -> str:
 def _layout() -> str:
     """Where machine code finds what in NumPy's array objects."""
     words = ("TYPE", "DATA", "RANK", "DIMS", "DESCR", "FLAGS", "WORDS", "READABLE")
-    return " ".join(f"{word}={getattr(array_objects, word)}" for word in words)
+    return " ".join(f"{word}={getattr(numpy_abi, word)}" for word in words)
 
 
 #: Taken before the first compilation: what is imported later may be of another version.

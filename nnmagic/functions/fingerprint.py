@@ -17,11 +17,11 @@ from types import EllipsisType, ModuleType
 import numpy as np
 
 from nnmagic.functions.data_types import DataType
-from nnmagic.relay.digests import array_digest
+from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
-from nnmagic.tinynn.aliases import is_alias
-from nnmagic.tinynn.annotations import DType, Tensor
 from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.types.aliases import is_alias
+from nnmagic.tinynn.types.annotations import DType, Tensor
 
 _unique = itertools.count()
 

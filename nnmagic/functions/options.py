@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nnmagic.engine.times import KernelTime
-    from nnmagic.functions.compiled import Executable
+    from nnmagic.engine.executable import Executable
+    from nnmagic.engine.kernel_time import KernelTime
     from nnmagic.relay.module import Module
 
 #: The engines; "auto" takes the one that the installed TVM has: one with Relay is too old for "relax".
@@ -60,9 +60,9 @@ class Options:
     @property
     def engine_taken(self) -> str:
         """The engine that builds: "relax" or "relay". Raises EngineError where TVM is too old for it."""
-        from nnmagic.engine import engine_error, native
+        from nnmagic.engine import engine_error, legacy_relay
 
-        has_relay = native.available()
+        has_relay = legacy_relay.available()
         if self.engine == "relay" or (self.engine == "auto" and has_relay):
             return "relay"
         if has_relay:
@@ -76,19 +76,19 @@ class Options:
         """Raises EngineError for a target that the engine cannot build for, as far as that can be told."""
         if self.target is None or self.engine_taken == "relay":
             return
-        from nnmagic.engine.relax.interrupts import held_back
+        from nnmagic.engine.relax.deferred_interrupts import held_back
 
         with held_back():  # TVM is loaded here
-            from nnmagic.engine.relax.target import resolve_target
+            from nnmagic.engine.relax.codegen.target import resolve_target
 
         resolve_target(self.target, self.opt_level)
 
     def build(self, module: Module, entry: str) -> Executable:
         """The machine code of a function of a typed module. Raises EngineError."""
-        from nnmagic.engine import native, relax
+        from nnmagic.engine import legacy_relay, relax
 
         if self.engine_taken == "relay":
-            return native.build(module, entry, target=self.target, opt_level=self.opt_level)
+            return legacy_relay.build(module, entry, target=self.target, opt_level=self.opt_level)
         return relax.build(module, entry, target=self.target, opt_level=self.opt_level)
 
     def kernel_times(

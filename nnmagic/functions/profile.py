@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnmagic.engine.arguments import convert_argument
+from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.threads import cores, num_threads
-from nnmagic.engine.times import KernelTime
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
 

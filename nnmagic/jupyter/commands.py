@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import closest
+from nnmagic.jupyter.cell_output import SHOWN, shown_function
 from nnmagic.jupyter.errors import TYPED, MagicError
-from nnmagic.jupyter.shown import SHOWN, shown_function
-from nnmagic.pictures.bars import Bar, bar_table
-from nnmagic.pictures.output import Output, Section, plain, table
+from nnmagic.rendering.bar_table import Bar, bar_table
+from nnmagic.rendering.output import Output, Section, plain, table
 
 if TYPE_CHECKING:
     from nnmagic.cache import DiskCache
-    from nnmagic.functions.compiled import CacheInfo, CompiledFunction
+    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.profile import Profile
     from nnmagic.relay.ops import Operator
 
@@ -164,7 +165,7 @@ _FORM_WIDTH, _SUMMARY_WIDTH = 66, 50
 
 def _call_form(operator: Operator) -> str:
     """How an operator is called, with the defaults of what may be left out; long ones take several lines."""
-    from nnmagic.tinynn.vocabulary import operator_signature
+    from nnmagic.tinynn.editor.symbols import operator_signature
 
     parts = operator_signature(operator)
     # Blanks inside a default are no place to break at.
@@ -202,7 +203,7 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
 
 def _on_disk(disk: DiskCache | None) -> str:
     """What is on disk, and what this kernel had of it."""
-    from nnmagic.functions.objects import COUNTS
+    from nnmagic.functions.build_or_load import COUNTS
 
     saved = f"seconds of compiling that both saved in this kernel: {COUNTS.seconds:.1f}"
     if disk is None:

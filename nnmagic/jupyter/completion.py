@@ -12,8 +12,8 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nnmagic.jupyter.typing import Cursor, Names
-    from nnmagic.tinynn.vocabulary import Word
+    from nnmagic.jupyter.cursor_context import Cursor, Names
+    from nnmagic.tinynn.editor.symbols import Word
 
 #: What JupyterLab calls the kinds of words.
 _KINDS = {
@@ -55,7 +55,7 @@ class CellMatcher:
         first = next((place for place, line in enumerate(lines) if line.strip()), 0)
         magic = re.match(r"%%(tinynn|relay)\b", lines[first])
         if magic and context.cursor_line == first:
-            from nnmagic.jupyter.option_words import cell_options
+            from nnmagic.jupyter.option_completion import cell_options
 
             return _options(before, cell_options(magic[1], before))
         if magic:
@@ -63,7 +63,7 @@ class CellMatcher:
             above = "\n".join([*lines[first + 1 : context.cursor_line], before])
             return _in_relay(body, above) if magic[1] == "relay" else self._in_cell(body, above)
         if line := re.match(r"\s*%tinynn\s+(.*)$", before):
-            from nnmagic.jupyter.option_words import command_words
+            from nnmagic.jupyter.option_completion import command_words
 
             return _options(before, command_words(line[1], self._shell.user_ns))
         if key := re.search(r"(\w+)\.stages\[(['\"]?)([\w-]*)$", before):
@@ -71,7 +71,7 @@ class CellMatcher:
         return {"completions": []}
 
     def _in_cell(self, body: str, above: str) -> SimpleMatcherResult:
-        from nnmagic.jupyter.typing import cursor_in, names_in
+        from nnmagic.jupyter.cursor_context import cursor_in, names_in
 
         cursor, names = cursor_in(above), names_in(body, above)
         hidden: Mapping[str, object] = self._shell.user_ns_hidden
@@ -133,8 +133,8 @@ def _expects_dtype(cursor: Cursor, names: Names, namespace: Mapping[str, object]
 
 
 def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    from nnmagic.tinynn.capture import compiled_type
-    from nnmagic.tinynn.vocabulary import KEYWORDS, namespaces, words
+    from nnmagic.tinynn.editor.symbols import KEYWORDS, namespaces, words
+    from nnmagic.tinynn.namespace.capture import compiled_type
 
     found = dict.fromkeys(names.local, "instance")
     found |= dict.fromkeys(names.functions, "function")
@@ -157,9 +157,9 @@ def _captured_kind(value: object) -> str:
     """What a value of the notebook is to a cell; "" where a cell cannot use it."""
     import numpy as np
 
-    from nnmagic.tinynn.annotations import DType
-    from nnmagic.tinynn.capture import compiled_function, compiled_type
-    from nnmagic.tinynn.vocabulary import module_words
+    from nnmagic.tinynn.editor.symbols import module_words
+    from nnmagic.tinynn.namespace.capture import compiled_function, compiled_type
+    from nnmagic.tinynn.types.annotations import DType
 
     if isinstance(value, ModuleType):
         return "module" if module_words(value.__name__) or value.__name__.startswith("nnmagic") else ""
@@ -174,7 +174,7 @@ def _captured_kind(value: object) -> str:
 
 def _fields(value: object) -> dict[str, str]:
     """The fields of an object, such as settings, that a cell can use."""
-    from nnmagic.tinynn.capture import holds_values, member_names, member_of
+    from nnmagic.tinynn.namespace.capture import holds_values, member_names, member_of
     from nnmagic.tinynn.program import MISSING
 
     if not holds_values(value):
@@ -189,7 +189,7 @@ def _fields(value: object) -> dict[str, str]:
 
 def _value(path: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> object:
     """What a dotted name of the notebook is; MISSING for what the cell itself defines."""
-    from nnmagic.tinynn.capture import member_of
+    from nnmagic.tinynn.namespace.capture import member_of
     from nnmagic.tinynn.program import MISSING
 
     own = path[0] in names.local or path[0] in names.functions or path[0] in names.classes
@@ -216,8 +216,8 @@ def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
 
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """What may stand after ``owner.``."""
-    from nnmagic.tinynn.capture import compiled_type
-    from nnmagic.tinynn.vocabulary import module_words, namespaces
+    from nnmagic.tinynn.editor.symbols import module_words, namespaces
+    from nnmagic.tinynn.namespace.capture import compiled_type
 
     head = owner[0]
     if len(owner) > 1 and owner[-1] in _OF_NO_TENSOR:
@@ -252,7 +252,7 @@ _OF_NO_TENSOR = ("shape", "ndim", "size", "dtype", "itemsize", "nbytes")
 
 
 def _of_tensor() -> dict[str, str]:
-    from nnmagic.tinynn.vocabulary import members
+    from nnmagic.tinynn.editor.symbols import members
 
     return _kinds(members())
 
@@ -267,8 +267,8 @@ def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Word]]) 
 
 
 def _parameters_of(callee: str, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
-    from nnmagic.tinynn.capture import compiled_function
-    from nnmagic.tinynn.vocabulary import meaning
+    from nnmagic.tinynn.editor.symbols import meaning
+    from nnmagic.tinynn.namespace.capture import compiled_function
 
     if callee in names.functions:
         return names.functions[callee]
@@ -288,8 +288,8 @@ def _by_position(cursor: Cursor, names: Names, namespace: Mapping[str, object]) 
 
 
 def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    from nnmagic.tinynn.capture import compiled_type
-    from nnmagic.tinynn.vocabulary import TYPE_WORDS
+    from nnmagic.tinynn.editor.symbols import TYPE_WORDS
+    from nnmagic.tinynn.namespace.capture import compiled_type
 
     found = _dtypes() | dict.fromkeys(TYPE_WORDS, "type") | dict.fromkeys(names.classes, "class")
     for name, value in namespace.items():
@@ -301,14 +301,14 @@ def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
 
 
 def _dtypes() -> dict[str, str]:
-    from nnmagic.tinynn.annotations import DTYPES
+    from nnmagic.tinynn.types.annotations import DTYPES
 
     return {dtype.short: "type" for dtype in DTYPES.values()}
 
 
 def _in_relay(body: str, above: str) -> SimpleMatcherResult:
     """What may be typed in a cell of Relay text: its names, operators, attributes, dtypes."""
-    from nnmagic.jupyter.typing import cursor_in
+    from nnmagic.jupyter.cursor_context import cursor_in
     from nnmagic.relay.ops import OPERATORS
     from nnmagic.relay.types import NUMPY_DTYPES
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from nnmagic.jupyter.completion import CellMatcher
-from nnmagic.jupyter.places import place_of
+from nnmagic.jupyter.function_origin import place_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nnmagic.tinynn.vocabulary import Word
+    from nnmagic.tinynn.editor.symbols import Word
 
 _ADDED: WeakKeyDictionary[InteractiveShell, CellMatcher] = WeakKeyDictionary()
 
@@ -90,7 +90,7 @@ def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page
         return of_object
     if info.found and not in_cell:
         return None
-    from nnmagic.tinynn.vocabulary import meaning
+    from nnmagic.tinynn.editor.symbols import meaning
 
     word = meaning(path, namespace)
     return None if word is None else _word_page(word)
@@ -98,8 +98,8 @@ def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page
 
 def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, object]) -> _Page | None:
     """What the cell that is being typed says of a name."""
-    from nnmagic.tinynn.local_types import type_of_local
-    from nnmagic.tinynn.own_words import own_word
+    from nnmagic.tinynn.editor.cell_symbols import own_word
+    from nnmagic.tinynn.editor.local_types import type_of_local
 
     if len(path) == 1 and (local := type_of_local(asked.cell, path[0], asked.line, namespace)) is not None:
         return _described("local", path[0], local)
@@ -109,7 +109,7 @@ def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, obj
 
 def _constructor(name: str, namespace: dict[str, object]) -> object:
     """The constructor that a cell may call by its name alone; None where no data type has it."""
-    from nnmagic.tinynn.capture import types_with
+    from nnmagic.tinynn.namespace.capture import types_with
 
     return next((getattr(data, name) for data in types_with(namespace, name).values()), None)
 

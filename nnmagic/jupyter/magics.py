@@ -21,11 +21,11 @@ from nnmagic.engine.threads import set_num_threads
 from nnmagic.frames import show_frames, shows_frames, with_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
+from nnmagic.jupyter.cell_output import SHOWN, shown_cell, shown_list
 from nnmagic.jupyter.errors import MagicError, hide_frames_around_typed, show_all_frames, show_interrupt
-from nnmagic.jupyter.places import remember_cell
+from nnmagic.jupyter.function_origin import remember_cell
 from nnmagic.jupyter.progress import shown_progress
 from nnmagic.jupyter.settings import directory_of, problem, target_of
-from nnmagic.jupyter.shown import SHOWN, shown_cell, shown_list
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -196,7 +196,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
     def _run(self, given: Namespace, source: Source, language: str) -> None:
         if given.help:
-            from nnmagic.pictures.output import Output, plain
+            from nnmagic.rendering.output import Output, plain
 
             page = inspect.getdoc(getattr(self, f"{language}_cell")) or ""
             display(Output((plain("help", page.removeprefix("::\n\n")),)))

@@ -16,7 +16,7 @@ from nnmagic.progress import listening
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nnmagic.pictures.output import Output
+    from nnmagic.rendering.output import Output
 
 #: Seconds before anything is shown, and between two changes.
 _QUIET, _STEP = 1.0, 0.5
@@ -74,7 +74,7 @@ class _Watcher:
 
 def progress_output(stage: str, done: int, total: int, seconds: float) -> Output:
     """A line of text, and a bar."""
-    from nnmagic.pictures.output import Output, Section
+    from nnmagic.rendering.output import Output, Section
 
     count = f" {done} of {total}" if total else ""
     text = f"compiling: {stage}{count}, {seconds:.0f} s"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nnmagic.diagnostics import CompileError
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
+from nnmagic.jupyter.cell_output import shown_list
 from nnmagic.jupyter.errors import MagicError
-from nnmagic.jupyter.shown import shown_list
 
 _SWITCHES = ("quiet", "cache", "tb")
 #: Whole numbers, each with the least that it may be.

@@ -11,7 +11,6 @@ from nnmagic.diagnostics import Source, kind_of
 from nnmagic.frames import short_errors
 
 if TYPE_CHECKING:
-    from nnmagic.relay.equal import structural_equal
     from nnmagic.relay.expr import (
         Call,
         Clause,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from nnmagic.relay.module import Module, TypeData
     from nnmagic.relay.ops import OPERATORS
     from nnmagic.relay.ops.calls import call
+    from nnmagic.relay.structural_equality import structural_equal
     from nnmagic.relay.text.parser import parse_expression
     from nnmagic.relay.types import (
         ANY,
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
 #: Where each public name stands.
 _MODULES = {
-    "equal": "structural_equal",
     "expr": (
         "Call Clause Constant Constructor Expr Function GlobalVar If Let Match OpRef Pattern "
         "PatternConstructor PatternTuple PatternVar PatternWildcard RefCreate RefRead RefWrite Tuple "
@@ -72,6 +71,7 @@ _MODULES = {
     "module": "Module TypeData",
     "ops": "OPERATORS",
     "ops.calls": "call",
+    "structural_equality": "structural_equal",
     "text.parser": "parse_expression",
     "types": (
         "ANY AnyDim Dim FuncType GlobalTypeVar Int64 RefType TensorType TupleType Type TypeCall TypeVar "

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nnmagic.tinynn.compilation import compile_source
-    from nnmagic.tinynn.program import MISSING, FunctionInfo, Program, look_up
+    from nnmagic.tinynn.namespace.lookup import look_up
+    from nnmagic.tinynn.program import MISSING, FunctionInfo, Program
 
 __all__ = ["MISSING", "FunctionInfo", "Program", "compile_source", "look_up"]
 
@@ -16,5 +17,5 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "compilation" if name == "compile_source" else "program"
+    module = {"compile_source": "compilation", "look_up": "namespace.lookup"}.get(name, "program")
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -9,12 +9,12 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNError
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.tinynn.defaults import as_python
+from nnmagic.tinynn.analysis.lint import lint
+from nnmagic.tinynn.calls.defaults import as_python
 from nnmagic.tinynn.elaborate import Elaborator
-from nnmagic.tinynn.lint import lint
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values import Formal
+from nnmagic.tinynn.values.values import Formal
 
 
 def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:

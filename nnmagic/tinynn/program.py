@@ -76,31 +76,3 @@ class Program:
     captured: Mapping[str, object] = field(repr=False)
     tree: ast.Module = field(repr=False)
     warnings: tuple[Diagnostic, ...] = ()
-
-
-def look_up(namespace: Mapping[str, object], name: str) -> object:
-    """What a free name of a cell stands for in a namespace, or MISSING.
-
-    The rest of a dotted name is looked up in the dictionaries of modules, and of objects that only hold
-    values (``capture.member_of``): no code of the notebook runs.
-    A name with brackets, ``Cons()``, is that of a constructor: it stands for all data types that have it.
-    """
-    import sys
-    from types import ModuleType
-
-    from nnmagic.tinynn.capture import member_of, types_with
-
-    if name.endswith("()"):
-        return tuple(types_with(namespace, name[:-2]).values())
-
-    first, *rest = name.split(".")
-    found = namespace.get(first, MISSING)
-    for member in rest:
-        if not isinstance(found, ModuleType):
-            found = member_of(found, member)
-            continue
-        loaded = sys.modules.get(
-            f"{found.__name__}.{member}", MISSING
-        )  # a submodule that is not asked for yet
-        found = vars(found).get(member, loaded)
-    return found

@@ -9,7 +9,7 @@ from pathlib import Path
 def run(cache):
     environment = {**os.environ, "NNMAGIC_CACHE_DIR": str(cache)}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.cache.found"],
+        [sys.executable, "-m", "tests.cache.fresh_process"],
         cwd=Path(__file__).parents[2],
         env=environment,
         capture_output=True,

@@ -18,13 +18,13 @@ from nnmagic import relay
 from nnmagic.cache import CacheWarning
 from nnmagic.diagnostics import RelayError, Source
 from nnmagic.engine import cpu
-from nnmagic.engine.relax import array_objects
+from nnmagic.engine.relax.runtime import numpy_abi
+from nnmagic.functions import build_or_load
 from nnmagic.functions import environment as surroundings
-from nnmagic.functions import objects
+from nnmagic.functions.build_or_load import fields, key_of
 from nnmagic.functions.compile import MEMORY, compile_cell
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
-from nnmagic.functions.objects import fields, key_of
 from nnmagic.functions.options import Options
 from nnmagic.progress import listening
 
@@ -113,14 +113,14 @@ def test_the_engine_is_a_field() -> None:
 
 def test_the_format_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not hit()
-    monkeypatch.setattr(objects, "FORMAT", objects.FORMAT + 1)
+    monkeypatch.setattr(build_or_load, "FORMAT", build_or_load.FORMAT + 1)
     assert not hit()
     assert hit()
 
 
 def test_the_layout_of_arrays_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not hit()
-    monkeypatch.setattr(array_objects, "WORDS", array_objects.WORDS + 1)  # reads one more, which is there
+    monkeypatch.setattr(numpy_abi, "WORDS", numpy_abi.WORDS + 1)  # reads one more, which is there
     forget()
     assert not hit()
 

@@ -196,7 +196,7 @@ from statistics import median
 from IPython.core.magic import register_cell_magic
 from IPython.display import display
 from nnmagic.functions.compile import MEMORY
-from nnmagic.jupyter.shown import shown_cell
+from nnmagic.jupyter.cell_output import shown_cell
 weights = np.random.default_rng(0).standard_normal((11250, 1000)).astype("float32")
 """
 #: A magic that shows what the cell showed, and does nothing else.

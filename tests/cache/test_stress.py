@@ -39,7 +39,13 @@ class Worker:
     def start(self) -> None:
         self.starts += 1
         left = COMPILES - sum(line.startswith("right") for line in self.lines())
-        command = [sys.executable, "-m", "tests.cache.stress", str(self.seed + 100 * self.starts), str(left)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.cache.stress_process",
+            str(self.seed + 100 * self.starts),
+            str(left),
+        ]
         with self.output.open("a") as out, self.errors.open("a") as errors:
             self.process = subprocess.Popen(command, stdout=out, stderr=errors, start_new_session=True)
         self.groups.append(self.process.pid)

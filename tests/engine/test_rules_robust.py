@@ -18,7 +18,7 @@ import pytest
 from nnmagic.diagnostics import CompileError
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.relax import build
-from nnmagic.engine.relax.operators import RULES
+from nnmagic.engine.relax.legalize import RULES
 from nnmagic.relay.types import AnyDim, TensorType
 from tests.engine.calls import arrays, of_the_operators
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.pool import Outcome, pooled
+from nnmagic.engine.relax.runtime.thread_pool import Outcome, pooled
 
 #: Large enough for parallel loops.
 SOURCE = """

@@ -13,9 +13,9 @@ from jupyter_client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from jupyter_core.utils import ensure_event_loop
 
-from nnmagic.jupyter.typing import cursor_in, names_in
+from nnmagic.jupyter.cursor_context import cursor_in, names_in
 from nnmagic.relay import OPERATORS
-from nnmagic.tinynn.local_types import type_of_local
+from nnmagic.tinynn.editor.local_types import type_of_local
 
 SETUP = """
 %load_ext nnmagic

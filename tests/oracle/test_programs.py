@@ -7,7 +7,7 @@ import pytest
 
 from nnmagic.diagnostics import RelayError
 from nnmagic.engine import EngineError
-from nnmagic.engine.native.text import for_relay
+from nnmagic.engine.legacy_relay.text import for_relay
 from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module

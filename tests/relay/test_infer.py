@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnmagic.diagnostics import RelayError, Span
-from nnmagic.relay.equal import structural_equal
 from nnmagic.relay.expr import (
     Call,
     Clause,
@@ -37,6 +36,7 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.infer import erase_types, infer_type
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnmagic.relay.expr import constant
 from nnmagic.relay.ops import OPERATORS, RelationError
-from nnmagic.relay.ops.demands import demand
+from nnmagic.relay.ops.preconditions import demand
 from nnmagic.relay.types import ANY, AnyDim, Int64, TensorType, TupleType, VarDim
 
 N, M = AnyDim("n"), AnyDim("m")

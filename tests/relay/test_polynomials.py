@@ -6,14 +6,7 @@ import random
 
 import pytest
 
-from nnmagic.relay.polynomials import (
-    NoPolynomialError,
-    evaluated,
-    names,
-    not_negative,
-    polynomial,
-    solution,
-)
+from nnmagic.relay.polynomials import NoPolynomialError, evaluated, names, not_negative, polynomial, solution
 
 
 @pytest.mark.parametrize(

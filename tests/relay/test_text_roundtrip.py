@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from nnmagic.diagnostics import RelayError
-from nnmagic.relay.equal import structural_equal
 from nnmagic.relay.expr import (
     Call,
     Clause,
@@ -34,6 +33,7 @@ from nnmagic.relay.expr import (
 )
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.relay.text.parser import parse_expression, parse_module
 from nnmagic.relay.text.printer import expr_text
 from nnmagic.relay.types import (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, TensorType
-from nnmagic.tinynn.annotations import DTYPES, DType, Tensor, bool_, dtype_named, f32, i64
+from nnmagic.tinynn.types.annotations import DTYPES, DType, Tensor, bool_, dtype_named, f32, i64
 from tests.tinynn.cases import errors_of
 
 
@@ -100,7 +100,7 @@ def test_what_is_no_type(item: object, message: str) -> None:
 
 def test_importing_them_imports_neither_numpy_nor_synr() -> None:
     code = (
-        "import sys; import nnmagic.tinynn.annotations, nnmagic.tinynn;"
+        "import sys; import nnmagic.tinynn.types.annotations, nnmagic.tinynn;"
         "print(sorted({'numpy', 'synr', 'tvm', 'IPython'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

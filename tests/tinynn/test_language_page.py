@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nnmagic.tinynn.annotations import DTYPES
 from nnmagic.tinynn.builtins import BUILTINS, METHODS
+from nnmagic.tinynn.types.annotations import DTYPES
 from tests.tinynn.cases import errors_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 
 import nnmagic
 from nnmagic.relay.types import NUMPY_DTYPES, is_float
-from nnmagic.tinynn.annotations import DTYPES
+from nnmagic.tinynn.types.annotations import DTYPES
 from tests.tinynn.cases import errors_of
 
 _INTS = [
@@ -31,7 +31,7 @@ def _fits(number: float, dtype: str) -> bool:
 
 
 @pytest.mark.parametrize("dtype", _ARITHMETIC, ids=repr)
-def test_what_a_dtype_holds_is_numpys_number(dtype: nnmagic.tinynn.annotations.DType) -> None:
+def test_what_a_dtype_holds_is_numpys_number(dtype: nnmagic.tinynn.types.annotations.DType) -> None:
     kept = [number for number in _NUMBERS if _fits(number, dtype.name)]
     ways = "where(x > 0, {0}, x); full((2,), {0}, {1}); full_like(x, {0}); array(({0}, {0}), {1}); "
     ways += "maximum(x, {0})"
@@ -59,7 +59,7 @@ def test_what_a_dtype_holds_is_numpys_number(dtype: nnmagic.tinynn.annotations.D
         "clip(x, 0, {0})",
     ],
 )
-def test_what_no_dtype_holds_is_said(dtype: nnmagic.tinynn.annotations.DType, way: str) -> None:
+def test_what_no_dtype_holds_is_said(dtype: nnmagic.tinynn.types.annotations.DType, way: str) -> None:
     for number in _NUMBERS:
         if isinstance(number, int) and not _fits(number, dtype.name):
             text = way.format(f"({number!r})", dtype)

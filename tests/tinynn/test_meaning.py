@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnmagic.engine.relax import build
-from nnmagic.tinynn.annotations import DTYPES
+from nnmagic.tinynn.types.annotations import DTYPES
 from tests.tinynn.cases import program_of
 
 SHAPES = {

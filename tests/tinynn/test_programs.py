@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import nnmagic.tinynn.annotations as annotations
+import nnmagic.tinynn.types.annotations as annotations
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
@@ -190,7 +190,7 @@ def test_a_numpy_scalar_is_a_python_number(value: object, expression: str, text:
 
 
 def test_members_of_nnmagic_by_whatever_name_the_notebook_gives_it() -> None:
-    import nnmagic.tinynn.annotations
+    import nnmagic.tinynn.types.annotations
 
     source = "def f(x: nm.tinynn.annotations.Tensor[(2,), nm.f32]):\n    return nm.nn.relu(x) + nm.exp(x)\n"
     program = program_of(source, {"nm": nnmagic})

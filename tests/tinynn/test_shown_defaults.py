@@ -9,7 +9,7 @@ import pytest
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.tinynn import compile_source
 from nnmagic.tinynn.builtins import BUILTINS
-from nnmagic.tinynn.vocabulary import function_word
+from nnmagic.tinynn.editor.symbols import function_word
 
 HEAD = """
 def f(

@@ -14,17 +14,17 @@ from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
 from nnmagic.forks import Lock
 from nnmagic.progress import report
-from nnmagic.relay.digests import code_data, content_digest
+from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module
 
 if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
-    from nnmagic.engine.relax.direct import Direct
-    from nnmagic.engine.relax.evaluator import Evaluator
-    from nnmagic.engine.relax.executable import Compiled, Executable
-    from nnmagic.engine.relax.instructions import FunctionCode
-    from nnmagic.engine.relax.skeleton import Kernel
+    from nnmagic.engine.relax.interpreter.compiler import Kernel
+    from nnmagic.engine.relax.interpreter.executable import Evaluator
+    from nnmagic.engine.relax.interpreter.instructions import FunctionCode
+    from nnmagic.engine.relax.runtime.aot_executable import Direct
+    from nnmagic.engine.relax.runtime.vm_executable import Compiled, Executable
 
 #: A child that is forked while TVM is being loaded could load it no more.
 _LOADING = Lock()
@@ -45,8 +45,8 @@ def build(
     """
     if "tvm" not in sys.modules:
         report("loading the compiler")
-    from nnmagic.engine.relax.interrupts import held_back
-    from nnmagic.engine.relax.runtime import has_compiler
+    from nnmagic.engine.relax.deferred_interrupts import held_back
+    from nnmagic.engine.relax.runtime.loader import has_compiler
 
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
@@ -56,7 +56,7 @@ def build(
             hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
         )
     with _LOADING, held_back():  # TVM is loaded here
-        from nnmagic.engine.relax.lowering import refuse_unknown_operators
+        from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
     refuse_unknown_operators(module, entry)
     prepared = _prepared(module, entry, opt_level)
@@ -126,11 +126,11 @@ class _Control:
 
 def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
     """Does what needs no TVM: the same for a program that is compiled and one that is loaded."""
-    from nnmagic.engine.relax.constants import as_tensor
-    from nnmagic.engine.relax.crossing import parameters_of
-    from nnmagic.engine.relax.first_order import first_order
-    from nnmagic.engine.relax.plain import plain_functions
-    from nnmagic.engine.relax.skeleton import Program
+    from nnmagic.engine.relax.analysis.closure_elimination import first_order
+    from nnmagic.engine.relax.analysis.entry_signature import parameters_of
+    from nnmagic.engine.relax.analysis.first_order_functions import plain_functions
+    from nnmagic.engine.relax.interpreter.compiler import Program
+    from nnmagic.engine.relax.runtime.tensors import as_tensor
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
 
     plain = plain_functions(module)
@@ -150,14 +150,15 @@ def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
 def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int) -> Compiled:
     import tvm
 
-    from nnmagic.engine.relax import pipeline, runtime
     from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
-    from nnmagic.engine.relax.executable import ENTRY
-    from nnmagic.engine.relax.interrupts import check, held_back
-    from nnmagic.engine.relax.lowering import lower_module
-    from nnmagic.engine.relax.machine_code import direct_code, machine_code
-    from nnmagic.engine.relax.straight import straight
-    from nnmagic.engine.relax.target import resolve_target
+    from nnmagic.engine.relax.codegen import relax_pipeline
+    from nnmagic.engine.relax.codegen.aot_program import straight
+    from nnmagic.engine.relax.codegen.build import direct_code, machine_code
+    from nnmagic.engine.relax.codegen.target import resolve_target
+    from nnmagic.engine.relax.deferred_interrupts import check, held_back
+    from nnmagic.engine.relax.lowering.module import lower_module
+    from nnmagic.engine.relax.runtime import loader
+    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
     module, entry, control = prepared.module, prepared.entry, prepared.control
     entries = {ENTRY: entry}
@@ -165,15 +166,15 @@ def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, op
         called = {name: function for name, function in module.functions.items() if name in prepared.plain}
         kernels = {kernel.name: kernel.function for kernel in control.kernels}
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
-    runtime.ensure()
+    loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
-    with pipeline.COMPILING, held_back(), tvm.transform.PassContext():
+    with relax_pipeline.COMPILING, held_back(), tvm.transform.PassContext():
         resolved = resolve_target(target, opt_level)
         try:
             report("Relax")
             with resolved:
                 lowered = lower_module(module, entries)
-            grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
+            grouped = relax_pipeline.grouped_in_kernels(lowered, resolved, opt_level)
             check()
             report("machine code")
             program = straight(grouped, ENTRY) if control is None else None
@@ -196,9 +197,9 @@ def _executable(
     artifact: Artifact, prepared: _Prepared, compiled: Callable[[], Compiled]
 ) -> Direct | Executable | Evaluator:
     from nnmagic.engine.relax.artifact import DIRECT, EVALUATOR, MACHINE
-    from nnmagic.engine.relax.direct import Direct
-    from nnmagic.engine.relax.evaluator import Evaluator
-    from nnmagic.engine.relax.executable import Executable
+    from nnmagic.engine.relax.interpreter.executable import Evaluator
+    from nnmagic.engine.relax.runtime.aot_executable import Direct
+    from nnmagic.engine.relax.runtime.vm_executable import Executable
 
     function, control = prepared.module.functions[prepared.entry], prepared.control
     if control is not None and artifact.kind == EVALUATOR:

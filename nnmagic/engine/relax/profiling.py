@@ -12,16 +12,16 @@ from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
 from nnmagic.engine import relax
-from nnmagic.engine.relax import pipeline
+from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.relax.artifact import MACHINE
-from nnmagic.engine.relax.direct import Direct
-from nnmagic.engine.relax.evaluator import Evaluator
-from nnmagic.engine.relax.executable import Executable
-from nnmagic.engine.relax.interrupts import held_back
-from nnmagic.engine.relax.machine_code import machine_code
-from nnmagic.engine.relax.target import resolve_target
-from nnmagic.engine.relax.trees import replaced, walk
-from nnmagic.engine.times import KernelTime
+from nnmagic.engine.relax.codegen import relax_pipeline
+from nnmagic.engine.relax.codegen.build import machine_code
+from nnmagic.engine.relax.codegen.target import resolve_target
+from nnmagic.engine.relax.deferred_interrupts import held_back
+from nnmagic.engine.relax.interpreter.executable import Evaluator
+from nnmagic.engine.relax.runtime.aot_executable import Direct
+from nnmagic.engine.relax.runtime.vm_executable import Executable
+from nnmagic.engine.relax.tir.visitors import replaced, walk
 from nnmagic.relay.module import Module
 
 #: A kernel is run again until it took so long, or so often; the least time counts.
@@ -48,8 +48,8 @@ def kernel_times(
     lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-    with pipeline.COMPILING, held_back():
-        grouped = pipeline.grouped_in_kernels(lowered, resolved, opt_level)
+    with relax_pipeline.COMPILING, held_back():
+        grouped = relax_pipeline.grouped_in_kernels(lowered, resolved, opt_level)
         if isinstance(executable, Direct):  # the same kernels, on the machine that can be watched
             machine = machine_code(MACHINE, {"deep": False}, lowered, grouped, resolved, opt_level)
             executable = Executable(entry, module.functions[entry], machine.artifact, lambda: machine)

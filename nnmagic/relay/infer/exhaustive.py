@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nnmagic.relay.expr import (
-    Constructor,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternWildcard,
-)
+from nnmagic.relay.expr import Constructor, Pattern, PatternConstructor, PatternTuple, PatternWildcard
 from nnmagic.relay.module import TypeData
 
 _WILDCARD: Final = PatternWildcard()

@@ -8,12 +8,12 @@ from dataclasses import replace
 from nnmagic.diagnostics import RelayError, kind_of
 from nnmagic.frames import short_errors
 from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.compat.printed_types import UnlikeRelayError, shown_types
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, OpRef, Var
 from nnmagic.relay.infer.calls import unresolved_argument
 from nnmagic.relay.infer.context import Context, callee_name, written_type
-from nnmagic.relay.infer.shown import UnlikeRelayError, shown_types
+from nnmagic.relay.infer.expression_rules import Walk
 from nnmagic.relay.infer.unify import Hole, shown, type_parts
-from nnmagic.relay.infer.walk import Walk
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import rewrite
 from nnmagic.relay.types import FuncType, Type

@@ -8,13 +8,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, OPTIONAL_DIM, STR
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, broadcast_dim, is_unknown, merge_dim
-from nnmagic.relay.ops.relations import (
-    dtype_or,
-    require_same,
-    require_type,
-    tensor,
-    tensors_of_tuple,
-)
+from nnmagic.relay.ops.relations import dtype_or, require_same, require_type, tensor, tensors_of_tuple
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import AnyDim, Dim, TensorType, Type, VarDim
 

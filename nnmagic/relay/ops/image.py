@@ -25,14 +25,7 @@ from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, dilated, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
-from nnmagic.relay.ops.relations import (
-    dims,
-    dtype_or,
-    of_length,
-    require_positive,
-    require_type,
-    tensor,
-)
+from nnmagic.relay.ops.relations import dims, dtype_or, of_length, require_positive, require_type, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 

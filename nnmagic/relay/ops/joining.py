@@ -6,31 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import (
-    INT,
-    INTEGER,
-    OPTIONAL_INTEGER,
-    STR,
-    array,
-    either,
-    one_or_more,
-)
+from nnmagic.relay.ops.attributes import INT, INTEGER, OPTIONAL_INTEGER, STR, array, either, one_or_more
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import (
-    add,
-    floor_divide,
-    is_unknown,
-    multiply,
-    same_dim,
-    total,
-)
-from nnmagic.relay.ops.relations import (
-    axis_of,
-    ints,
-    new_axis,
-    tensor,
-    tensors_of_tuple,
-)
+from nnmagic.relay.ops.dims import add, floor_divide, is_unknown, multiply, same_dim, total
+from nnmagic.relay.ops.relations import axis_of, ints, new_axis, tensor, tensors_of_tuple
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
 

@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import (
-    BOOL,
-    FLOAT,
-    INT,
-    PAIRS,
-    STR,
-    array,
-    one_or_more,
-    spatial,
-)
+from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, PAIRS, STR, array, one_or_more, spatial
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import add, ceil_divide, dilated, floor_divide, multiply, same_dim

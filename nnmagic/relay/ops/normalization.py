@@ -8,13 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_more, optional
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.relations import (
-    assume_channel_vectors,
-    axis_of,
-    channel_vectors,
-    identity,
-    tensor,
-)
+from nnmagic.relay.ops.relations import assume_channel_vectors, axis_of, channel_vectors, identity, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type
 

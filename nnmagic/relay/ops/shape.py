@@ -19,15 +19,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import (
-    Shape,
-    add,
-    ceil_divide,
-    is_unknown,
-    known_size,
-    product,
-    same_dim,
-)
+from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, known_size, product, same_dim
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
     axis_of,

@@ -8,12 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, INT, INTEGER, choice
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.relations import (
-    axis_of,
-    require_same,
-    same_as,
-    tensor,
-)
+from nnmagic.relay.ops.relations import axis_of, require_same, same_as, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 

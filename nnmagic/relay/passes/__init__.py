@@ -17,10 +17,10 @@ from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.control_flow import partial_unroll, simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination, remove_unused_functions
-from nnmagic.relay.passes.evaluation import Evaluator
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
+from nnmagic.relay.passes.partial_evaluation import Evaluator
 
 Pass = Callable[[Module], Module]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.evaluation import Evaluator, evaluate_module
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
+from nnmagic.relay.passes.partial_evaluation import Evaluator, evaluate_module
 from nnmagic.relay.passes.rewriting import keeps_types
 
 

@@ -43,7 +43,7 @@ from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.literals import read_number
 from nnmagic.relay.text.pattern_parser import parse_pattern
 from nnmagic.relay.text.scope import Scope
-from nnmagic.relay.text.stackless import Steps
+from nnmagic.relay.text.trampoline import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
 from nnmagic.relay.traverse import pattern_vars
 

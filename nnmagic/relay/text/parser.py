@@ -18,7 +18,7 @@ from nnmagic.relay.text.expression_parser import MAX_ERRORS, ExpressionParser
 from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.metadata_reader import MetadataReader
 from nnmagic.relay.text.scope import Scope
-from nnmagic.relay.text.stackless import run
+from nnmagic.relay.text.trampoline import run
 from nnmagic.relay.text.type_parser import Metadata, TypeHeader, TypeParser
 from nnmagic.relay.types import GlobalTypeVar
 

@@ -41,7 +41,7 @@ from nnmagic.relay.ops import NONE_GIVEN, OPERATORS, Attr
 from nnmagic.relay.text.literals import attr_text, scalar_text
 from nnmagic.relay.text.metadata import METADATA_ATTRS
 from nnmagic.relay.text.metadata_writer import MetadataWriter
-from nnmagic.relay.text.stackless import Steps, run
+from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.types import Dim, FuncType, Type, VarDim
 

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnmagic.tinynn.annotations import DTYPES, DType
-from nnmagic.tinynn.binding import Builtin
-from nnmagic.tinynn.builtins.nn_activations import ACTIVATIONS
-from nnmagic.tinynn.builtins.nn_attention import ATTENTION
-from nnmagic.tinynn.builtins.nn_convolutions import CONVOLUTIONS
-from nnmagic.tinynn.builtins.nn_images import IMAGES
-from nnmagic.tinynn.builtins.nn_losses import LOSSES
-from nnmagic.tinynn.builtins.nn_normalization import NORMALIZATION
-from nnmagic.tinynn.builtins.nn_pooling import POOLING
-from nnmagic.tinynn.builtins.numpy_creation import CREATION
-from nnmagic.tinynn.builtins.numpy_differences import DIFFERENCES
-from nnmagic.tinynn.builtins.numpy_elementwise import ELEMENTWISE
-from nnmagic.tinynn.builtins.numpy_indexing import INDEXING
-from nnmagic.tinynn.builtins.numpy_joining import JOINING
-from nnmagic.tinynn.builtins.numpy_mathematics import MATHEMATICS
-from nnmagic.tinynn.builtins.numpy_products import PRODUCTS
-from nnmagic.tinynn.builtins.numpy_reductions import REDUCTIONS
-from nnmagic.tinynn.builtins.numpy_shapes import SHAPES
-from nnmagic.tinynn.builtins.numpy_statistics import STATISTICS
+from nnmagic.tinynn.builtins.nn.activations import ACTIVATIONS
+from nnmagic.tinynn.builtins.nn.attention import ATTENTION
+from nnmagic.tinynn.builtins.nn.convolutions import CONVOLUTIONS
+from nnmagic.tinynn.builtins.nn.images import IMAGES
+from nnmagic.tinynn.builtins.nn.losses import LOSSES
+from nnmagic.tinynn.builtins.nn.normalization import NORMALIZATION
+from nnmagic.tinynn.builtins.nn.pooling import POOLING
+from nnmagic.tinynn.builtins.numpy.creation import CREATION
+from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
+from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
+from nnmagic.tinynn.builtins.numpy.indexing import INDEXING
+from nnmagic.tinynn.builtins.numpy.joining import JOINING
+from nnmagic.tinynn.builtins.numpy.mathematics import MATHEMATICS
+from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
+from nnmagic.tinynn.builtins.numpy.reductions import REDUCTIONS
+from nnmagic.tinynn.builtins.numpy.shapes import SHAPES
+from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES
+from nnmagic.tinynn.calls.argument_binding import Builtin
+from nnmagic.tinynn.types.annotations import DTYPES, DType
 
 __all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ONLY", "PYTHON_TYPES"]
 

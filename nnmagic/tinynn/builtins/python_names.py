@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from nnmagic.tinynn.binding import Arguments, Builtin
-from nnmagic.tinynn.builtins.formula import Formula
-from nnmagic.tinynn.builtins.operands import known_or_none
-from nnmagic.tinynn.dimensions import as_number, size_along
-from nnmagic.tinynn.emit import cast, is_tensor, tensor_type
-from nnmagic.tinynn.values import Computed, DictOf, Dimension, Known, Refusal, TupleOf, Value, described
+from nnmagic.tinynn.builtins.argument_checks import known_or_none
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
+from nnmagic.tinynn.values.values import (
+    Computed,
+    DictOf,
+    Dimension,
+    Known,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+)
 
 
 def _length(call: Arguments) -> Value:

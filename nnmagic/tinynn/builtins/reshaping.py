@@ -9,11 +9,11 @@ from nnmagic.relay.ops.dims import as_polynomial, floor_divide, product
 from nnmagic.relay.polynomials import NoPolynomialError
 from nnmagic.relay.signatures import shape_shown
 from nnmagic.relay.types import AnyDim, Dim, TensorType
-from nnmagic.tinynn.binding import Arguments
-from nnmagic.tinynn.builtins.operands import formula
-from nnmagic.tinynn.dimensions import open_sizes, shape_tensor
-from nnmagic.tinynn.emit import apply, reshape_codes, reshape_to
-from nnmagic.tinynn.values import Computed, Known, NotKnown, Refusal, Value, known_value
+from nnmagic.tinynn.builtins.argument_checks import formula
+from nnmagic.tinynn.calls.argument_binding import Arguments
+from nnmagic.tinynn.values.operator_calls import apply, reshape_codes, reshape_to
+from nnmagic.tinynn.values.symbolic_sizes import open_sizes, shape_tensor
+from nnmagic.tinynn.values.values import Computed, Known, NotKnown, Refusal, Value, known_value
 
 
 def reshape(call: Arguments) -> Value:

@@ -10,8 +10,9 @@ from synr import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TupleType, Type
-from nnmagic.tinynn.dimensions import as_number
-from nnmagic.tinynn.elaborate.blocks import (
+from nnmagic.tinynn.analysis.bound_names import assigned_names, may_leave, mentioned_names
+from nnmagic.tinynn.elaborate.context import is_atom
+from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
     End,
     Exit,
@@ -22,9 +23,8 @@ from nnmagic.tinynn.elaborate.blocks import (
     may_fail,
     rendered_end,
 )
-from nnmagic.tinynn.elaborate.core import is_atom
 from nnmagic.tinynn.elaborate.expressions import Expressions
-from nnmagic.tinynn.elaborate.joining import (
+from nnmagic.tinynn.elaborate.merging import (
     Clash,
     Plan,
     anchored,
@@ -35,10 +35,10 @@ from nnmagic.tinynn.elaborate.joining import (
     rebuilt,
     types_of,
 )
-from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
-from nnmagic.tinynn.frames import Env, Frame
-from nnmagic.tinynn.names import assigned_names, may_leave, mentioned_names
-from nnmagic.tinynn.values import (
+from nnmagic.tinynn.values.environments import Env, Frame
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.values import (
     FAILED,
     Closure,
     Computed,

@@ -8,15 +8,20 @@ from dataclasses import dataclass, replace
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import FuncType, GlobalTypeVar, Type
-from nnmagic.tinynn.declarations import annotated_type, as_declared, named_dimensions
-from nnmagic.tinynn.defaults import as_python
-from nnmagic.tinynn.elaborate.blocks import Block
-from nnmagic.tinynn.elaborate.core import TooMuchWork
+from nnmagic.tinynn.analysis.bound_names import (
+    assigned_names,
+    callees_first,
+    mentioned_names,
+    reassigned_names,
+)
+from nnmagic.tinynn.calls.defaults import as_python
+from nnmagic.tinynn.elaborate.annotation_types import annotated_type, as_declared, named_dimensions
+from nnmagic.tinynn.elaborate.context import TooMuchWork
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.statements import Statements
-from nnmagic.tinynn.frames import Env, Frame
-from nnmagic.tinynn.names import assigned_names, callees_first, mentioned_names, reassigned_names
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values import (
+from nnmagic.tinynn.values.environments import Env, Frame
+from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
     DataTypeName,

@@ -10,15 +10,15 @@ from synr import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import FuncType, Type
-from nnmagic.tinynn.application import bound_arguments
-from nnmagic.tinynn.declarations import as_declared, relay_value
-from nnmagic.tinynn.elaborate.blocks import Block, Exit, Leaf, leaves, rendered
-from nnmagic.tinynn.elaborate.joining import Clash, Plan, join_plan, whole
+from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, reassigned_names, walk
+from nnmagic.tinynn.calls.function_calls import bound_arguments
+from nnmagic.tinynn.elaborate.annotation_types import as_declared, relay_value
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Exit, Leaf, leaves, rendered
 from nnmagic.tinynn.elaborate.loops import Loops
-from nnmagic.tinynn.frames import Env, Frame
-from nnmagic.tinynn.names import assigned_names, mentioned_names, reassigned_names, walk
+from nnmagic.tinynn.elaborate.merging import Clash, Plan, join_plan, whole
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values import (
+from nnmagic.tinynn.values.environments import Env, Frame
+from nnmagic.tinynn.values.values import (
     FAILED,
     Closure,
     Computed,
@@ -37,7 +37,7 @@ from nnmagic.tinynn.values import (
     is_number,
     with_article,
 )
-from nnmagic.tinynn.weak import is_weak
+from nnmagic.tinynn.values.weak_types import is_weak
 
 #: Statements whose blocks are no part of the code around them.
 _BRANCHING = ast.If | tree.For | tree.While | tree.Match | ast.Assert

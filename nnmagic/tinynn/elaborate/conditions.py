@@ -11,13 +11,13 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.elaborate.blocks import Block, Exit, Fork, Leaf
+from nnmagic.tinynn.analysis.bound_names import mentioned_names
 from nnmagic.tinynn.elaborate.branches import Branches
-from nnmagic.tinynn.elaborate.core import NotSimple
-from nnmagic.tinynn.emit import apply, is_tensor, tensor_type
-from nnmagic.tinynn.names import mentioned_names
+from nnmagic.tinynn.elaborate.context import NotSimple
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Exit, Fork, Leaf
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values import (
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
+from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
     Known,

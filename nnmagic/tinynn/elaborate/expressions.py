@@ -8,23 +8,23 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import FuncType
-from nnmagic.tinynn.annotations import DType
-from nnmagic.tinynn.application import constructor_call, function_call, value_call
-from nnmagic.tinynn.arithmetic import binary, unary
-from nnmagic.tinynn.calls import dtype_call, operator_call
-from nnmagic.tinynn.declarations import (
+from nnmagic.tinynn.calls.function_calls import constructor_call, function_call, value_call
+from nnmagic.tinynn.calls.operator_arguments import dtype_call, operator_call
+from nnmagic.tinynn.elaborate.annotation_types import (
     callable_annotation,
     tensor_annotation,
     tuple_annotation,
     unknown_dimension,
 )
-from nnmagic.tinynn.elaborate.core import Core, fresh
-from nnmagic.tinynn.indexing import subscript
-from nnmagic.tinynn.members import attribute
-from nnmagic.tinynn.scope import UnknownName
+from nnmagic.tinynn.elaborate.context import Core, fresh
+from nnmagic.tinynn.namespace.attributes import attribute
+from nnmagic.tinynn.namespace.name_resolution import UnknownName
+from nnmagic.tinynn.operators.arithmetic import binary, unary
+from nnmagic.tinynn.operators.membership import identity, membership
+from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
-from nnmagic.tinynn.testing import identity, membership
-from nnmagic.tinynn.values import (
+from nnmagic.tinynn.types.annotations import DType
+from nnmagic.tinynn.values.values import (
     FAILED,
     MAX_INT_BITS,
     BuiltinName,

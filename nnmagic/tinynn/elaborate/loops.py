@@ -10,9 +10,9 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.arithmetic import binary
-from nnmagic.tinynn.elaborate.blocks import Block, End, Exit, Fork, Leaf, Loop, leaves
-from nnmagic.tinynn.elaborate.joining import (
+from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, targets_of
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, End, Exit, Fork, Leaf, Loop, leaves
+from nnmagic.tinynn.elaborate.merging import (
     Clash,
     Plan,
     Same,
@@ -24,11 +24,11 @@ from nnmagic.tinynn.elaborate.joining import (
     widened,
 )
 from nnmagic.tinynn.elaborate.unrolling import GIVEN_UP, MAX_UNROLLED, NotUnrolled, Unrolling
-from nnmagic.tinynn.frames import Env
-from nnmagic.tinynn.iteration import count, has_known_items, is_silent, item
-from nnmagic.tinynn.names import assigned_names, mentioned_names, targets_of
+from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, item
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values import (
+from nnmagic.tinynn.values.environments import Env
+from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
     Known,

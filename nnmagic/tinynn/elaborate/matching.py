@@ -11,14 +11,14 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
 from nnmagic.relay.types import TupleType, Type, TypeCall
-from nnmagic.tinynn.arithmetic import binary
-from nnmagic.tinynn.dimensions import as_number
-from nnmagic.tinynn.elaborate.blocks import Arms, Block, End, Exit, Fork, Leaf, leaves
+from nnmagic.tinynn.analysis.bound_names import assigned_names
 from nnmagic.tinynn.elaborate.closures import Closures
-from nnmagic.tinynn.emit import computed_part, is_tensor
-from nnmagic.tinynn.names import assigned_names
+from nnmagic.tinynn.elaborate.control_flow_blocks import Arms, Block, End, Exit, Fork, Leaf, leaves
+from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values import (
+from nnmagic.tinynn.values.operator_calls import computed_part, is_tensor
+from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
     ConstructorName,

@@ -8,18 +8,12 @@ from functools import partial
 from synr import ast
 
 from nnmagic.relay import expr as ir
-from nnmagic.tinynn.declarations import declared_value
-from nnmagic.tinynn.elaborate.blocks import Arms, Block, End, Exit, Leaf
+from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, walk
+from nnmagic.tinynn.elaborate.annotation_types import declared_value
+from nnmagic.tinynn.elaborate.control_flow_blocks import Arms, Block, End, Exit, Leaf
 from nnmagic.tinynn.elaborate.matching import Matching
-from nnmagic.tinynn.names import assigned_names, mentioned_names, walk
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values import (
-    FAILED,
-    Known,
-    Operand,
-    Refusal,
-    is_failed,
-)
+from nnmagic.tinynn.values.values import FAILED, Known, Operand, Refusal, is_failed
 
 
 class Statements(Matching):

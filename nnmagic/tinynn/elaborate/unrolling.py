@@ -8,14 +8,14 @@ from typing import Any
 
 from synr import ast
 
-from nnmagic.tinynn.elaborate.blocks import Block, End, Exit, Leaf, leaves
+from nnmagic.tinynn.analysis.bound_names import mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.conditions import Conditions
-from nnmagic.tinynn.frames import Frame
-from nnmagic.tinynn.iteration import is_silent, items
-from nnmagic.tinynn.names import mentioned_names, targets_of, walk
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, End, Exit, Leaf, leaves
+from nnmagic.tinynn.operators.iteration import is_silent, items
+from nnmagic.tinynn.operators.unpacking import fail_all, unpack
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.unpacking import fail_all, unpack
-from nnmagic.tinynn.values import FAILED, Computed, Operand, Refusal, TupleOf, Value, is_failed
+from nnmagic.tinynn.values.environments import Frame
+from nnmagic.tinynn.values.values import FAILED, Computed, Operand, Refusal, TupleOf, Value, is_failed
 
 #: A loop of at most so many rounds, all known while compiling, is written out; a longer one is a function.
 MAX_UNROLLED = 64

@@ -10,8 +10,8 @@ import warnings
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
-from nnmagic.tinynn.syntax import refusals, tree
-from nnmagic.tinynn.syntax.places import Places
+from nnmagic.tinynn.syntax import tree, unsupported
+from nnmagic.tinynn.syntax.source_spans import Places
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
 _ASSIGNMENTS = py.AnnAssign | py.Assign
@@ -73,7 +73,7 @@ class CellCompiler(StatementCompiler):
                 self._add(functions, types, statement)
             elif not _is_harmless(statement):
                 kind = type(statement).__name__
-                message, hint = refusals.TOP_LEVEL.get(kind) or statement_refusal(kind)
+                message, hint = unsupported.TOP_LEVEL.get(kind) or statement_refusal(kind)
                 self.refuse_statement(statement, message, hint)
         if not functions and not types and not self.found.found:
             hint = "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"

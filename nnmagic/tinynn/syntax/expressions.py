@@ -9,8 +9,8 @@ from synr import DiagnosticContext, ast
 from synr.compiler import Compiler
 
 from nnmagic.diagnostics import Diagnostics
-from nnmagic.tinynn.syntax import refusals, tree
-from nnmagic.tinynn.syntax.places import Places
+from nnmagic.tinynn.syntax import tree, unsupported
+from nnmagic.tinynn.syntax.source_spans import Places
 
 
 class Context(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
@@ -88,7 +88,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     def refuse_expression(self, node: py.AST, kind: str) -> ast.Expr:
         """Refuses an expression by its entry in the table, or by its name."""
         general = (f"this syntax ({kind}) is not part of TinyNN", None)
-        message, hint = refusals.EXPRESSIONS.get(kind, general)
+        message, hint = unsupported.EXPRESSIONS.get(kind, general)
         span = self.places.of(node)
         self.refuse(message, span, hint)
         return tree.Invalid(span)

@@ -9,7 +9,7 @@ from types import EllipsisType
 
 from synr import ast
 
-from nnmagic.tinynn.syntax import refusals, tree
+from nnmagic.tinynn.syntax import tree, unsupported
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, bound_names
 
@@ -143,11 +143,11 @@ class StatementCompiler(PatternCompiler):
                 hint = "return the value and print it in another cell"
                 self.refuse("`print` cannot run inside a compiled function", span, hint)
             case py.Call(func=py.Attribute(attr=word, value=owner), args=args) if (
-                word in refusals.CHANGE_A_LIST
+                word in unsupported.CHANGE_A_LIST
             ):
                 name = owner.id if isinstance(owner, py.Name) else "items"
                 given = [*map(py.unparse, args), "i", "x"]
-                hint = refusals.CHANGE_A_LIST[word].format(name, *given)
+                hint = unsupported.CHANGE_A_LIST[word].format(name, *given)
                 self.refuse(
                     f"`.{word}` would change `{py.unparse(owner)}` in place, which a cell cannot", span, hint
                 )
@@ -165,4 +165,4 @@ class StatementCompiler(PatternCompiler):
 def statement_refusal(kind: str) -> tuple[str, str]:
     """The message and the hint for a statement that a cell does not take."""
     general = (f"this statement ({kind}) is not part of TinyNN", "leave it out")
-    return refusals.STATEMENTS.get(kind, general)
+    return unsupported.STATEMENTS.get(kind, general)

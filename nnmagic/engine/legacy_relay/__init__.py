@@ -1,0 +1,62 @@
+"""The engine of a TVM that still has Relay (0.19 or older), by text. Importing it imports no TVM."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING
+
+from nnmagic.engine import EngineError, engine_error
+from nnmagic.relay.module import Module
+
+if TYPE_CHECKING:
+    from nnmagic.engine.legacy_relay.executable import Executable
+
+
+def build(
+    module: Module,
+    entry: str,
+    *,
+    target: str | Mapping[str, object] | None = None,
+    opt_level: int = 3,
+) -> Executable:
+    """Compiles the function ``entry`` of a typed module by Relay's own build.
+
+    ``target``: None for this machine's CPU, or what ``tvm.target.Target`` takes. ``opt_level``: TVM's.
+    Dataflow of known shapes runs on Relay's graph executor, everything else on its virtual machine. Raises
+    EngineError where no TVM with Relay is installed or it cannot compile the program; ValueError for a bad
+    level.
+    """
+    if opt_level not in range(4):
+        raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
+    if not available():
+        raise _missing()
+    from nnmagic.engine.legacy_relay.executable import Executable
+    from nnmagic.engine.legacy_relay.text import for_relay
+
+    prepared = for_relay(module, entry)
+    return Executable(prepared.module, prepared.text, target, opt_level)
+
+
+def available() -> bool:
+    """Whether ``tvm.relay`` can be imported here. Imports no TVM."""
+    found = importlib.util.find_spec("tvm")
+    places = None if found is None else found.submodule_search_locations
+    return places is not None and PathFinder.find_spec("tvm.relay", list(places)) is not None
+
+
+def _missing() -> EngineError:
+    found = "none is installed"
+    if importlib.util.find_spec("tvm") is not None:
+        import tvm
+
+        found = f"the one that is installed, {getattr(tvm, '__version__', 'of an unknown version')}, has none"
+    return engine_error(
+        f"the engine 'relay' needs a TVM that has Relay, 0.19 or older; {found}",
+        hint="engine='relax' runs Relay on current TVM; an environment with Relay needs Python 3.10: "
+        "pip install hhb-tvm==3.2.3, then nnmagic with --no-deps (`make oracle` makes one)",
+    )
+
+
+__all__ = ["available", "build"]

@@ -1,0 +1,1 @@
+"""Analyse a Relay program before it is lowered. Never imports TVM."""

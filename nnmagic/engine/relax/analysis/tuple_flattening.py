@@ -1,0 +1,48 @@
+"""Flatten nested tuples to their tensors, and rebuild them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nnmagic.diagnostics import Span
+from nnmagic.engine import engine_error
+from nnmagic.relay.text.types import type_text
+from nnmagic.relay.types import TensorType, TupleType, Type
+
+
+def leaves(type_: Type, span: Span | None) -> Iterator[TensorType]:
+    """The tensors of a type, tuples flattened. Raises EngineError for what is neither."""
+    match type_:
+        case TensorType():
+            yield type_
+        case TupleType(fields=fields):
+            for part in fields:
+                yield from leaves(part, span)
+        case _:
+            raise engine_error(f"the relax engine cannot hold a value of type {type_text(type_)} yet", span)
+
+
+def rebuild(type_: Type, items: Iterator[Any]) -> Any:
+    """The inverse of flattening: nested tuples shaped as the type says, of the next items."""
+    if isinstance(type_, TupleType):
+        return tuple(rebuild(part, items) for part in type_.fields)
+    return next(items)
+
+
+def flatten(value: Any) -> Iterator[Any]:
+    """The tensors of a lowered value, in order."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from flatten(part)
+    else:
+        yield value
+
+
+def flat_names(name: str, type_: Type) -> Iterator[str]:
+    """A name for each tensor of a parameter: ``t_0_1`` for ``t.0.1``."""
+    if isinstance(type_, TupleType):
+        for index, part in enumerate(type_.fields):
+            yield from flat_names(f"{name}_{index}", part)
+    else:
+        yield name

@@ -1,0 +1,1 @@
+"""Compile fused Relax modules to object files."""

@@ -1,0 +1,111 @@
+"""Fused Relax modules as artifacts, and the texts of their stages. Knows TVM.
+
+What the compiler makes is taken out of it as an object file: so a function that was just compiled and one
+that was found in a cache run the same code, loaded in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import ir, relax, tirx
+from tvm.target import codegen
+
+from nnmagic.engine import cpu
+from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
+from nnmagic.engine.relax.codegen import relax_pipeline
+from nnmagic.engine.relax.codegen.aot_program import Straight, entry, of_pointers
+from nnmagic.engine.relax.codegen.object_code import libraries, written
+from nnmagic.engine.relax.deferred_interrupts import held_back
+from nnmagic.engine.relax.runtime.aot_executable import ENTRY
+from nnmagic.engine.relax.tir.strict_float import exact
+
+#: The texts that can be shown, in the order in which they are made.
+STAGES = ("relax", "tir", "llvm", "asm")
+
+
+class Compiled:
+    """What was compiled, and its stages as texts: as it was lowered, its kernels, LLVM's and assembler's."""
+
+    def __init__(
+        self, artifact: Artifact, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Iterable[Any]
+    ) -> None:
+        self.artifact = artifact
+        self.lowered = module
+        self._kernels = kernels
+        self._libraries = list(libraries)
+
+    def stage(self, name: str) -> str:
+        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        if name not in STAGES:
+            raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
+        with relax_pipeline.COMPILING, held_back():
+            if name == "relax":
+                return str(self.lowered.script(show_meta=False))
+            if name == "tir":
+                return relax_pipeline.kernels_text(self._kernels)
+            return relax_pipeline.code_text(self._libraries, name)
+
+
+def direct_code(
+    program: Straight, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
+) -> Compiled:
+    """A straight program compiled; ``lowered`` is what it was before fusion."""
+    kernels: dict[Any, tirx.PrimFunc] = {}
+
+    def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
+        """Made while LLVM compiles those before."""
+        for var, kernel in relax_pipeline.with_loops(program.kernels.items(), target, opt_level):
+            kernels[var] = kernel
+            yield var, of_pointers(kernel)
+
+    # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
+    # would put several into what calls them, and let the next read what the one before has not yet written.
+    several = len(program.steps) > 1
+    parts = libraries(functions(), (ir.GlobalVar(ENTRY), entry(program)), target, apart=several)
+    facts = {
+        **program.facts(),
+        **_needs(target),
+        "parallel": relax_pipeline.has_parallel_loops(kernels.values()),
+    }
+    constants = [np.ascontiguousarray(constant) for constant in program.constants]
+    artifact = Artifact(DIRECT, facts, [part.code for part in parts], b"", constants)
+    return Compiled(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+
+
+def machine_code(
+    kind: str,
+    facts: Json,
+    lowered: tvm.IRModule,
+    grouped: tvm.IRModule,
+    target: tvm.target.Target,
+    opt_level: int,
+) -> Compiled:
+    """A module compiled for the virtual machine, with what a call must know besides.
+
+    ``lowered`` is what it was before fusion, ``grouped`` after it.
+    """
+    module = relax_pipeline.for_virtual_machine(
+        relax_pipeline.all_with_loops(grouped, target, opt_level), target
+    )
+    functions = {
+        var: exact(function) if isinstance(function, tirx.PrimFunc) else function
+        for var, function in module.functions_items()
+    }
+    whole = tvm.IRModule(functions, attrs=module.attrs)
+    with tvm.transform.PassContext(config=relax_pipeline.NO_SHARED_STORAGE):
+        built = relax.build(whole, target=target, relax_pipeline=None).mod
+    modules = [each for each in built.imports if each.kind == "llvm"]
+    code = [written(each, "o") for each in modules]
+    parallel = relax_pipeline.has_parallel_loops(module.functions.values())
+    facts = {**facts, **_needs(target), "parallel": parallel}
+    return Compiled(Artifact(kind, facts, code, written(built, "ro")), lowered, module, modules)
+
+
+def _needs(target: tvm.target.Target) -> Json:
+    """What machine the code is for: the system, and the instruction sets of the target."""
+    features = [str(name) for name in codegen.llvm_get_cpu_features(target)]
+    return {"machine": cpu.machine(), "instruction sets": cpu.needed(features)}

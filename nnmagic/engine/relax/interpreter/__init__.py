@@ -1,0 +1,1 @@
+"""Interpret control flow with closures and data types between compiled kernels."""

@@ -1,0 +1,33 @@
+"""Legalize Relay operators: one file a family, each of which fills the table of rules.
+
+To add an operator: one line in the family's ``RULES.update``, and its row in tests/engine/test_operators.py.
+"""
+
+from nnmagic.engine.relax.legalize import (  # noqa: F401  # each fills the table of rules
+    activation,
+    binary,
+    convolution,
+    creation,
+    data_dependent,
+    fourier,
+    image,
+    indexing,
+    manipulation,
+    matmul,
+    non_max_suppression,
+    normalization,
+    pooling,
+    qnn,
+    quantization,
+    random,
+    reduction,
+    sorting,
+    unary,
+    vision,
+)
+from nnmagic.engine.relax.legalize.blocked import convolution as blocked_convolution  # noqa: F401
+from nnmagic.engine.relax.legalize.blocked import layout as blocked_layout  # noqa: F401
+from nnmagic.engine.relax.legalize.blocked import pooling as blocked_pooling  # noqa: F401
+from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, RULES, Rule, Site, Value
+
+__all__ = ["BLOCKED_RULES", "RULES", "Rule", "Site", "Value"]

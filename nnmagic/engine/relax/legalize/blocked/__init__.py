@@ -1,0 +1,1 @@
+"""Legalize operators on tensors whose channels are stored in blocks."""

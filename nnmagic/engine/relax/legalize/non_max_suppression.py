@@ -1,0 +1,344 @@
+"""Choosing among detected boxes: those of a high score, and of those that overlap the best one.
+
+The kernels are loops, because each choice depends on the ones before. Numbers that Relay takes as operands
+(thresholds, limits) are tensors here, too. Places that Relay leaves uninitialised are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
+
+from nnmagic.engine.relax.analysis.attribute_values import integer
+from nnmagic.engine.relax.legalize.indexing import within
+from nnmagic.engine.relax.legalize.registry import RULES, te_of
+from nnmagic.engine.relax.legalize.sorting import order
+from nnmagic.relay.expr import Attrs
+
+
+@contextmanager
+def _when(condition: Any) -> Iterator[None]:
+    with T.If(condition), T.Then():
+        yield
+
+
+def _local(dtype: str) -> Any:
+    return T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
+
+
+def _int(value: int) -> Any:
+    return tirx.const(value, "int32")
+
+
+def _wide(value: int) -> Any:
+    return tirx.const(value, "int64")
+
+
+def _kernel(
+    body: Callable[..., None], inputs: Sequence[Any], shapes: Sequence[Any], dtypes: Sequence[str]
+) -> Any:
+    """What ``body`` writes into buffers of these shapes, reading those of the inputs."""
+
+    def emit(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        with IRBuilder() as builder:
+            with T.seq_scope():
+                body(*map(T.buffer_proxy, (*ins, *outs)))
+            return builder.get()
+
+    return te.extern(list(shapes), list(inputs), emit, dtype=list(dtypes))
+
+
+def _scalar(tensor: Any, dtype: str) -> Any:
+    """The only element of a tensor, as a tensor of rank 1 and of a dtype that holds it exactly."""
+    return te.compute((1,), lambda _i: tensor(*(0 for _ in tensor.shape)).astype(dtype))
+
+
+def _overlap(corner_a: Callable[[int], Any], corner_b: Callable[[int], Any]) -> Any:
+    """The area that two boxes share by the area of both; a box is two opposite corners."""
+    zero = tirx.const(0, corner_a(0).ty.dtype)
+    sides, areas = [], []
+    bounds = [
+        [(tirx.min(at(axis), at(axis + 2)), tirx.max(at(axis), at(axis + 2))) for axis in (0, 1)]
+        for at in (corner_a, corner_b)
+    ]
+    for (low_a, high_a), (low_b, high_b) in zip(*bounds, strict=True):
+        sides.append(tirx.max(zero, tirx.min(high_a, high_b) - tirx.max(low_a, low_b)))
+    for (left, right), (top, bottom) in bounds:
+        areas.append((right - left) * (bottom - top))
+    shared = sides[1] * sides[0]
+    both = areas[0] + areas[1] - shared
+    return tirx.Select(both <= zero, zero, shared / both)
+
+
+def _rows(buffer: Any) -> Any:
+    return buffer.shape[0]
+
+
+def _is_positive(value: Any) -> Any:
+    return value > tirx.const(0, value.ty.dtype)
+
+
+def _is_not_negative(value: Any) -> Any:
+    return value >= tirx.const(0, value.ty.dtype)
+
+
+def _fill(buffer: Any, row: tuple[Any, ...], value: int) -> None:
+    """Writes a number everywhere in a row."""
+    with T.serial(0, buffer.shape[len(row)]) as k:
+        place = (*row, k)
+        buffer[place] = tirx.const(value, buffer.dtype)
+
+
+def _copy(source: Any, here: tuple[Any, ...], target: Any, there: tuple[Any, ...]) -> None:
+    """Copies a row."""
+    with T.serial(0, source.shape[len(here)]) as k:
+        place, origin = (*there, k), (*here, k)
+        target[place] = source[origin]
+
+
+def _drop(kept: Any, places: Any, i: Any, j: Any) -> None:
+    """Makes a box, and the place where it was, -1."""
+    _fill(kept, (i, j), -1)
+    places[i, j] = _int(-1)
+
+
+def _get_valid_counts(attrs: Attrs, data: Any, threshold: Any) -> Any:
+    """How many boxes of each image score higher, these moved to the front, and where they were."""
+    score, index = integer(attrs["score_index"]), integer(attrs["id_index"])
+    batch, boxes, _ = data.shape
+
+    def body(data: Any, least: Any, count: Any, moved: Any, places: Any) -> None:
+        with T.serial(0, batch) as i:
+            count[i] = _int(0)
+            with T.serial(0, boxes) as j:
+                kept = data[i, j, score].astype("float64") > least[0]
+                if index >= 0:
+                    kept = tirx.all(kept, _is_not_negative(data[i, j, index]))
+                with _when(kept):
+                    _copy(data, (i, j), moved, (i, count[i]))
+                    places[i, count[i]] = j.astype("int32")
+                    count[i] = count[i] + _int(1)
+            with T.serial(0, boxes) as j, _when(j >= count[i]):
+                _drop(moved, places, i, j)
+
+    shapes = [(batch,), data.shape, (batch, boxes)]
+    return _kernel(body, [data, _scalar(threshold, "float64")], shapes, ["int32", data.dtype, "int32"])
+
+
+def _non_max_suppression(attrs: Attrs, data: Any, counts: Any, indices: Any, most: Any, least: Any) -> Any:
+    """The boxes, or ``indices`` of those, that are left; the others are -1.
+
+    Boxes without a positive score suppress nothing and are not suppressed. Without a positive threshold of
+    overlap every box is left, and in its place.
+    """
+    batch, boxes, _ = data.shape
+    counts = te.compute((batch,), lambda i: within(counts(i), 0, boxes).astype("int32"))
+    best = _best_first(data, counts, integer(attrs["score_index"]))
+
+    def body(data: Any, best: Any, counts: Any, indices: Any, most: Any, least: Any, *outs: Any) -> None:
+        kept, places = outs
+        with T.serial(0, batch) as i:
+            with T.If(least[0] > tirx.const(0, "float64")):
+                with T.Then():
+                    _take_best(integer(attrs["top_k"]), i, counts[i], data, best, kept, places)
+                    _suppress(attrs, i, counts[i], most[0], least[0], kept, places)
+                with T.Else(), T.serial(0, counts[i]) as j:
+                    _copy(data, (i, j), kept, (i, j))
+                    places[i, j] = j.astype("int32")
+            with T.serial(0, boxes) as j:
+                with _when(j >= counts[i]):
+                    _drop(kept, places, i, j)
+                if attrs["return_indices"]:
+                    with _when(places[i, j] >= 0):
+                        places[i, j] = indices[i, places[i, j]].astype("int32")
+
+    inputs = [data, best, counts, indices, _scalar(most, "int64"), _scalar(least, "float64")]
+    kept, places = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
+    if attrs["return_indices"]:
+        return _places_first(places)
+    return _boxes_first(kept) if attrs["invalid_to_bottom"] else kept
+
+
+def _best_first(data: Any, counts: Any, score: int) -> Any:
+    """The order of each image's first ``counts`` boxes by their scores."""
+
+    def ranked(i: Any, j: Any) -> Any:
+        return tirx.Select(j < counts(i), data(i, j, score), tirx.min_value(data.dtype))
+
+    return order(te.compute(data.shape[:2], ranked), 1, ascending=False)
+
+
+def _take_best(top: int, i: Any, count: Any, data: Any, best: Any, kept: Any, places: Any) -> None:
+    """The boxes of an image in order; all but the best ``top`` of them dropped where that is positive."""
+    limit = tirx.min(count, _int(top)) if top > 0 else count
+    with T.serial(0, count) as j, T.If(j < limit):
+        with T.Then():
+            _copy(data, (i, best[i, j]), kept, (i, j))
+            places[i, j] = best[i, j]
+        with T.Else():
+            _drop(kept, places, i, j)
+
+
+def _suppress(attrs: Attrs, i: Any, count: Any, most: Any, least: Any, kept: Any, places: Any) -> None:
+    """Drops the boxes of an image that overlap a better one, and what comes after ``most`` that do not."""
+    start, score = integer(attrs["coord_start"]), integer(attrs["score_index"])
+    number, good = _local("int32"), _local("int32")
+    number[0] = _int(0)
+    with T.serial(0, count) as j:
+        good[0] = (number[0].astype("int64") != most).astype("int32")
+        with _when(tirx.all(good[0] == 1, _is_positive(kept[i, j, score]))):
+            with T.serial(0, j) as k, _when(tirx.all(good[0] == 1, *_may_suppress(attrs, kept, i, k, j))):
+                overlap = _overlap(lambda at: kept[i, j, start + at], lambda at: kept[i, k, start + at])
+                with _when(overlap.astype("float64") >= least):
+                    good[0] = _int(0)
+            number[0] = number[0] + good[0]
+        with _when(good[0] == 0):
+            _drop(kept, places, i, j)
+
+
+def _may_suppress(attrs: Attrs, kept: Any, i: Any, k: Any, j: Any) -> Iterator[Any]:
+    """What holds where box ``k`` may suppress box ``j``: it is left, and of that class where this counts."""
+    yield _is_positive(kept[i, k, integer(attrs["score_index"])])
+    index = integer(attrs["id_index"])
+    if index >= 0:
+        yield _is_not_negative(kept[i, k, index])
+        if not attrs["force_suppress"]:
+            yield kept[i, j, index] == kept[i, k, index]
+
+
+def _places_first(places: Any) -> Any:
+    """The indices that are left in front, and how many there are."""
+    batch, boxes = places.shape
+
+    def body(places: Any, moved: Any, count: Any) -> None:
+        with T.serial(0, batch) as i:
+            count[i, 0] = _int(0)
+            with T.serial(0, boxes) as j, _when(places[i, j] >= 0):
+                moved[i, count[i, 0]] = places[i, j]
+                count[i, 0] = count[i, 0] + _int(1)
+            with T.serial(0, boxes) as j, _when(j >= count[i, 0]):
+                moved[i, j] = _int(-1)
+
+    return _kernel(body, [places], [places.shape, (batch, 1)], ["int32", "int32"])
+
+
+def _boxes_first(boxes: Any) -> Any:
+    """The boxes whose first number is not negative in front."""
+    batch, length, _ = boxes.shape
+
+    def body(boxes: Any, moved: Any) -> None:
+        count = _local("int32")
+        with T.serial(0, batch) as i:
+            count[0] = _int(0)
+            with T.serial(0, length) as j, _when(_is_not_negative(boxes[i, j, 0])):
+                _copy(boxes, (i, j), moved, (i, count[0]))
+                count[0] = count[0] + _int(1)
+            with T.serial(0, length) as j, _when(j >= count[0]):
+                _fill(moved, (i, j), -1)
+
+    return _kernel(body, [boxes], [boxes.shape], [boxes.dtype])
+
+
+def _all_class(attrs: Attrs, boxes: Any, scores: Any, most: Any, least: Any, threshold: Any) -> Any:
+    """Suppression for each image and class by itself, in the form of ONNX or of TensorFlow.
+
+    As in Relay, no positive limit is no limit, without a positive threshold of overlap nothing is chosen, and
+    a score of -1 or less never is.
+    """
+    batch, classes, count = scores.shape
+    rows = te.compute((batch * classes, count), lambda i, j: scores(i // classes, i % classes, j))
+    numbers = [_scalar(most, "int64"), _scalar(least, "float64"), _scalar(threshold, "float64")]
+    inputs = [boxes, rows, order(rows, 1, ascending=False), *numbers]
+    if attrs["output_format"] == "onnx":
+        shapes = [(batch * classes * count, 3), (1,), (batch * classes, count)]
+        body = partial(_all_class_as_onnx, classes)
+        return _kernel(body, inputs, shapes, ["int64", "int64", "int32"])[:2]
+    shapes = [(batch, classes * count, 2), (batch, classes * count), (batch,), (batch * classes, count)]
+    body = partial(_all_class_as_tensorflow, classes)
+    return _kernel(body, inputs, shapes, ["int64", "float32", "int64", "int32"])[:3]
+
+
+def _all_class_as_onnx(classes: Any, *buffers: Any) -> None:
+    """(image, class, box) of every box chosen, and how many."""
+    *inputs, selected, total, alive = buffers
+    total[0] = _wide(0)
+    with T.serial(0, _rows(selected)) as row:
+        _fill(selected, (row,), 0)
+    with T.serial(0, _rows(alive)) as i:
+
+        def choose(box: Any, _score: Any) -> None:
+            for place, value in enumerate((i // classes, i % classes, box)):
+                selected[total[0], place] = value.astype("int64")
+            total[0] = total[0] + _wide(1)
+
+        _choose(classes, i, alive, choose, *inputs)
+
+
+def _all_class_as_tensorflow(classes: Any, *buffers: Any) -> None:
+    """For each image: (class, box) and score of every box chosen, and how many."""
+    *inputs, selected, values, total, alive = buffers
+    with T.serial(0, _rows(total)) as image:
+        total[image] = _wide(0)
+        _fill(values, (image,), 0)
+        with T.serial(0, values.shape[1]) as row:
+            _fill(selected, (image, row), 0)
+    with T.serial(0, _rows(alive)) as i:
+        image = i // classes
+
+        def choose(box: Any, score: Any) -> None:
+            for place, value in enumerate((i % classes, box)):
+                selected[image, total[image], place] = value.astype("int64")
+            values[image, total[image]] = score.astype("float32")
+            total[image] = total[image] + _wide(1)
+
+        _choose(classes, i, alive, choose, *inputs)
+
+
+def _choose(
+    classes: Any,
+    i: Any,
+    alive: Any,
+    choose: Callable[[Any, Any], None],
+    boxes: Any,
+    scores: Any,
+    best: Any,
+    most: Any,
+    least: Any,
+    threshold: Any,
+) -> None:
+    """Emits the suppression of one image and class, row ``i`` of scores and best; ``choose`` takes a box."""
+    count = scores.shape[1]
+    number = _local("int64")
+    number[0] = _wide(0)
+
+    def corner(j: Any) -> Callable[[int], Any]:
+        return lambda at: boxes[i // classes, best[i, j], at]
+
+    with T.serial(0, count) as j:
+        score = scores[i, best[i, j]].astype("float64")
+        enough = tirx.all(score > threshold[0], score > tirx.const(-1, "float64"))
+        alive[i, j] = tirx.all(enough, _is_positive(least[0])).astype("int32")
+    with T.serial(0, count) as j:
+        room = tirx.any(most[0] <= _wide(0), number[0] < most[0])
+        with _when(tirx.all(alive[i, j] == 1, room)):
+            number[0] = number[0] + _wide(1)
+            choose(best[i, j], scores[i, best[i, j]])
+            with T.serial(0, count) as k:
+                candidate = tirx.all(k > j, alive[i, k] == 1, _is_positive(scores[i, best[i, k]]))
+                with _when(candidate), _when(_overlap(corner(j), corner(k)).astype("float64") >= least[0]):
+                    alive[i, k] = _int(0)
+
+
+RULES.update(
+    {
+        "vision.all_class_non_max_suppression": te_of(_all_class),
+        "vision.get_valid_counts": te_of(_get_valid_counts),
+        "vision.non_max_suppression": te_of(_non_max_suppression),
+    }
+)

@@ -1,0 +1,1 @@
+"""Lower Relay modules to Relax modules."""

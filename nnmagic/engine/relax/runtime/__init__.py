@@ -1,0 +1,1 @@
+"""Run compiled programs. Imports TVM's runtime library, never its compiler."""

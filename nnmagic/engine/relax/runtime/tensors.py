@@ -1,0 +1,71 @@
+"""NumPy arrays as TVM tensors without a copy, and back. Knows NumPy and TVM's runtime.
+
+TVM assumes 64-byte alignment of what it is given; our kernels are built for the alignment of the element type
+(``pipeline``), so a tensor may share the memory of any C-contiguous, element-aligned array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tvm_ffi
+
+from nnmagic.engine.relax.runtime.loader import global_function
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+class _Writable:
+    """The memory of an array under a writable name: DLPack knows no "read-only", and kernels do not write."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, array: np.ndarray) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self.owner = array
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
+def as_tensor(array: np.ndarray) -> Any:
+    """A TVM tensor of the array's values; it shares the array's memory where TVM can read that."""
+    dtype = array.dtype
+    if array.size == 0:  # NumPy exports strides of 0, which TVM's checks refuse
+        return _empty(array.shape, str(dtype.newbyteorder("=")))
+    if not (dtype.isnative and array.flags.c_contiguous and array.flags.aligned):
+        array = np.array(array, dtype=dtype.newbyteorder("="), order="C", copy=True)
+    if dtype == _BFLOAT16:
+        return _view(tvm_ffi.from_dlpack(_writable(array.view(np.uint16))), "bfloat16")
+    return tvm_ffi.from_dlpack(_writable(array))
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """A writable NumPy array that shares the tensor's memory and keeps it alive."""
+    return bfloat16_array(tensor) if str(tensor.dtype) == "bfloat16" else plain_array(tensor)
+
+
+def plain_array(tensor: Any) -> np.ndarray:
+    """As ``as_array``, of a dtype that NumPy has itself."""
+    return _writable(np.from_dlpack(tensor))
+
+
+def bfloat16_array(tensor: Any) -> np.ndarray:
+    """As ``as_array``, of bfloat16, which DLPack does not bring to NumPy."""
+    return plain_array(_view(tensor, "uint16")).view(_BFLOAT16)
+
+
+def _empty(shape: Sequence[int], dtype: str) -> Any:
+    allocate = global_function("runtime.TVMTensorAllocWithScope")
+    return allocate(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), tvm_ffi.device("cpu", 0), None)
+
+
+def _view(tensor: Any, dtype: str) -> Any:
+    """The tensor's memory as elements of another dtype of the same size."""
+    return global_function("runtime.TVMTensorCreateView")(tensor, tensor.shape, tvm_ffi.dtype(dtype), 0)

@@ -1,0 +1,1 @@
+"""Schedule reductions, softmax and normalizations."""

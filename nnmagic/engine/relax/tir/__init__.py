@@ -1,0 +1,1 @@
+"""Build and rewrite TIR, independently of the kernel's family."""

@@ -1,0 +1,198 @@
+"""Machine code for a function: carried in the file that it came from, found on disk, or compiled.
+
+On disk it is found by the hash of its Relay and of all that compiling it depends on (``fields``): names of
+variables, comments and the notebook are no part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, disk_cache
+from nnmagic.diagnostics import CompileError, last_line
+from nnmagic.engine import engine_error
+from nnmagic.forks import Lock
+from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
+from nnmagic.functions.options import Options
+from nnmagic.relay.hashing import code_data, content_digest
+from nnmagic.relay.module import Module
+
+if TYPE_CHECKING:
+    from nnmagic.engine.executable import Executable
+    from nnmagic.engine.relax.artifact import Artifact
+
+#: The version of what an entry holds and of how machine code is called.
+FORMAT = 2
+
+#: What an engine raises for an artifact that is not what it should be.
+_OF_OTHER_CODE = (
+    CompileError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+)
+
+
+class Use(Enum):
+    """How the cache on disk is used: read and written; written only; not at all."""
+
+    YES, REFRESH, NO = "yes", "refresh", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where machine code came from. hit: ``"disk"``, or None. why: why it was compiled, if that is known."""
+
+    hit: str | None
+    why: str = ""
+
+
+class _Counts:
+    """How often the cache on disk was asked, and how many seconds of compiling both caches saved."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.hits = self.misses = 0
+        self.seconds = 0.0
+
+    def hit(self, seconds: float) -> None:
+        with self._lock:
+            self.hits += 1
+            self.seconds += seconds
+
+    def saved(self, seconds: float) -> None:
+        with self._lock:
+            self.seconds += seconds
+
+    def missed(self) -> None:
+        with self._lock:
+            self.misses += 1
+
+
+#: What the caches did in this process.
+COUNTS = _Counts()
+
+
+def fields(module: Module, entry: str, options: Options) -> dict[str, str]:
+    """All that the machine code of a function of a typed module depends on, by name."""
+    data, arrays = code_data(module, [entry])
+    return {
+        "format": str(FORMAT),
+        "program": content_digest(data, []),
+        "constants": content_digest(None, arrays),
+        "engine": options.engine_taken,
+        "option target": options.target_text,
+        "option opt_level": str(options.opt_level),
+        **environment(),
+    }
+
+
+def key_of(found: Mapping[str, str]) -> str:
+    """The name of an entry."""
+    return hashlib.sha256(digest(found).encode()).hexdigest()
+
+
+def build(
+    module: Module, entry: str, options: Options, use: Use, carried: Content | None
+) -> tuple[Executable, Origin]:
+    """The machine code of a function of a typed module, and where it came from.
+
+    carried: what the file that the function came from has of it. Raises EngineError.
+    """
+    if options.engine_taken != "relax":
+        return options.build(module, entry), Origin(None, "the engine 'relay' keeps nothing on disk")
+    why = ""
+    if carried is not None:
+        try:
+            return _carried(carried, module, entry, options), Origin(None)
+        except _OF_OTHER_CODE as error:
+            why = f"its machine code cannot run here: {_reason(error)}"
+    cache = None if use is Use.NO else disk_cache()
+    if cache is None:
+        return _compiled(module, entry, options, why), Origin(None, why)
+    wanted = fields(module, entry, options)
+    key = key_of(wanted)
+    if use is Use.YES:
+        found = _found(cache, key, wanted, module, entry, options)
+        if not isinstance(found, Missing):
+            return found, Origin("disk", f"{why}; found on disk" if why else "found on disk")
+        COUNTS.missed()
+        why = why or found.why
+    begin = time.perf_counter()
+    built = _compiled(module, entry, options, why)
+    if built.artifact is not None:
+        content = content_of(built.artifact, wanted, entry, time.perf_counter() - begin)
+        if is_current():
+            cache.put(key, content, replace=use is Use.REFRESH or bool(why))
+        else:
+            told = "the compiler's files have changed since this process began, so nothing is kept on disk"
+            warnings.warn(f"{told}; restart the kernel", CacheWarning, stacklevel=2)
+    return built, Origin(None, why)
+
+
+def content_of(artifact: Artifact, made_of: Mapping[str, str], entry: str, seconds: float) -> Content:
+    """An artifact as the content of an entry; seconds: how long it took to compile."""
+    facts, files = artifact.to_files()
+    header = {"made of": dict(made_of), "facts": facts, "function": entry, "seconds": round(seconds, 4)}
+    return Content(header, files)
+
+
+def _found(
+    cache: DiskCache, key: str, wanted: Mapping[str, str], module: Module, entry: str, options: Options
+) -> Executable | Missing:
+    content = cache.get(key)
+    if isinstance(content, Missing):
+        return content
+    try:
+        if content.header["made of"] != wanted:
+            raise ValueError("it is that of something else")
+        found = _loaded(content, module, entry, options)
+        COUNTS.hit(float(content.header["seconds"]))
+    except _OF_OTHER_CODE as error:
+        reason = f"an entry cannot be used: {_reason(error)}"
+        warnings.warn(f"nnmagic's cache in {cache.directory}: {reason}", CacheWarning, stacklevel=2)
+        return Missing(reason)
+    return found
+
+
+def _carried(content: Content, module: Module, entry: str, options: Options) -> Executable:
+    made_of, here = content.header["made of"], {"format": str(FORMAT), **environment()}
+    for name in ("format", *FOR_RUNNING):
+        if made_of[name] != here[name]:
+            raise ValueError(f"it is for the {name} {made_of[name]}, and this is {here[name]}")
+    return _loaded(content, module, entry, options)
+
+
+def _loaded(content: Content, module: Module, entry: str, options: Options) -> Executable:
+    from nnmagic.engine import relax
+    from nnmagic.engine.relax.artifact import from_files
+
+    artifact = from_files(content.header["facts"], content.files)
+    return relax.load(artifact, module, entry, target=options.target, opt_level=options.opt_level)
+
+
+def _compiled(module: Module, entry: str, options: Options, why: str) -> Executable:
+    """Compiles; why: what kept code from being used that was there."""
+    from nnmagic.engine.relax.runtime.loader import has_compiler
+
+    if why and not has_compiler():
+        hint = (
+            "install apache-tvm, or unset TVM_USE_RUNTIME_LIB; its compiler makes the code again from Relay"
+        )
+        raise engine_error(f"@{entry} cannot be run: {why}, and TVM's compiler is not here", hint=hint)
+    return options.build(module, entry)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, CompileError):
+        return error.diagnostics[0].message
+    return last_line(error)

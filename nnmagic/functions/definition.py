@@ -1,0 +1,182 @@
+"""Describe a compiled function before it is called: its program, options and origin."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING
+
+from nnmagic.cache import Content
+from nnmagic.diagnostics import Source
+from nnmagic.engine.executable import Executable
+from nnmagic.forks import Lock
+from nnmagic.frames import short_errors
+from nnmagic.functions.build_or_load import Origin, Use, build, content_of, fields
+from nnmagic.functions.cached import Cached
+from nnmagic.functions.calls import Call, call_of
+from nnmagic.functions.options import Options
+from nnmagic.functions.stages import STAGES, Stages, tree_text
+from nnmagic.relay.module import Module
+from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+
+if TYPE_CHECKING:
+    from nnmagic.functions.data_types import DataType
+
+#: One function is built at a time, as TVM's builders want it, too.
+_BUILDING = Lock()
+
+
+class _Types(dict[str, "DataType"]):
+    """Data types by name, which says what it holds of a name that it does not."""
+
+    @short_errors
+    def __missing__(self, name: str) -> DataType:
+        known = f"its data types are {', '.join(self)}" if self else "it uses none"
+        raise KeyError(f"the function has no data type {name!r}; {known}")
+
+
+def untyped_text(module: Module) -> str:
+    """The text of a module without inferred types; signatures keep their result's type."""
+    from nnmagic.relay.infer import erase_types
+
+    return str(erase_types(module))
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """How a function was come by.
+
+    hit: ``"memory"``, ``"disk"``, or None where it was compiled. key: the hash of all that it depends on.
+    seconds: how long it took. why: why it was compiled, or where it was found.
+    """
+
+    hit: str | None
+    key: str
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A function as it is defined, whoever holds it.
+
+    name: of its global in ``module``, which is typed and holds what the function needs, no more. text: its
+    own source, in ``source``, which is a whole cell. language: ``"tinynn"`` or ``"relay"``. key: equal only
+    for the same definition with the same options. parameters: kinds and defaults, of a function of a cell.
+    infos: what classes say of the data types. use: of the cache on disk. carried: the machine code that the
+    function's file has.
+    """
+
+    name: str
+    module: Module
+    source: Source
+    text: str
+    language: str
+    doc: str | None
+    options: Options
+    key: str
+    parameters: tuple[ParameterInfo, ...] = ()
+    infos: Mapping[str, DataTypeInfo] = field(default_factory=dict)
+    use: Use = Use.YES
+    carried: Content | None = None
+
+    @Cached
+    def call(self) -> Call:
+        """How it is called."""
+        return call_of(self.name, self.module, self.parameters)
+
+    @Cached
+    def line(self) -> int:
+        """The line of its source where it begins."""
+        text = self.source.text
+        found = re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+@?{re.escape(self.name)}\b", text, re.MULTILINE)
+        return self.source.first_line + (text.count("\n", 0, found.start()) if found else 0)
+
+    @Cached
+    def types(self) -> Mapping[str, DataType]:
+        """The data types of its module, but the one of assertions."""
+        from nnmagic.functions.data_types import data_type
+        from nnmagic.tinynn.namespace.name_resolution import is_assertion
+
+        types = self.module.types
+        made = {
+            name: data_type(name, types, self.infos) for name, data in types.items() if not is_assertion(data)
+        }
+        return MappingProxyType(_Types(made))
+
+    @Cached
+    def stages(self) -> Stages:
+        """Its stages."""
+        makers: dict[str, Callable[[], str]] = {
+            "source": lambda: self.text,
+            "tree": self._tree,
+            "relay": lambda: self.relay_text,
+            "relay-typed": lambda: str(self.module),
+        }
+        if self.language == "relay":
+            del makers["tree"]
+        makers |= {
+            name: partial(self._engine_stage, name) for name in STAGES if name not in ("tree", *makers)
+        }
+        return Stages(makers)
+
+    @Cached
+    def relay_text(self) -> str:
+        """The text of its module without inferred types."""
+        return untyped_text(self.module)
+
+    @Cached
+    def source_holder(self) -> ModuleType:
+        """A module of which only the source is there: the function's, held where Python looks for source.
+
+        A module, because Python shows all of its text, in whatever language; nothing is run to make it.
+        """
+        holder = ModuleType(self.name, self.doc)
+        holder.__file__ = f"<nnmagic {self.name} {self.key[:12]}>"
+        lines = self.text.splitlines(keepends=True)
+        linecache.cache[holder.__file__] = (len(self.text), None, lines, holder.__file__)
+        return holder
+
+    @Cached
+    def _built(self) -> tuple[Executable, Origin]:
+        return build(self.module, self.name, self.options, self.use, self.carried)
+
+    @property
+    def executable(self) -> Executable:
+        """The machine code, built when it is first asked for. Raises EngineError."""
+        with _BUILDING:  # Cached alone lets two threads build
+            return self._built[0]
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the machine code came from; None where there is none yet."""
+        return self._built[1] if "_built" in self.__dict__ else None
+
+    @property
+    def content(self) -> Content | None:
+        """The machine code as a file carries it; None where there is none, or none that can be carried."""
+        if "_built" not in self.__dict__:
+            return self.carried
+        artifact = self.executable.artifact
+        return None if artifact is None else content_of(artifact, self.made_of, self.name, 0.0)
+
+    @Cached
+    def made_of(self) -> Mapping[str, str]:
+        """What its machine code depends on, by name."""
+        return fields(self.module, self.name, self.options)
+
+    def _engine_stage(self, name: str) -> str:
+        return self.executable.stage(name)
+
+    def _tree(self) -> str:
+        from nnmagic.diagnostics import Diagnostics, TinyNNError
+        from nnmagic.tinynn.syntax import parse
+
+        found = Diagnostics()
+        tree = parse(self.source, found)
+        found.raise_if_any(TinyNNError)
+        return tree_text(tree.funcs[self.name] if tree is not None else None)

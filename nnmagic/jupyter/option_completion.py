@@ -1,0 +1,63 @@
+"""The words of the magics' lines, for completion: options, their values, commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+
+def cell_options(magic: str, before: str) -> Sequence[str]:
+    """What may stand at the end of a cell magic's line."""
+    from nnmagic.functions.options import ENGINES, OPT_LEVELS
+    from nnmagic.jupyter.cell_output import SHOWN
+    from nnmagic.jupyter.magics import TinyNNMagics
+
+    if re.search(r"--show[ =][\w,-]*$", before):
+        return SHOWN
+    if re.search(r"--engine[ =]\w*$", before):
+        return ENGINES
+    if re.search(r"--opt-level[ =]\d*$", before):
+        return [str(level) for level in OPT_LEVELS]
+    if re.search(r"(?:-o|--output|--target)[ =]\S*$", before):
+        return ()
+    if before.startswith(f"%%{magic}") and before[len(magic) + 2 :].strip() == before[len(magic) + 2 :] != "":
+        return ()
+    parser = getattr(TinyNNMagics, f"{magic}_cell").parser
+    given = set(before.split())
+    return [
+        option
+        for action in parser._actions
+        if not given & set(action.option_strings)
+        for option in sorted(action.option_strings, key=len, reverse=True)
+    ]
+
+
+def command_words(line: str, namespace: Mapping[str, object]) -> Sequence[str] | None:
+    """What may stand at the end of a line of %tinynn; None for a call, which is Python's."""
+    from nnmagic.jupyter.cell_output import SHOWN
+    from nnmagic.jupyter.commands import COMMANDS
+
+    command, *rest = line.split(" ")
+    if not rest:
+        return list(COMMANDS)
+    if command == "show" and len(rest) == 1:
+        return _functions(namespace)
+    if command == "show":
+        return SHOWN
+    if command == "ops":
+        from nnmagic.relay.ops import OPERATORS
+
+        return sorted(OPERATORS)
+    if command == "cache":
+        return ["--clear"]
+    if command == "help":
+        return list(COMMANDS)
+    if command == "profile":
+        return None if "(" in line else _functions(namespace)
+    return ()
+
+
+def _functions(namespace: Mapping[str, object]) -> list[str]:
+    from nnmagic.functions.compiled import CompiledFunction
+
+    return [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]

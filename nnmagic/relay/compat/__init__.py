@@ -1,0 +1,1 @@
+"""Reproduce how the original Relay prints types."""

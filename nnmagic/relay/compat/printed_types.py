@@ -1,0 +1,429 @@
+"""The types that real Relay shows, where they are others than those that hold.
+
+Real Relay unifies types as objects, not as values. Where an unknown dimension meets a number, both types
+become the wider one, an annotation too, although what was computed from it before keeps the number; and of a
+type variable that stands for a type with type variables in it, only the outer one is replaced. So the text of
+a typed module shows types that are wider, or less complete, than what inference knows. This file finds them
+by doing the steps of real Relay's inference in its order. Knows the IR and the operators' declarations.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from nnmagic.relay.infer.context import written_type
+from nnmagic.relay.infer.unify import Hole, MismatchError, map_leaves, mentions, substitute, unify_dim
+from nnmagic.relay.module import Module
+from nnmagic.relay.ops import OPERATORS, RelationError
+from nnmagic.relay.ops.relations import identity
+from nnmagic.relay.text.trampoline import Steps, run
+from nnmagic.relay.types import FuncType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar, scalar_type
+
+
+class UnlikeRelayError(Exception):
+    """A step that real Relay would not have done: what it shows cannot be told."""
+
+
+def shown_types(
+    module: Module, attrs: Mapping[Call, Mapping[str, object]], signatures: Mapping[str, FuncType]
+) -> dict[Expr, Type]:
+    """The type that real Relay shows for each expression of a module that is well typed.
+
+    ``attrs``: the complete attributes of the operators' calls. ``signatures``: what callers know of globals.
+    A type that real Relay does not find is a Hole. Raises UnlikeRelayError.
+    """
+    shown: dict[Expr, Type] = {}
+    for function in module.functions.values():
+        inferencer = _Inferencer(module, signatures, attrs)
+        try:
+            run(inferencer.type_of(function))
+            inferencer.solver.solve()
+        except (MismatchError, RelationError) as error:
+            raise UnlikeRelayError(str(error)) from error
+        shown |= {expr: inferencer.shown(expr) for expr in inferencer.types}
+    return shown
+
+
+# --- the solver -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Class:
+    """Types, as objects, that were made one: the type that all of them are now."""
+
+    type: Type
+    parent: _Class | None = None
+    rules: dict[_Rule, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Rule:
+    """What follows once ``types`` are known; ``step`` is given them and says whether it is done."""
+
+    types: Sequence[Type]
+    step: Callable[[Sequence[Type]], bool]
+    done: bool = False
+    queued: bool = True
+
+
+class _Solver:
+    """Classes of equal types and the rules that wait for them, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._classes: dict[int, tuple[Type, _Class]] = {}
+        self._queue: deque[_Rule] = deque()
+
+    def add(self, rule: _Rule) -> None:
+        for type_ in rule.types:
+            self._class(type_).rules[rule] = None
+        self._queue.append(rule)
+
+    def solve(self) -> None:
+        """Does what can be done by now."""
+        while self._queue:
+            rule = self._queue.popleft()
+            rule.queued = False
+            if not rule.done:
+                rule.done = rule.step([self.resolve(self._class(type_).type) for type_ in rule.types])
+
+    def resolve(self, type_: Type) -> Type:
+        """The type that it is now; the type variables in it are replaced, but not those in their types."""
+        known = self._classes.get(id(type_))
+        top = type_ if known is None else _root(known[1]).type
+        return map_leaves(top, lambda leaf: self._class(leaf).type if isinstance(leaf, Hole) else leaf)
+
+    def unify(self, left: Type, right: Type, *, only_left: bool = False) -> Type:
+        """Makes both the type that they have in common (with ``only_left``: the left one)."""
+        first, second = self._class(left), self._class(right)
+        if first is second:
+            return first.type
+        for hole, other in ((first, second), (second, first)):
+            if isinstance(hole.type, Hole):
+                if mentions(other.type, hole.type):
+                    raise MismatchError("a type would contain itself")
+                self._merge(hole, other)
+                return other.type
+        joined = self._join(first.type, second.type)
+        top = self._class(joined)
+        self._merge(first, top)
+        if not only_left:
+            self._merge(second, top)
+        return joined
+
+    def instantiate(self, function: FuncType, given: Sequence[Type] = ()) -> FuncType:
+        types = [*given, *(Hole() for _ in function.type_params[len(given) :])]
+        plain = replace(function, type_params=())
+        found = substitute(_copy(plain), dict(zip(function.type_params, types, strict=True)))
+        assert isinstance(found, FuncType)
+        return found if function.type_params else plain
+
+    def _class(self, type_: Type) -> _Class:
+        known = self._classes.get(id(type_))
+        if known is None:
+            known = self._classes[id(type_)] = (type_, _Class(type_))
+        return _root(known[1])
+
+    def _merge(self, source: _Class, target: _Class) -> None:
+        if source is target:
+            return
+        source.parent = target
+        for rule in source.rules:
+            if not rule.done:
+                target.rules[rule] = None
+                if not rule.queued:
+                    rule.queued = True
+                    self._queue.append(rule)
+
+    def _join(self, left: Type, right: Type) -> Type:
+        match left, right:
+            case TensorType(), TensorType():
+                return _join_tensors(left, right)
+            case TupleType(fields=a), TupleType(fields=b) if len(a) == len(b):
+                return TupleType(self._unify_all(a, b))
+            case RefType(value=a), RefType(value=b):
+                return RefType(self.unify(a, b))
+            case TypeCall(func=f, args=a), TypeCall(func=g, args=b) if f == g and len(a) == len(b):
+                return TypeCall(f, self._unify_all(a, b))
+            case FuncType(), FuncType() if len(left.arg_types) == len(right.arg_types):
+                left, right = self.instantiate(left), self.instantiate(right)
+                result = self.unify(left.ret_type, right.ret_type)
+                return FuncType(self._unify_all(left.arg_types, right.arg_types), result)
+        if left != right:
+            raise MismatchError
+        return left
+
+    def _unify_all(self, left: Sequence[Type], right: Sequence[Type]) -> tuple[Type, ...]:
+        return tuple(self.unify(a, b) for a, b in zip(left, right, strict=True))
+
+
+def _root(found: _Class) -> _Class:
+    while found.parent is not None:
+        if found.parent.parent is not None:
+            found.parent = found.parent.parent
+        found = found.parent
+    return found
+
+
+def _join_tensors(left: TensorType, right: TensorType) -> TensorType:
+    if left == right:
+        return left
+    if left.dtype != right.dtype or len(left.shape) != len(right.shape):
+        raise MismatchError
+    shape = [unify_dim(a, b) for a, b in zip(left.shape, right.shape, strict=True)]
+    if None in shape:
+        raise MismatchError
+    return TensorType(tuple(dim for dim in shape if dim is not None), left.dtype)
+
+
+def _copy(type_: Type) -> Type:
+    """An equal type that is another object, and so are its parts."""
+    match type_:
+        case TensorType(shape=shape, dtype=dtype):
+            return TensorType(shape, dtype)
+        case TupleType(fields=fields):
+            return TupleType(tuple(map(_copy, fields)))
+        case FuncType(arg_types=args, ret_type=result, type_params=params):
+            return FuncType(tuple(map(_copy, args)), _copy(result), params)
+        case RefType(value=value):
+            return RefType(_copy(value))
+        case TypeCall(func=func, args=args):
+            return TypeCall(func, tuple(map(_copy, args)))
+        case _:
+            return type_
+
+
+# --- the types of expressions -----------------------------------------------------------------------------
+
+
+class _Inferencer:
+    """The inference of one global function."""
+
+    def __init__(
+        self,
+        module: Module,
+        signatures: Mapping[str, FuncType],
+        attrs: Mapping[Call, Mapping[str, object]],
+    ) -> None:
+        self.module = module
+        self.signatures = signatures
+        self.attrs = attrs
+        self.solver = _Solver()
+        self.types: dict[Expr, Type] = {}
+
+    def shown(self, expr: Expr) -> Type:
+        """The type of an expression, now that all is known; of a function, with the result as printed."""
+        found = self.solver.resolve(self.types[expr])
+        if isinstance(expr, Function) and isinstance(found, FuncType):
+            written = _written_result(expr)
+            return found if written is None else replace(found, ret_type=self.solver.resolve(written))
+        return found
+
+    def type_of(self, expr: Expr) -> Steps[Type]:
+        found = self.types.get(expr)
+        if found is None:
+            found = yield self._infer(expr)
+            self.types[expr] = found
+        return found
+
+    def _types_of(self, exprs: Sequence[Expr]) -> Generator[Steps[Type], Type, tuple[Type, ...]]:
+        found: list[Type] = []
+        for expr in exprs:
+            known = self.types.get(expr)
+            found += [(yield self.type_of(expr)) if known is None else known]
+        return tuple(found)
+
+    def _infer(self, expr: Expr) -> Steps[Type]:
+        unify = self.solver.unify
+        match expr:
+            case Var():
+                return written_type(expr) or Hole()
+            case GlobalVar(name=name):
+                return self.signatures[name]
+            case Constant():
+                return expr.tensor_type
+            case Constructor():
+                return self._constructor(expr)
+            case Call():
+                return (yield self._call(expr))
+            case Tuple(fields=fields):
+                return TupleType((yield from self._types_of(fields)))
+            case TupleGetItem(tuple_value=value, index=index):
+                return self._projection((yield self.type_of(value)), index)
+            case Let():
+                return (yield self._lets(expr))
+            case If(cond=cond, true_branch=then, false_branch=other):
+                unify((yield self.type_of(cond)), scalar_type("bool"))
+                first = yield self.type_of(then)
+                return unify(first, (yield self.type_of(other)))
+            case Function():
+                return (yield self._function(expr))
+            case Match(data=data, clauses=clauses):
+                matched = yield self.type_of(data)
+                result: Type | None = None
+                for clause in clauses:
+                    self._pattern(clause.lhs, matched)
+                    found = yield self.type_of(clause.rhs)
+                    result = found if result is None else unify(result, found)
+                assert result is not None
+                return result
+            case RefCreate(value=value):
+                return RefType((yield self.type_of(value)))
+            case RefRead(ref=ref):
+                held: Type = Hole()
+                unify((yield self.type_of(ref)), RefType(held))
+                return held
+            case RefWrite(ref=ref, value=value):
+                held = Hole()
+                unify((yield self.type_of(ref)), RefType(held))
+                unify((yield self.type_of(value)), held)
+                return TupleType(())
+        raise UnlikeRelayError
+
+    def _lets(self, expr: Let) -> Steps[Type]:
+        chain = [expr]
+        while True:
+            let = chain[-1]
+            declared: Type = Hole()
+            if isinstance(let.value, Function):
+                declared = yield self.type_of(let.var)
+            annotation = written_type(let.var)
+            if annotation is not None:
+                declared = self.solver.unify(declared, annotation)
+            value = yield self.type_of(let.value)
+            self.types[let.var] = self.solver.unify(declared, value)
+            if not isinstance(let.body, Let) or let.body in self.types:
+                break
+            chain.append(let.body)
+        result = yield self.type_of(chain[-1].body)
+        self.types.update(dict.fromkeys(chain, result))
+        return result
+
+    def _function(self, expr: Function) -> Steps[Type]:
+        self.solver.solve()
+        params = yield from self._types_of(expr.params)
+        result = yield self.type_of(expr.body)
+        if isinstance(result, FuncType):
+            result = self.solver.instantiate(result)
+        written = _written_result(expr)
+        if written is not None:
+            result = self.solver.unify(written, result)
+        return self.solver.resolve(FuncType(params, result, expr.type_params))
+
+    def _constructor(self, expr: Constructor) -> Type:
+        data = self.module.types[expr.belong_to.name]
+        return FuncType(expr.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
+
+    def _call(self, call: Call) -> Steps[Type]:
+        args = yield from self._types_of(call.args)
+        if isinstance(call.op, OpRef):
+            return self._operator(call, call.op.name, args)
+        self.solver.solve()
+        callee = yield self.type_of(call.op)
+        if not isinstance(callee, FuncType):
+            callee = self.solver.unify(callee, FuncType(args, Hole()))
+        if not isinstance(callee, FuncType) or len(callee.arg_types) != len(args):
+            raise UnlikeRelayError
+        callee = self.solver.instantiate(callee, call.type_args if call.checked_type is None else ())
+        for param, found in zip(callee.arg_types, args, strict=True):
+            self.solver.unify(param, found, only_left=True)
+        return callee.ret_type
+
+    def _operator(self, call: Call, name: str, args: Sequence[Type]) -> Type:
+        operator, attrs, result = OPERATORS[name], self.attrs[call], Hole()
+
+        def step(types: Sequence[Type]) -> bool:
+            *inputs, output = types
+            if operator.relation is identity:
+                self.solver.unify(output, inputs[0])
+                return True
+            for index, assumed in _assumed(name, inputs, attrs):
+                self.solver.unify(inputs[index], assumed)
+            inputs = list(map(self.solver.resolve, inputs))
+            if any(_is_open(type_) for type_ in inputs):
+                return False
+            self.solver.unify(output, _copy(operator.result_type(inputs, attrs)))
+            return True
+
+        self.solver.add(_Rule((*args, result), step))
+        return result
+
+    def _projection(self, value: Type, index: int) -> Type:
+        result = Hole()
+
+        def step(types: Sequence[Type]) -> bool:
+            if not isinstance(types[0], TupleType):
+                return False
+            self.solver.unify(types[1], types[0].fields[index])
+            return True
+
+        self.solver.add(_Rule((value, result), step))
+        return result
+
+    def _pattern(self, pattern: Pattern, type_: Type) -> None:
+        match pattern:
+            case PatternVar(var=var):
+                self.types[var] = written_type(var) or Hole()
+                self.solver.unify(self.types[var], type_)
+            case PatternConstructor(constructor=constructor, patterns=patterns):
+                data = self.module.types[constructor.belong_to.name]
+                expected = TypeCall(data.header, tuple(Hole() for _ in data.type_vars))
+                unified = self.solver.unify(type_, expected)
+                assert isinstance(unified, TypeCall)
+                args: dict[TypeVar, Type] = dict(zip(data.type_vars, unified.args, strict=True))
+                for part, wanted in zip(patterns, constructor.inputs, strict=True):
+                    self._pattern(part, substitute(_copy(wanted), args))
+            case PatternTuple(patterns=patterns):
+                unified = self.solver.resolve(type_)
+                if not isinstance(unified, TupleType):
+                    unified = self.solver.unify(type_, TupleType(tuple(Hole() for _ in patterns)))
+                assert isinstance(unified, TupleType)
+                for part, wanted in zip(patterns, unified.fields, strict=True):
+                    self._pattern(part, wanted)
+
+
+def _written_result(function: Function) -> Type | None:
+    return None if function.inferred else function.ret_type
+
+
+def _assumed(name: str, inputs: Sequence[Type], attrs: Mapping[str, object]) -> Iterator[tuple[int, Type]]:
+    """The types that an operator gives to its further arguments, by their places."""
+    assume = OPERATORS[name].assume
+    if assume is None:
+        return
+    known = [None if _is_open(type_) else type_ for type_ in inputs]
+    for index in range(1, len(inputs)):
+        masked = [*known[:index], None, *known[index + 1 :]]
+        found = assume(masked, attrs)[index]
+        if found is not None:
+            yield index, _copy(found)
+
+
+def _is_open(type_: Type) -> bool:
+    """Whether a tensor, or a tuple of tensors, is not known yet."""
+    if isinstance(type_, TupleType):
+        return any(map(_is_open, type_.fields))
+    return isinstance(type_, Hole)

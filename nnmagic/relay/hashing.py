@@ -1,0 +1,157 @@
+"""Hashes of Relay by content: of arrays, of data that holds arrays, of what machine code is made of.
+
+A hash is SHA-256 in hexadecimal digits, the same in every process and on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+import xxhash
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
+from nnmagic.relay.module import Module
+from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, names, polynomial
+from nnmagic.relay.serialization import Encoder, Json
+
+#: From how many bytes on an array's hash is remembered, and how many hashes are.
+_LARGE, _MOST = 1 << 14, 4096
+
+#: What large arrays were hashed to before, by what tells them apart quickly.
+_known: dict[Hashable, str] = {}
+
+#: Another one in each process, so that nobody can make two arrays that are taken for one.
+_SEED = secrets.randbits(64)
+
+
+def array_digest(array: np.ndarray) -> str:
+    """Hash of dtype, shape and elements, whatever their order in memory and their byte order.
+
+    All of the array is read each time: by XXH3, some 30 GB/s, and by SHA-256 what was not seen before.
+    """
+    if array.nbytes < _LARGE:
+        return _sha(array)
+    found = _known.get(_quick(array))
+    if found is None:
+        copy = array.copy(order="K")  # which nobody changes between the two readings
+        found = _sha(copy)
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[_quick(copy)] = found
+    return found
+
+
+def _sha(array: np.ndarray) -> str:
+    dtype = array.dtype.newbyteorder("=")
+    state = hashlib.sha256(f"{dtype.str} {dtype.name} {array.shape}".encode())
+    state.update(np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8).data)
+    return state.hexdigest()
+
+
+def _quick(array: np.ndarray) -> Hashable:
+    """Equal for arrays that are equal and lie in memory in the same order of axes."""
+    order = tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
+    lying = np.ascontiguousarray(array.transpose(order))  # a copy where there are gaps only
+    data = lying.reshape(-1).view(np.uint8).data
+    return xxhash.xxh3_128_intdigest(data, _SEED), order, lying.shape, array.dtype
+
+
+def content_digest(data: Json, arrays: Iterable[np.ndarray]) -> str:
+    """Hash of data for JSON, and of the arrays that it refers to by place."""
+    return hashlib.sha256(json.dumps([data, [*map(array_digest, arrays)]]).encode()).hexdigest()
+
+
+def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> tuple[Json, list[np.ndarray]]:
+    """What the machine code of some functions of a module is made of, as data for JSON and its arrays.
+
+    It is equal for modules that differ only in names (of functions, variables, dimensions, data types and
+    constructors), in the order of functions, in places of the source and in what ``roots`` do not need.
+    labels: whether it tells which dimensions have one name.
+    """
+    functions, data_types = _Numbers(roots), _Numbers()
+    arrays: list[np.ndarray] = []
+    coded: dict[str, list[Json]] = {"functions": [], "data types": []}
+    for name in functions.names:  # which grow meanwhile
+        coder = _Nameless(functions, data_types, arrays, labels=labels)
+        place = coder.graph(module.functions[name])
+        coded["functions"].append([coder.types, coder.nodes, place, coder.spelled])
+    for name in data_types.names:
+        data = module.types[name]
+        coder = _Nameless(functions, data_types, arrays, labels=labels)
+        parts = [[coder.type(part) for part in constructor.inputs] for constructor in data.constructors]
+        coded["data types"].append(
+            [[coder.type(var) for var in data.type_vars], parts, coder.types, coder.spelled]
+        )
+    return coded, arrays
+
+
+class _Numbers:
+    """Numbers for names, in the order in which they are first mentioned."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        for name in names:
+            self.of(name)
+
+    def of(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return self._numbers[name]
+
+
+class _Nameless(Encoder):
+    """One function or data type, with numbers for the names; the names of dimensions are its own."""
+
+    def __init__(
+        self, functions: _Numbers, data_types: _Numbers, arrays: list[np.ndarray], *, labels: bool
+    ) -> None:
+        super().__init__()
+        self.arrays = arrays
+        self._functions = functions
+        self._data_types = data_types
+        self._labels = labels
+        self._dims = _Numbers()
+        #: The dimensions' names, where there is a label that cannot be taken apart.
+        self.spelled: list[str] | None = None
+
+    def variable(self, _name: str) -> Json:
+        return ""
+
+    def function(self, name: str) -> Json:
+        return self._functions.of(name)
+
+    def data_type(self, name: str) -> Json:
+        return self._data_types.of(name)
+
+    def constructor(self, node: ir.Constructor) -> list[Json]:
+        return [self.data_type(node.belong_to.name), node.tag]
+
+    def dim(self, dim: ty.Dim) -> Json:
+        if not (self._labels or isinstance(dim, int)):
+            return "?"
+        match dim:
+            case ty.AnyDim(label=str() as label):
+                return {"any": self._label(label)}
+            case ty.VarDim(name=name):
+                return {"var": self._label(name)}
+        return super().dim(dim)
+
+    def place(self, _span: Span | None) -> Json:
+        return None
+
+    def _label(self, label: str) -> str:
+        try:
+            found = polynomial(label)
+        except NoPolynomialError:
+            self.spelled = self._dims.names
+            return f"text {label}"
+        numbered = {name: polynomial(f"d{self._dims.of(name)}") for name in names(found)}
+        return str(evaluated(found, numbered, constant))

@@ -1,0 +1,57 @@
+"""A table with bars: text, and HTML whose bars are SVG. Knows numbers and words only."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnmagic.rendering.output import Section, table_text
+
+_WIDTH, _HEIGHT, _BLOCKS = 180, 10, " ▏▎▍▌▋▊▉█"
+_TEXT_WIDTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A row: the cells, how long its bar is, and how much of the bar is dark; both 0 to 1."""
+
+    cells: tuple[str, ...]
+    length: float
+    dark: float
+
+
+def bar_table(title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar]) -> Section:
+    """A table whose last column are bars; all cells but the first are numbers."""
+    text = table_text([(*bar.cells, _text_bar(bar.length)) for bar in bars], (*header, ""))
+    head = "".join(_cell("th", name, place) for place, name in enumerate(header))
+    rows = "".join(_row(bar) for bar in bars)
+    body = (
+        f'<div class="head">{html.escape(note)}</div>'
+        f'<table class="rows"><thead><tr>{head}<th></th></tr></thead><tbody>{rows}</tbody></table>'
+    )
+    return Section(title, f"{note}\n\n{text}", body)
+
+
+def _cell(tag: str, text: str, place: int) -> str:
+    right = ' class="right"' if place else ""
+    return f"<{tag}{right}>{html.escape(text)}</{tag}>"
+
+
+def _row(bar: Bar) -> str:
+    cells = "".join(_cell("td", cell, place) for place, cell in enumerate(bar.cells))
+    return f"<tr>{cells}<td>{_svg(bar)}</td></tr>"
+
+
+def _svg(bar: Bar) -> str:
+    width = bar.length * _WIDTH
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img">'
+        f'<rect width="{width:.1f}" height="{_HEIGHT}" fill="#4d78c9" fill-opacity="0.35"/>'
+        f'<rect width="{width * bar.dark:.1f}" height="{_HEIGHT}" fill="#4d78c9"/></svg>'
+    )
+
+
+def _text_bar(length: float) -> str:
+    eighths = round(length * _TEXT_WIDTH * 8)
+    return ("█" * (eighths // 8) + _BLOCKS[eighths % 8]).rstrip()

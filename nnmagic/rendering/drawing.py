@@ -1,0 +1,277 @@
+"""The graph as SVG: boxes by kind and family, types where the edges begin, regions as boxes around boxes.
+
+Its colours hold on white and on black: boxes are light with dark letters, everything else is a grey between.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nnmagic.rendering.graph import Graph, Node, Region
+from nnmagic.rendering.layout import Layout, layered
+
+#: The colours of families of operators: fill and border.
+_COLORS = {
+    "arithmetic": ("#dbe7ff", "#4d78c9"),
+    "weights": ("#ffdfc2", "#c9762b"),
+    "activation": ("#d9f2d5", "#4c9a45"),
+    "reduction": ("#f3ddfa", "#a05bbd"),
+    "shape": ("#e9e6dc", "#8d8567"),
+    "normalization": ("#d2f1ef", "#2f938d"),
+    "pooling": ("#fff0b8", "#b39417"),
+    "data": ("#fbd9e0", "#c0506b"),
+    "function": ("#e2e0f7", "#6a61bd"),
+}
+#: The family of operators in Relay's declarations -> the colour's name.
+_FAMILIES = {
+    "binary": "arithmetic",
+    "unary": "arithmetic",
+    "dense": "weights",
+    "convolution": "weights",
+    "nn": "activation",
+    "reduction": "reduction",
+    "sorting": "reduction",
+    "shape": "shape",
+    "indexing": "shape",
+    "joining": "shape",
+    "creation": "shape",
+    "dynamic": "shape",
+    "normalization": "normalization",
+    "quantization": "normalization",
+    "pooling": "pooling",
+    "image": "pooling",
+    "vision": "pooling",
+    "signal": "pooling",
+    "random": "reduction",
+}
+_KINDS = {
+    "constructor": "data",
+    "tuple": "data",
+    "item": "data",
+    "reference": "data",
+    "call": "function",
+    "function": "function",
+}
+_GREY = "#7b7f87"
+#: Widths of a character of the labels, and of the small text; heights of their lines.
+_WIDE, _SMALL, _LINE, _SMALL_LINE = 7.23, 6.03, 17.0, 13.0
+_PAD, _MARGIN, _TYPE_LINE, _DETAIL_LINES, _DETAIL_WIDTH = 9.0, 12.0, 17.0, 6, 34
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A region with the places of what is in it; ``inner``: of the nodes that hold regions."""
+
+    region: Region
+    layout: Layout
+    inner: dict[int, tuple[_Drawn, ...]]
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """With its margins and its title."""
+        title = len(self.region.title) * _WIDE + 2 * _MARGIN
+        head = _LINE if self.region.title else 0.0
+        return max(self.layout.width + 2 * _MARGIN, title), self.layout.height + 2 * _MARGIN + head
+
+
+def graph_svg(graph: Graph) -> str:
+    """An SVG document of a graph, the functions side by side."""
+    drawn = [_laid_out(region) for region in graph.regions]
+    width = sum(part.size[0] for part in drawn) + _MARGIN * (len(drawn) - 1)
+    height = max((part.size[1] for part in drawn), default=0.0)
+    body: list[str] = []
+    x = 0.0
+    for part in drawn:
+        body += _region(part, x, 0.0, framed=len(drawn) > 1)
+        x += part.size[0] + _MARGIN
+    legend, legend_width = _legend(graph, height)
+    width, height = max(width, legend_width), height + (_LINE + 4 if legend else 0)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
+        f'viewBox="0 0 {_n(width)} {_n(height)}" font-size="12" '
+        'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace">'
+        f"{''.join(body)}{legend}</svg>"
+    )
+
+
+# Sizes
+
+
+def _laid_out(region: Region) -> _Drawn:
+    inner = {node.key: tuple(map(_laid_out, node.regions)) for node in region.nodes if node.regions}
+    index = {node.key: place for place, node in enumerate(region.nodes)}
+    sizes = [_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
+    edges = [(index[edge.source], index[edge.target]) for edge in region.edges]
+    return _Drawn(region, layered(sizes, edges), inner)
+
+
+def _box(node: Node, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
+    """The size of a node's box."""
+    width, height = len(_label(node)) * _WIDE, _LINE
+    for line in _detail_lines(node):
+        width, height = max(width, len(line) * _SMALL), height + _SMALL_LINE
+    if inner:
+        width = max(width, sum(part.size[0] for part in inner) + _PAD * (len(inner) - 1))
+        height += max(part.size[1] for part in inner) + 4
+    return max(width + 2 * _PAD, 34.0), height + 8
+
+
+def _with_type(node: Node, size: tuple[float, float]) -> tuple[float, float]:
+    """The size with the type below the box."""
+    width, height = size
+    return max(width, len(_type(node)) * _SMALL + 4), height + (_TYPE_LINE if node.type else 0)
+
+
+def _label(node: Node) -> str:
+    return _short(node.label, 40)
+
+
+def _type(node: Node) -> str:
+    return _short(node.type, 44)
+
+
+def _detail_lines(node: Node) -> list[str]:
+    """The details in lines: a weight has its own, attributes share theirs."""
+    lines: list[str] = []
+    shared = False
+    for detail in node.details:
+        text, attribute = _short(detail, _DETAIL_WIDTH + 10), "=" in detail
+        if attribute and shared and len(lines[-1]) + len(text) < _DETAIL_WIDTH:
+            lines[-1] += f", {text}"
+        else:
+            lines.append(text)
+        shared = attribute
+    return lines if len(lines) <= _DETAIL_LINES else [*lines[: _DETAIL_LINES - 1], "…"]
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+# Shapes
+
+
+def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]:
+    """A region with its top left corner at a place."""
+    width, height = drawn.size
+    if framed:
+        yield (
+            f'<rect x="{_n(x + 0.5)}" y="{_n(y + 0.5)}" width="{_n(width - 1)}" height="{_n(height - 1)}" '
+            f'rx="6" fill="{_GREY}" fill-opacity="0.07" stroke="{_GREY}" stroke-opacity="0.55"/>'
+        )
+    left = x + (width - drawn.layout.width) / 2
+    top = y + _MARGIN
+    if drawn.region.title:
+        yield _text(x + _MARGIN, y + _MARGIN + 3, drawn.region.title, fill=_GREY, anchor="start", bold=True)
+        top += _LINE
+    for route in drawn.layout.routes:
+        yield _edge([(left + px, top + py) for px, py in route])
+    for node, (cx, cy) in zip(drawn.region.nodes, drawn.layout.centers, strict=True):
+        yield from _node(node, left + cx, top + cy, drawn.inner.get(node.key, ()))
+
+
+def _edge(points: list[tuple[float, float]]) -> str:
+    """A line that leaves and arrives upright, with a head."""
+    (x, y), *rest = points
+    path = f"M{_n(x)} {_n(y)}"
+    for px, py in rest:
+        if px == x:
+            path += f"V{_n(py)}"
+        else:
+            middle = (y + py) / 2
+            path += f"C{_n(x)} {_n(middle)} {_n(px)} {_n(middle)} {_n(px)} {_n(py)}"
+        x, y = px, py
+    head = f"M{_n(x - 3)} {_n(y - 5.5)}L{_n(x)} {_n(y)}L{_n(x + 3)} {_n(y - 5.5)}"
+    return f'<path d="{path}{head}" fill="none" stroke="{_GREY}" stroke-width="1.1"/>'
+
+
+def _node(node: Node, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterator[str]:
+    width, height = _box(node, inner)
+    _, whole = _with_type(node, (width, height))
+    x, y = cx - width / 2, cy - whole / 2
+    yield f"<g><title>{html.escape(_title(node))}</title>"
+    yield _shape(node, x, y, width, height)
+    ink = _GREY if node.kind in ("outer", "result") or inner else "#1b1d21"
+    yield _text(cx, y + 16, _label(node), fill=ink, bold=node.kind == "operator" or bool(inner))
+    at = y + 16
+    for line in _detail_lines(node):
+        at += _SMALL_LINE
+        yield _text(cx, at, line, fill="#4a4e57", size=10)
+    if inner:
+        left = cx - (sum(part.size[0] for part in inner) + _PAD * (len(inner) - 1)) / 2
+        for part in inner:
+            yield from _region(part, left, at + 8, framed=True)
+            left += part.size[0] + _PAD
+    if node.type:
+        yield _text(cx, y + height + 12.5, _type(node), fill=_GREY, size=10)
+    yield "</g>"
+
+
+def _shape(node: Node, x: float, y: float, width: float, height: float) -> str:
+    """The box of a node, by its kind."""
+    place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
+    match node.kind:
+        case "parameter":
+            return f'<rect {place} rx="{_n(height / 2)}" fill="#ffffff" stroke="{_GREY}" stroke-width="1.4"/>'
+        case "constant":
+            return f'<rect {place} fill="#f1f1f1" stroke="{_GREY}" stroke-dasharray="3 2"/>'
+        case "outer" | "result":
+            dashes = ' stroke-dasharray="4 3"' if node.kind == "outer" else ""
+            return f'<rect {place} rx="{_n(height / 2)}" fill="none" stroke="{_GREY}"{dashes}/>'
+        case "if" | "match" | "closure":
+            return f'<rect {place} rx="8" fill="{_GREY}" fill-opacity="0.08" stroke="{_GREY}"/>'
+    fill, border = _COLORS[_color(node)]
+    return f'<rect {place} rx="4" fill="{fill}" stroke="{border}"/>'
+
+
+def _color(node: Node) -> str:
+    if node.kind == "operator":
+        return _FAMILIES.get(node.family, "shape")
+    return _KINDS[node.kind]
+
+
+def _title(node: Node) -> str:
+    """What hovering a node shows."""
+    lines = [node.label if not node.type else f"{node.label} -> {node.type}", node.summary, *node.details]
+    return "\n".join(line for line in lines if line)
+
+
+def _text(
+    x: float, y: float, text: str, *, fill: str, size: int = 12, anchor: str = "middle", bold: bool = False
+) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    small = "" if size == 12 else f' font-size="{size}"'
+    where = f'x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}" fill="{fill}"'
+    return f"<text {where}{small}{weight}>{html.escape(text)}</text>"
+
+
+def _legend(graph: Graph, y: float) -> tuple[str, float]:
+    """What the colours mean, of those that are there; and how wide that is."""
+    present = dict.fromkeys(_color(node) for node in _all_nodes(graph) if _colored(node))
+    x, parts = _MARGIN, []
+    for name in (name for name in _COLORS if name in present):
+        fill, border = _COLORS[name]
+        place = f'x="{_n(x)}" y="{_n(y + 4)}" width="10" height="10" rx="2"'
+        parts.append(f'<rect {place} fill="{fill}" stroke="{border}"/>')
+        parts.append(_text(x + 15, y + 13, name, fill=_GREY, size=10, anchor="start"))
+        x += 15 + len(name) * _SMALL + 14
+    return ("", 0.0) if len(parts) <= 2 else ("".join(parts), x)
+
+
+def _colored(node: Node) -> bool:
+    return node.kind == "operator" or node.kind in _KINDS
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    regions = list(graph.regions)
+    while regions:
+        region = regions.pop()
+        yield from region.nodes
+        regions += [inner for node in region.nodes for inner in node.regions]
+
+
+def _n(number: float) -> str:
+    """A number with one digit after the point, and none that is not needed."""
+    return f"{number:.1f}".removesuffix(".0")

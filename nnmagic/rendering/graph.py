@@ -1,0 +1,379 @@
+"""The dataflow graph of a Relay module as data: nodes, edges, regions. Knows Relay only.
+
+A region is a function's body, a branch of an ``if`` or an arm of a ``match``; a node that holds regions is
+drawn as a box around them. What a region uses of the ones around it enters it through a node of its own, so
+every edge stays inside one region. A node stands in the innermost region that holds all its uses, where Relay
+computes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+    children,
+)
+from nnmagic.relay.module import Module
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.passes.scopes import Scope, Scopes, is_opaque, scopes_of
+from nnmagic.relay.text.literals import attr_text, scalar_text
+from nnmagic.relay.text.printer import printed_attrs
+from nnmagic.relay.text.types import dim_text, type_text
+from nnmagic.relay.traverse import pattern_vars
+from nnmagic.relay.types import TensorType, TupleType, Type
+
+#: With more parameters and constants than this, those that one operator alone takes, and not as its first
+#: argument, are written inside of it: the weights of a network.
+_MANY_INPUTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the graph.
+
+    key: its number, in the order of computation. kind: ``"operator"``, ``"call"``, ``"constructor"``,
+    ``"parameter"``, ``"constant"``, ``"function"`` (a function as a value), ``"tuple"``, ``"item"``,
+    ``"reference"``, ``"if"``, ``"match"``, ``"closure"``, ``"outer"`` (a value of a region around), or
+    ``"result"``. type: of its value, as text. family: of an operator. details: attributes, and arguments that
+    have no node. summary: what an operator does. regions: what it holds.
+    """
+
+    key: int
+    kind: str
+    label: str
+    type: str = ""
+    family: str = ""
+    details: tuple[str, ...] = ()
+    summary: str = ""
+    regions: tuple[Region, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From the node that computes a value to one that uses it; ``role``: what for."""
+
+    source: int
+    target: int
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Nodes, each after what it uses, and the edges between them."""
+
+    title: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A region for each function. ``str`` draws it with lines of text, a notebook shows it as SVG."""
+
+    regions: tuple[Region, ...]
+
+    @property
+    def svg(self) -> str:
+        """The picture: an SVG document."""
+        from nnmagic.rendering.drawing import graph_svg
+
+        return graph_svg(self)
+
+    def __str__(self) -> str:
+        from nnmagic.rendering.text_graph import graph_text
+
+        return graph_text(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        from nnmagic.rendering.output import Output
+        from nnmagic.rendering.sections import graph_section
+
+        return Output((graph_section("graph", self),), self.svg).bundle()
+
+
+def graph_of(module: Module, entry: str | None = None) -> Graph:
+    """The graph of a typed module; ``entry``: the function that comes first, the others sorted by name."""
+    names = sorted(module.functions, key=lambda name: (name != entry, name))
+    return Graph(tuple(_Builder(f"@{name}", module.functions[name]).region() for name in names))
+
+
+def short_type(type_: Type | None) -> str:
+    """A type as an edge shows it: ``(2, 3) float32`` for a tensor."""
+    match type_:
+        case None:
+            return ""
+        case TensorType(shape=(), dtype=dtype):
+            return dtype
+        case TensorType(shape=(size,), dtype=dtype):
+            return f"({dim_text(size)},) {dtype}"
+        case TensorType(shape=shape, dtype=dtype):
+            return f"({', '.join(map(dim_text, shape))}) {dtype}"
+        case TupleType(fields=fields) if fields:
+            return f"({', '.join(map(short_type, fields))}{',' if len(fields) == 1 else ''})"
+    return type_text(type_)
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A region while it is built.
+
+    ``owner`` is the expression that holds it, which stands in ``parent``. values: the node of each value.
+    entered: the values of the regions around that it uses.
+    """
+
+    title: str
+    owner: Expr | None = None
+    nodes: dict[int, Node] = field(default_factory=dict)
+    edges: dict[Edge, None] = field(default_factory=dict)
+    values: dict[Expr, int] = field(default_factory=dict)
+    entered: list[Expr] = field(default_factory=list)
+
+    def closed(self) -> Region:
+        return Region(self.title, tuple(self.nodes.values()), tuple(self.edges))
+
+
+class _Builder:
+    """Builds the region of one function."""
+
+    def __init__(self, title: str, function: Function) -> None:
+        self.function = function
+        self.scopes: Scopes = scopes_of(function)
+        self.order = tuple(dict.fromkeys(self.scopes.order))  # a let stands there twice
+        self.keys = itertools.count()
+        self.open: dict[Scope, _Open] = {self.scopes.outermost: _Open(title)}
+        self.lets = {node.var: node.value for node in self.order if isinstance(node, Let)}
+        self.names = {value: var.name_hint for var, value in self.lets.items()}
+        self.uses, self.arguments = _uses(function, self.order)
+        self.folded = self._folded()
+        self._open_regions()
+
+    def region(self) -> Region:
+        for node in self.order:
+            if isinstance(node, Let | Var | OpRef | GlobalVar | Constructor) or node in self.folded:
+                continue
+            if not (isinstance(node, Constant) and self._inline(node)):
+                self._add(node, self.open[self.scopes.place[node]])
+        outermost = self.open[self.scopes.outermost]
+        self._result(self.function.body, outermost)
+        return outermost.closed()
+
+    def _open_regions(self) -> None:
+        """Opens every region, with nodes for what it binds."""
+        self._bind(self.function.params, self.open[self.scopes.outermost])
+        for node in self.order:
+            for scope, (title, bound) in zip(self.scopes.inner.get(node, ()), _regions(node), strict=True):
+                self.open[scope] = _Open(title, node)
+                self._bind(bound, self.open[scope])
+
+    def _bind(self, variables: Iterable[Var], region: _Open) -> None:
+        for var in variables:
+            if var not in self.folded:
+                label, type_ = f"%{var.name_hint}", short_type(var.checked_type)
+                region.values[var] = self._node(region, Node(0, "parameter", label, type_))
+
+    def _folded(self) -> Mapping[Expr, str]:
+        """The parameters and constants that are written inside the operators that take them."""
+        constants = [node for node in self.order if isinstance(node, Constant) and not self._inline(node)]
+        inputs: list[Expr] = [*self.function.params, *constants]
+        if len(inputs) <= _MANY_INPUTS:
+            return {}
+        calls = [node for node in self.order if isinstance(node, Call) and isinstance(node.op, OpRef)]
+        weights = {arg for call in calls for arg in call.args[1:]}
+        return {
+            node: f"%{node.name_hint} {short_type(node.checked_type)}"
+            if isinstance(node, Var)
+            else short_type(node.checked_type)
+            for node in inputs
+            if self.uses[node] == 1 and node in weights
+        }
+
+    def _inline(self, node: Constant) -> bool:
+        """Whether a constant is a number that calls alone take: they show it themselves."""
+        return scalar_text(node) is not None and self.uses[node] == self.arguments[node]
+
+    def _node(self, region: _Open, node: Node) -> int:
+        key = next(self.keys)
+        region.nodes[key] = replace(node, key=key)
+        return key
+
+    def _add(self, expr: Expr, region: _Open) -> None:
+        """The node of an expression, whose parts have theirs."""
+        details: list[str] = []
+        taken = [(self._source(part, region), role) for role, part in self._parts(expr, details)]
+        held = [self.open[scope] for scope in self.scopes.inner.get(expr, ())]
+        for inner, result in zip(held, _results(expr), strict=True):
+            self._result(result, inner)
+            entered = [value for value in inner.entered if value is not expr]  # a function that calls itself
+            taken += [(self._source(value, region), "") for value in entered]
+        node = _named(expr)
+        if isinstance(expr, Function) and expr in self.names:
+            node = replace(node, label=f"fn %{self.names[expr]}")
+        node = replace(
+            node,
+            type=short_type(expr.checked_type),
+            details=tuple(details),
+            regions=tuple(inner.closed() for inner in held),
+        )
+        key = region.values[expr] = self._node(region, node)
+        for source, role in taken:
+            region.edges[Edge(source, key, role)] = None
+
+    def _parts(self, expr: Expr, details: list[str]) -> list[tuple[str, Expr]]:
+        """What a node takes, each with its role; what has no node of its own goes to the details."""
+        match expr:
+            case Call(op=op, args=args):
+                operator = OPERATORS.get(op.name) if isinstance(op, OpRef) else None
+                roles = operator.args if operator and len(operator.args) == len(args) else [""] * len(args)
+                named = isinstance(op, OpRef | GlobalVar | Constructor)
+                parts: list[tuple[str, Expr]] = [] if named else [("callee", op)]
+                for role, arg in zip(roles, args, strict=True):
+                    told = self.folded.get(arg)
+                    if told is None and isinstance(arg, Constant) and self._inline(arg):
+                        told = scalar_text(arg)
+                    if told is None:
+                        parts.append((role, arg))
+                    else:
+                        details.append(f"{role}: {told}" if role else told)
+                details += [f"{name}={attr_text(value, str)}" for name, value in printed_attrs(expr).items()]
+                return parts
+            case If(cond=cond):
+                return [("condition", cond)]
+            case Match(data=data):
+                return [("", data)]
+            case Function():
+                return []
+        return [("", part) for part in children(expr)]
+
+    def _result(self, result: Expr, region: _Open) -> None:
+        source = self._source(result, region)
+        region.edges[Edge(source, self._node(region, Node(0, "result", "result")))] = None
+
+    def _source(self, expr: Expr, region: _Open) -> int:
+        """The node in a region that stands for a value; one that comes from outside enters through a node."""
+        while isinstance(expr, Let) or (expr in self.lets and expr not in region.values):
+            expr = expr.body if isinstance(expr, Let) else self.lets[expr]
+        if expr not in region.values:
+            name = self.names.get(expr)
+            node = _named(expr) if name is None else Node(0, "outer", f"%{name}")
+            if not isinstance(expr, GlobalVar | OpRef | Constructor):
+                node = replace(node, kind="outer", family="", summary="")
+                region.entered.append(expr)
+            type_ = short_type(expr.checked_type)
+            region.values[expr] = self._node(region, replace(node, type=type_))
+        return region.values[expr]
+
+
+def _named(expr: Expr) -> Node:
+    """What the node of an expression is called."""
+    match expr:
+        case Call(op=OpRef(name=name)) if name in OPERATORS:
+            operator = OPERATORS[name]
+            return Node(0, "operator", name, family=operator.family, summary=operator.summary)
+        case Call(op=OpRef(name=name)):
+            return Node(0, "operator", name)
+        case Call(op=GlobalVar(name=name)):
+            return Node(0, "call", f"@{name}")
+        case Call(op=Constructor(name=name)):
+            return Node(0, "constructor", name)
+        case Call(op=Var(name_hint=name)):
+            return Node(0, "call", f"%{name}")
+        case Call():
+            return Node(0, "call", "call")
+        case Constant():
+            return Node(0, "constant", scalar_text(expr) or "constant")
+        case Var(name_hint=name):
+            return Node(0, "outer", f"%{name}")
+        case GlobalVar(name=name):
+            return Node(0, "function", f"@{name}")
+        case OpRef(name=name) | Constructor(name=name):
+            return Node(0, "function", name)
+        case Tuple():
+            return Node(0, "tuple", "tuple")
+        case TupleGetItem(index=index):
+            return Node(0, "item", f".{index}")
+        case If():
+            return Node(0, "if", "if")
+        case Match(assertion=message):
+            return Node(0, "match", "match" if message is None else "assert", summary=message or "")
+        case Function():
+            return Node(0, "closure", "fn")
+        case RefCreate():
+            return Node(0, "reference", "ref")
+        case RefRead():
+            return Node(0, "reference", "ref_read")
+        case RefWrite():
+            return Node(0, "reference", "ref_write")
+    raise TypeError(f"not an expression with a value: {expr!r}")
+
+
+def _regions(expr: Expr) -> list[tuple[str, tuple[Var, ...]]]:
+    """The regions that a node holds: title, and what each binds."""
+    match expr:
+        case If():
+            return [("then", ()), ("else", ())]
+        case Match(clauses=clauses):
+            return [(_pattern_text(clause.lhs), tuple(pattern_vars(clause.lhs))) for clause in clauses]
+        case Function(params=params):
+            return [("", params)]
+    return []
+
+
+def _results(expr: Expr) -> list[Expr]:
+    """What the regions of a node give."""
+    match expr:
+        case If(true_branch=then, false_branch=other):
+            return [then, other]
+        case Match(clauses=clauses):
+            return [clause.rhs for clause in clauses]
+        case Function(body=body) if not is_opaque(expr):
+            return [body]
+    return []
+
+
+def _pattern_text(pattern: Pattern) -> str:
+    match pattern:
+        case PatternWildcard():
+            return "_"
+        case PatternVar(var=var):
+            return f"%{var.name_hint}"
+        case PatternTuple(patterns=parts):
+            return f"({', '.join(map(_pattern_text, parts))})"
+        case PatternConstructor(constructor=constructor, patterns=parts):
+            return (
+                f"{constructor.name}({', '.join(map(_pattern_text, parts))})" if parts else constructor.name
+            )
+
+
+def _uses(function: Function, order: Iterable[Expr]) -> tuple[Counter[Expr], Counter[Expr]]:
+    """How often each expression is used, and how often as the argument of a call."""
+    uses: Counter[Expr] = Counter([function.body])
+    arguments: Counter[Expr] = Counter()
+    for node in order:
+        uses.update(children(node))
+        if isinstance(node, Call):
+            arguments.update(node.args)
+    return uses, arguments

@@ -1,0 +1,85 @@
+"""What a cell shows: one MIME bundle of plain text, HTML and, where there is a graph, SVG."""
+
+from __future__ import annotations
+
+import html
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnmagic.rendering.theme import STYLE
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of what is shown, as text and as HTML.
+
+    title: for where there are several. body: HTML, escaped. folded: whether HTML shows it closed, to be
+    opened by the reader. head: HTML above it, which text does without.
+    """
+
+    title: str
+    text: str
+    body: str
+    folded: bool = False
+    head: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Sections, one below the other, and a picture."""
+
+    sections: tuple[Section, ...]
+    svg: str | None = None
+
+    def __str__(self) -> str:
+        if len(self.sections) == 1:
+            return self.sections[0].text.rstrip("\n")
+        return "\n\n".join(f"# {part.title}\n{part.text.rstrip()}" for part in self.sections)
+
+    def html(self) -> str:
+        """The sections as HTML, with the style that they need and no script."""
+        folds = len(self.sections) > 1
+        parts = []
+        for part in self.sections:
+            title = html.escape(part.title)
+            if folds and part.folded:
+                parts.append(f"<details><summary>{title}</summary>{part.body}</details>")
+            else:
+                parts.append(part.head + part.body)
+        return f'<style>{STYLE}</style><div class="nnmagic">{"".join(parts)}</div>'
+
+    def bundle(self) -> dict[str, str]:
+        """The forms of it by MIME type."""
+        bundle = {"text/plain": str(self), "text/html": self.html()}
+        return bundle if self.svg is None else {**bundle, "image/svg+xml": self.svg}
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        return self.bundle()
+
+
+def table(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...], note: str = "") -> Section:
+    """Rows of text in columns, under a header; a cell may have several lines. ``note`` stands above."""
+    text = table_text(rows, header)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    above = f'<div class="head">{html.escape(note)}</div>' if note else ""
+    shown = f'{above}<table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return Section(title, f"{note}\n\n{text}" if note else text, shown)
+
+
+def plain(title: str, text: str) -> Section:
+    """A text without colours."""
+    return Section(title, text, f'<div class="head">{html.escape(text)}</div>')
+
+
+def table_text(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
+    """Rows of text in columns, under a header; a cell may have several lines."""
+    cells = [[cell.split("\n") for cell in row] for row in [header, *rows]]
+    widths = [max(len(line) for row in cells for line in row[column]) for column in range(len(header))]
+    cells.insert(1, [["-" * width] for width in widths])
+    return "\n".join(
+        "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+        for row in cells
+        for line in itertools.zip_longest(*row, fillvalue="")
+    )

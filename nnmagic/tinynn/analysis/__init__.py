@@ -1,0 +1,1 @@
+"""Analyse the syntax tree of a cell."""

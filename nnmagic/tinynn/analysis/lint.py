@@ -1,0 +1,127 @@
+"""Warnings of a cell that compiles: variables that nothing reads, statements that are never reached.
+
+Knows the tree only. A name that begins with ``_``, a loop's variable and the names of an unpacked tuple or of
+a pattern never warn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from synr import ast
+
+from nnmagic.diagnostics import Diagnostic, Note, Span
+from nnmagic.tinynn.analysis.bound_names import targets_of, walk
+from nnmagic.tinynn.syntax import tree
+
+#: What a span of the tree is in diagnostics.
+Place = Callable[[ast.Span], Span]
+
+
+def lint(cell: tree.Cell, place: Place) -> list[Diagnostic]:
+    """Every warning of a cell, in source order."""
+    found: list[Diagnostic] = []
+    for definition in cell.funcs.values():
+        parts = list(walk(definition.body))
+        dead: set[int] = set()
+        for part in parts:
+            if isinstance(part, ast.Block) and id(part) not in dead:
+                found += _unreachable(part.stmts, place, dead)
+        for function in [definition, *(part for part in parts if isinstance(part, tree.Definition))]:
+            found += _unused(function, place, dead)
+    return sorted(found, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
+
+
+# -- variables that nothing reads ------------------------------------------------------------------------
+
+
+def _unused(function: tree.Definition, place: Place, dead: set[int]) -> Iterator[Diagnostic]:
+    """A function's own variables that are assigned, and read neither by it nor by a function inside it."""
+    parts = list(walk(function.body))
+    targets = {id(target) for part in parts for target in (*_assigned(part), *_spared(part))}
+    quiet = {part.id.name for part in parts if isinstance(part, ast.Var) and id(part) not in targets}
+    quiet.update(target.id.name for part in parts for target in _spared(part))
+    quiet.update(part.name for part in parts if isinstance(part, tree.CapturePattern) and part.name)
+    for part in walk(function.body, into_functions=False):
+        for target in _assigned(part):
+            name = target.id.name
+            if name in quiet or name.startswith("_") or id(target) in dead:
+                continue
+            quiet.add(name)  # one warning a name
+            hint = "leave it out, or begin its name with `_`"
+            message = f"`{name}` is assigned, but nothing uses it"
+            yield Diagnostic(message, place(target.span), hint, severity="warning")
+
+
+def _assigned(node: ast.Node) -> Iterator[ast.Var]:
+    """The variables of an assignment that stand for its whole value."""
+    match node:
+        case ast.Assign(lhs=targets) | tree.Unpack(targets=targets):
+            yield from (target for target in targets if isinstance(target, ast.Var))
+        case tree.NamedExpr(target=target):
+            yield target
+
+
+def _spared(node: ast.Node) -> Iterator[ast.Var]:
+    """The variables that a node binds without a choice: of a loop, and of a tuple that is unpacked."""
+    match node:
+        case tree.Unpack(targets=targets):
+            for target in targets:
+                if not isinstance(target, ast.Var):
+                    yield from targets_of(target)
+        case tree.For(target=target) | tree.Generator(target=target):
+            yield from targets_of(target)
+
+
+# -- statements that are never reached -------------------------------------------------------------------
+
+
+def _unreachable(statements: Sequence[ast.Stmt], place: Place, dead: set[int]) -> Iterator[Diagnostic]:
+    """The first statement after one that always leaves; the parts of all of them are added to ``dead``."""
+    for index, before in enumerate(statements):
+        if _leaves(before):
+            rest = [each for each in statements[index + 1 :] if not isinstance(each, tree.Pass)]
+            dead.update(id(part) for each in rest for part in walk(each))
+            if rest:
+                note = Note("nothing goes on after this", place(before.span))
+                message, hint = "this is never reached", "leave it out"
+                yield Diagnostic(message, place(rest[0].span), hint, (note,), severity="warning")
+            return
+
+
+def _leaves(statement: ast.Stmt) -> bool:
+    """Whether nothing that follows a statement in its block is ever carried out, whatever the values are."""
+    match statement:
+        case ast.Return() | tree.Break() | tree.Continue():
+            return True
+        case ast.Assert(condition=ast.Constant(value=False)):
+            return True
+        case ast.If(true=then, false=other):
+            return _block_leaves(then) and _block_leaves(other)
+        case tree.While(condition=ast.Constant(value=True), body=body):
+            return not _has_break(body)
+        case tree.Match(cases=cases):
+            last = cases[-1]
+            takes_all = isinstance(last.pattern, tree.CapturePattern) and last.pattern.pattern is None
+            return takes_all and last.guard is None and all(_block_leaves(case.body) for case in cases)
+    return False
+
+
+def _block_leaves(block: ast.Block) -> bool:
+    return any(map(_leaves, block.stmts))
+
+
+def _has_break(block: ast.Block) -> bool:
+    """Whether a ``break`` of this very loop stands in its body."""
+    work: list[ast.Stmt] = list(block.stmts)
+    while work:
+        match work.pop():
+            case tree.Break():
+                return True
+            case ast.If(true=then, false=other):
+                work += [*then.stmts, *other.stmts]
+            case tree.Match(cases=cases):
+                work += [each for case in cases for each in case.body.stmts]
+            case tree.For(orelse=orelse) | tree.While(orelse=orelse):
+                work += orelse.stmts
+    return False

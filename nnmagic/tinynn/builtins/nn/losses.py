@@ -1,0 +1,290 @@
+"""Losses by PyTorch's names, with PyTorch's defaults: the mean unless ``reduction`` says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nnmagic.relay.signatures import shape_shown
+from nnmagic.tinynn.builtins.argument_checks import (
+    flag,
+    formula,
+    known_int,
+    known_number,
+    one_axis,
+    pair,
+    require_float,
+    require_rank,
+    word,
+)
+from nnmagic.tinynn.builtins.nn.activations import logsigmoid
+from nnmagic.tinynn.builtins.nn.convolutions import relay_call
+from nnmagic.tinynn.builtins.numpy.indexing import checked_places, taken
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import broadcast, common_shape
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.operator_restrictions import dims_differ
+from nnmagic.tinynn.values.values import Refusal, Value
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+_NAMES = "predictions=input targets=target x=input"
+
+
+def _reduced(call: Arguments, losses: Formula, default: str = "mean") -> Value:
+    how = word(call, "reduction", _REDUCTIONS, default)
+    return losses.value if how == "none" else losses.reduce(how).value
+
+
+def _shapes_differ(call: Arguments, predicted: Formula, target: Formula) -> str:
+    shapes = f"{shape_shown(predicted.shape)}, the targets {shape_shown(target.shape)}"
+    return f"{call.name}: the predictions have the shape {shapes}"
+
+
+def _pairs(call: Arguments) -> tuple[Formula, Formula]:
+    """Predictions and targets, floats of one shape: PyTorch warns where they only broadcast."""
+    one, other = pair(call, "input", "target")
+    require_float(call, one, "input")
+    if one.rank != other.rank or any(map(dims_differ, one.shape, other.shape)):
+        raise Refusal(
+            _shapes_differ(call, one, other), call.span, hint="both must have one shape: reshape one of them"
+        )
+    return one, other
+
+
+def _of_differences(
+    name: str, summary: str, function: Callable[[Arguments, Formula], Formula], more: str = ""
+) -> Builtin:
+    def apply_to(call: Arguments) -> Value:
+        one, other = _pairs(call)
+        return _reduced(call, function(call, one - other))
+
+    return Builtin(name, f"input target {more}* reduction?", apply_to, summary, None, _NAMES)
+
+
+def _square(_call: Arguments, gap: Formula) -> Formula:
+    return gap * gap
+
+
+def _absolute(_call: Arguments, gap: Formula) -> Formula:
+    return gap.abs()
+
+
+def _bound(call: Arguments, name: str) -> float:
+    found = float(known_number(call, name, 1.0))
+    if found <= 0:
+        raise Refusal(f"{call.name}: `{name}` must be above 0", call.given[name].span)
+    return found
+
+
+def _smooth(call: Arguments, gap: Formula) -> Formula:
+    if known_number(call, "beta", 1.0) == 0:
+        return gap.abs()
+    size, beta = gap.abs(), _bound(call, "beta")
+    return (size < beta).choose(gap * gap * (0.5 / beta), size - 0.5 * beta)
+
+
+def _huber(call: Arguments, gap: Formula) -> Formula:
+    size, delta = gap.abs(), _bound(call, "delta")
+    return (size <= delta).choose(gap * gap * 0.5, (size - 0.5 * delta) * delta)
+
+
+def _weighted(call: Arguments, losses: Formula) -> Formula:
+    return losses * formula(call, "weight") if "weight" in call else losses
+
+
+def _binary_cross_entropy(call: Arguments) -> Value:
+    """Logarithms are limited to -100, as in PyTorch."""
+    p, y = _pairs(call)
+    yes, no = p.log().op("maximum", -100), (1 - p).log().op("maximum", -100)
+    return _reduced(call, _weighted(call, -(y * yes + (1 - y) * no)))
+
+
+def _binary_with_logits(call: Arguments) -> Value:
+    x, y = _pairs(call)
+    yes, no = logsigmoid(x), logsigmoid(-x)
+    positive = y * yes
+    if "pos_weight" in call:
+        positive = positive * formula(call, "pos_weight")
+    return _reduced(call, _weighted(call, -(positive + (1 - y) * no)))
+
+
+def _kl_div(call: Arguments) -> Value:
+    """Target * (log(target) - input); 0 where the target is 0. ``input`` is a logarithm."""
+    x, y = _pairs(call)
+    if flag(call, "log_target"):
+        losses = y.exp() * (y - x)
+    else:
+        losses = (y > 0).choose(y * ((y > 0).choose(y, 1).log() - x), 0)
+    if "reduction" in call and call.known("reduction") == "batchmean":
+        total = losses.reduce("sum")
+        return (total * (1 / _rows(call, losses))).value
+    return _reduced(call, losses)
+
+
+def _rows(call: Arguments, losses: Formula) -> int:
+    rows = losses.shape[0] if losses.rank else 1
+    if not isinstance(rows, int):
+        hint = 'write kl_div(..., reduction="none") and take the mean'
+        raise Refusal(f"{call.name}: the size of the batch is known only when it runs", call.span, hint=hint)
+    return rows
+
+
+def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
+    """The argument ``weight``: a number for each class."""
+    found = formula(call, "weight")
+    if found.rank != 1 or dims_differ(found.shape[0], data.shape[axis]):
+        message = f"{call.name}: `weight` must have a number for each class"
+        raise Refusal(message, call.given["weight"].span)
+    return found
+
+
+def _likelihood(call: Arguments, logs: Formula) -> Value:
+    """Minus the logarithms of the classes that the targets name; those of ``ignore_index`` count nothing."""
+    target = formula(call, "target")
+    if not target.is_integer:
+        raise Refusal(f"{call.name}: `target` must be integers, the classes", call.given["target"].span)
+    axis = 0 if logs.rank == 1 else 1
+    rest = tuple(dim for place, dim in enumerate(logs.shape) if place != axis)
+    if len(rest) != target.rank or any(map(dims_differ, rest, target.shape)):
+        raise Refusal(
+            _shapes_differ(call, logs, target),
+            call.span,
+            hint="the targets lack the axis of the classes, axis 1",
+        )
+
+    ignored = known_int(call, "ignore_index", -100)
+    wide = target.cast("int64")
+    skipped = wide.equal(ignored)
+    places = skipped.choose(0, wide)
+    places = checked_places(places, logs, axis)
+    chosen = logs.op("gather", places.expand(axis), axis=axis).op("squeeze", axis=[axis])
+    weights = chosen.op("ones_like")
+    if "weight" in call:
+        weights = taken(call, _class_weights(call, logs, axis), places, 0, "target")
+    weights = skipped.choose(0, weights)
+    losses = -(chosen * weights)
+    how = word(call, "reduction", _REDUCTIONS, "mean")
+    if how == "none":
+        return losses.value
+    total = losses.reduce("sum")
+    return total.value if how == "sum" else (total / weights.reduce("sum")).value
+
+
+def _nll_loss(call: Arguments) -> Value:
+    if "weights" in call:  # Relay's keyword
+        return relay_call("nn.nll_loss", call, {"input": "predictions", "target": "targets"})
+    logs = formula(call, "input")
+    require_float(call, logs, "input")
+    require_rank(call, logs, "input", 1)
+    return _likelihood(call, logs)
+
+
+def _cross_entropy(call: Arguments) -> Value:
+    """Of logits; targets are classes, or their probabilities. By Relay's keywords Relay's operator."""
+    if any(name in call for name in ("predictions", "targets")):
+        return relay_call("nn.cross_entropy", call)
+    for name in ("input", "target"):
+        if name not in call:
+            raise Refusal(f"cross_entropy: missing argument `{name}`", call.span)
+    x = formula(call, "input")
+    require_float(call, x, "input")
+    axis = 0 if x.rank == 1 else 1
+    if x.rank == 0:
+        raise Refusal("cross_entropy of a scalar", call.given["input"].span)
+    smoothing = float(known_number(call, "label_smoothing", 0.0))
+    logs = x.op("nn.log_softmax", axis=axis)
+    target = formula(call, "target")
+    if not target.is_float:
+        if smoothing:
+            hint = "give the probabilities of the classes: one_hot(target, n).astype(f32)"
+            raise Refusal(
+                "cross_entropy: `label_smoothing` of classes", call.given["label_smoothing"].span, hint=hint
+            )
+        return _likelihood(call, logs)
+    if logs.rank != target.rank or any(map(dims_differ, logs.shape, target.shape)):
+        hint = "targets are classes (integers), or a probability for each class"
+        raise Refusal(_shapes_differ(call, logs, target), call.span, hint=hint)
+    if smoothing:
+        classes = x.shape[axis]
+        if not isinstance(classes, int):
+            raise Refusal("cross_entropy: the number of classes is known only when it runs", call.span)
+        target = target * (1 - smoothing) + smoothing / classes
+    if "weight" in call:
+        vector = _class_weights(call, x, axis)
+        target = target * vector.reshape([vector.shape[0] if place == axis else 1 for place in range(x.rank)])
+    losses = -(logs * target).reduce("sum", (axis,))
+    return _reduced(call, losses)
+
+
+def _cosine_similarity(call: Arguments) -> Value:
+    one, other = pair(call, "x1", "x2")
+    require_float(call, one, "x1")
+    shape = common_shape(call, [one.shape, other.shape])
+    one, other, rank = broadcast(one, shape), broadcast(other, shape), len(shape)
+    axis = one_axis(call, "axis", rank, 1 if rank > 1 else 0)
+    epsilon = float(known_number(call, "eps", 1e-8))
+    dot = (one * other).reduce("sum", (axis,))
+
+    def length(x: Formula) -> Formula:
+        return (x * x).reduce("sum", (axis,)).sqrt().op("maximum", epsilon)
+
+    return (dot / (length(one) * length(other))).value
+
+
+_CLASSES = "input? target? weight? * ignore_index?=-100 reduction? label_smoothing?=0.0 predictions? targets?"
+
+
+LOSSES = (
+    _of_differences("mse_loss", "Squared differences.", _square),
+    _of_differences("l1_loss", "Absolute differences.", _absolute),
+    _of_differences("smooth_l1_loss", "Squares below beta, absolute beyond.", _smooth, "beta?=1.0 "),
+    _of_differences("huber_loss", "Squares below delta, absolute beyond.", _huber, "delta?=1.0 "),
+    Builtin(
+        "binary_cross_entropy",
+        "input target weight? * reduction?",
+        _binary_cross_entropy,
+        "Of probabilities.",
+        None,
+        _NAMES,
+    ),
+    Builtin(
+        "binary_cross_entropy_with_logits",
+        "input target weight? * reduction? pos_weight?",
+        _binary_with_logits,
+        "Of logits, stable.",
+        None,
+        _NAMES,
+    ),
+    Builtin(
+        "kl_div",
+        "input target * reduction? log_target?=False",
+        _kl_div,
+        "Kullback-Leibler divergence of log probabilities.",
+        None,
+        _NAMES,
+    ),
+    Builtin(
+        "nll_loss",
+        "input target weight? * weights? ignore_index?=-100 reduction?",
+        _nll_loss,
+        "Minus the log probability of the classes.",
+        None,
+        _NAMES,
+    ),
+    Builtin(
+        "cross_entropy",
+        _CLASSES,
+        _cross_entropy,
+        "Of logits, and classes or probabilities.",
+        form=_CLASSES.replace("t?", "t", 2),
+    ),
+    Builtin(
+        "cosine_similarity",
+        "x1 x2 axis?=1 eps?=1e-08",
+        _cosine_similarity,
+        "Cosine of the angle along an axis, 1.",
+        None,
+        "dim=axis",
+    ),
+)

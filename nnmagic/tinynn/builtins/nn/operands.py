@@ -1,0 +1,21 @@
+"""What layers ask of their data."""
+
+from __future__ import annotations
+
+from nnmagic.relay.signatures import shape_shown
+from nnmagic.tinynn.builtins.argument_checks import formula, require_float
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.calls.argument_binding import Arguments
+from nnmagic.tinynn.values.values import Refusal
+
+
+def float_data(call: Arguments, rank: int) -> Formula:
+    """The argument ``data``, which must hold floats and have so many dimensions at least."""
+    data = formula(call, "data")
+    require_float(call, data, "data")
+    if data.rank < rank:
+        message = (
+            f"{call.name} takes a tensor of rank {rank} or more, not one of shape {shape_shown(data.shape)}"
+        )
+        raise Refusal(message, call.given["data"].span)
+    return data

@@ -1,0 +1,101 @@
+"""Pooling by PyTorch's names; with Relay's ``pool_size`` the defaults are Relay's."""
+
+from __future__ import annotations
+
+from nnmagic.tinynn.builtins.argument_checks import fixed, flag, formula
+from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, spread
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.values import Refusal, Value
+
+
+def _pool(kind: str, rank: int) -> Builtin:
+    """PyTorch's strides are the window's size; with Relay's ``pool_size`` they are Relay's, 1."""
+    name = f"nn.{kind}_pool{rank}d"
+
+    def apply_to(call: Arguments) -> Value:
+        torch = "kernel_size" in call
+        if torch == ("pool_size" in call):
+            missing = f"{call.name}: missing argument `kernel_size`"
+            both = f"{call.name}: `pool_size` and `kernel_size` are one"
+            raise Refusal(both if torch else missing, call.span)
+        attrs = call.attrs("strides", "padding", "dilation", "layout", "out_layout", "ceil_mode")
+        attrs = {key: value for key, value in attrs.items() if value is not None}
+        size = "kernel_size" if torch else "pool_size"
+        attrs["pool_size"] = call.known(size)
+        if spread(attrs["pool_size"], rank) is None:
+            wanted = "an int" if rank == 1 else f"an int, or {rank} of them"
+            raise Refusal(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)
+        if torch:
+            attrs.setdefault("strides", attrs["pool_size"])
+        if kind == "avg":
+            attrs["count_include_pad"] = flag(call, "count_include_pad", default=torch)
+        elif flag(call, "return_indices"):
+            raise Refusal(f"{call.name}: indices are not given", call.given["return_indices"].span)
+        found = operator_formula(name, call, "data", **attrs)
+        if torch and attrs.get("ceil_mode") is True and "layout" not in attrs:
+            found = _without_empty_windows(call, found, attrs, rank)
+        return found.value
+
+    order = (
+        "dilation?=1 ceil_mode? return_indices?=False"
+        if kind == "max"
+        else "ceil_mode? count_include_pad?=True"
+    )
+    more = "" if kind == "max" else " dilation?=1"
+    signature = (
+        f"data kernel_size? strides?=None padding?=0 {order} * pool_size?=None layout? out_layout?{more}"
+    )
+    what = "The largest" if kind == "max" else "The mean"
+    names = "input=data x=data stride=strides"
+    return Builtin(f"{kind}_pool{rank}d", signature, apply_to, f"{what} of each window.", None, names)
+
+
+def _without_empty_windows(call: Arguments, found: Formula, attrs: dict[str, object], rank: int) -> Formula:
+    """PyTorch leaves out a last window that begins beyond the data."""
+    data = formula(call, "data")
+    strides, padding = spread(attrs["strides"], rank), spread(attrs.get("padding", 0), rank)
+    if strides is None or padding is None:
+        return found
+    for place in range(rank):
+        axis = place + 2
+        size, count = data.shape[axis], found.shape[axis]
+        if (
+            isinstance(size, int)
+            and isinstance(count, int)
+            and (count - 1) * strides[place] >= size + padding[place]
+        ):
+            found = found.op("strided_slice", begin=[0], end=[count - 1], strides=[1], axes=[axis])
+    return found
+
+
+def _adaptive(kind: str, rank: int) -> Builtin:
+    name = f"nn.adaptive_{kind}_pool{rank}d"
+
+    def apply_to(call: Arguments) -> Value:
+        attrs = call.attrs("output_size", "layout", "out_layout")
+        sizes = attrs.get("output_size")
+        if isinstance(sizes, tuple) and None in sizes:
+            data = formula(call, "data")
+            dims = data.shape[2:]
+            attrs["output_size"] = tuple(
+                fixed(call, dim, call.given["data"].span) if size is None else size
+                for size, dim in zip(sizes, dims, strict=False)
+            )
+        return operator_formula(name, call, "data", **attrs).value
+
+    what = "The largest" if kind == "max" else "The mean"
+    return Builtin(
+        f"adaptive_{kind}_pool{rank}d",
+        "data output_size? * layout? out_layout?",
+        apply_to,
+        f"{what} of each of output_size windows.",
+        None,
+        "input=data x=data",
+    )
+
+
+POOLING = (
+    *(_pool(kind, rank) for kind in ("max", "avg") for rank in (1, 2, 3)),
+    *(_adaptive(kind, rank) for kind in ("max", "avg") for rank in (1, 2, 3)),
+)

@@ -1,0 +1,1 @@
+"""Define the functions of cells that follow NumPy."""

@@ -1,0 +1,424 @@
+"""NumPy's functions that make tensors: of numbers known while compiling, of the shape of another tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.polynomials import not_negative, polynomial
+from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.types import TensorType, is_float
+from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
+    constant_array,
+    dtype_argument,
+    dtype_of_operand,
+    flag,
+    formula,
+    known_int,
+    known_number,
+    known_or_none,
+    of_one_dtype,
+    shape_argument,
+    word,
+)
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import apply_arange, constant_of, joined, stacked, unit_matrix
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.iteration import MAX_ITEMS
+from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
+from nnmagic.tinynn.values.symbolic_sizes import as_number, full, is_size, number_of, open_sizes
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    is_number,
+    number_constant,
+)
+from nnmagic.tinynn.values.weak_types import is_weak
+
+
+def _array(call: Arguments) -> Value:
+    """Nested lists of numbers, of tensors, or a tensor."""
+    operand, dtype = call.given["object"], dtype_argument(call)
+    known = known_or_none(operand.value)
+    if isinstance(known, tuple):
+        return constant_array(call, "object", dtype)
+    if is_number(known) and dtype is not None:
+        assert isinstance(known, bool | int | float)
+        return number_constant(known, dtype, operand.span)
+    data = _stacked(operand, call)
+    return (data if dtype is None else data.cast(dtype)).value
+
+
+def _stacked(operand: Operand, call: Arguments) -> Formula:
+    """Lists of tensors, stacked as deep as they are."""
+    value = operand.value
+    if not isinstance(value, TupleOf) or not value.items or value.whole is not None:
+        return as_formula(operand, call.span, call.name)
+
+    parts = [
+        Operand(_stacked(Operand(item, operand.span), call).value, operand.span)
+        if isinstance(item, TupleOf)
+        else Operand(item, operand.span)
+        for item in value.items
+    ]
+    found = of_one_dtype(call, parts)
+    for part in found:
+        if part.shape != found[0].shape:
+            shown = f"{shape_shown(found[0].shape)} and {shape_shown(part.shape)}"
+            raise Refusal(f"{call.name}: the items have different shapes, {shown}", operand.span)
+    return joined(call, found, 0, "stack")
+
+
+def filled(call: Arguments, value: Formula, shape: Operand) -> Value:
+    """A tensor of one value."""
+    sizes = open_sizes(shape)
+    if sizes is not None:
+        return full(value.value, sizes, call.span)
+    dims = shape_argument(Arguments(call.name, {"shape": shape}, call.span), "shape")
+    return value.op("full", shape=dims, dtype=value.dtype).value
+
+
+def _creator(name: str, number: int) -> Builtin:
+    """zeros, ones, empty (zeros, too): f64 unless a dtype is given."""
+
+    def apply_to(call: Arguments) -> Value:
+        dtype = dtype_argument(call) or "float64"
+        if open_sizes(call.given["shape"]) is not None:
+            value = Formula(_number(number, dtype, call.span), call.span)
+            return filled(call, value, call.given["shape"])
+        shape = shape_argument(call, "shape")
+        return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
+
+    what = "ones" if number else "zeros"
+    return Builtin(
+        name,
+        "shape dtype?",
+        apply_to,
+        f"A tensor of {what}; f64 unless a dtype is given.",
+        name,
+        method=False,
+    )
+
+
+def _number(number: bool | int | float, dtype: str, span: Span) -> Computed:
+    if dtype == "bool":
+        number = bool(number)
+    return number_constant(number, dtype, span)
+
+
+def _full(call: Arguments) -> Value:
+    """NumPy's order; ``full(value, shape=..., dtype=...)`` of Relay by its keywords."""
+    shape, operand = _shape_and_value(call)
+    value = _fill_value(call, operand, dtype_argument(call))
+    if value.rank:
+        hint = "write broadcast_to(x, shape)"
+        raise Refusal(
+            f"full: `fill_value` must be one number, not {described(operand.value)}", operand.span, hint=hint
+        )
+    return filled(call, value, shape)
+
+
+def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula:
+    known = known_or_none(operand.value)
+    if dtype is not None and isinstance(known, bool | int | float):
+        return Formula(_number(known, dtype, operand.span), call.span)
+    value = as_formula(operand, call.span, f"{call.name}: `fill_value`")
+    return value if dtype is None else value.cast(dtype)
+
+
+def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
+    """By position NumPy's order; with one of them by keyword the other is the first."""
+    given = dict(call.given)
+    shape = given.get("shape") or (given.pop("first", None) if "first" in given else None)
+    value = given.get("fill_value") or given.pop("first", None) or given.get("second")
+    if shape is None or value is None:
+        raise Refusal("full: it is called as full(shape, fill_value, dtype)", call.span)
+    return shape, value
+
+
+def _like(name: str, number: int | None) -> Builtin:
+    """Of the shape and dtype of another tensor, whatever its dimensions are."""
+
+    def apply_to(call: Arguments) -> Value:
+        like = formula(call, "a")
+        dtype = dtype_argument(call) or like.dtype
+        if number is not None:
+            return like.op("ones_like" if number else "zeros_like").cast(dtype).value
+        fill = _fill_value(call, call.given["fill_value"], dtype)
+        if fill.rank:
+            return fill.op("broadcast_to", shape=like.shape).value
+        return like.cast(dtype).op("full_like", fill).value
+
+    signature = "a dtype?" if number is not None else "a fill_value dtype?"
+    what = {0: "zeros", 1: "ones", None: "one value"}[number]
+    return Builtin(
+        name,
+        signature,
+        apply_to,
+        f"A tensor of {what}, of the shape and dtype of another.",
+        name,
+        "x=a input=a",
+    )
+
+
+def _arange(call: Arguments) -> Value:
+    """int64 for ints and float64 for floats, unless a dtype is given."""
+    later = _open_range(call)
+    if later is not None:
+        return later
+    numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
+    for number in numbers:
+        if isinstance(number, bool) or not is_number(number):
+            raise Refusal(f"arange takes numbers that are known while compiling, not {number!r}", call.span)
+    if "stop" not in call:
+        numbers.insert(0, 0)
+    if "step" not in call:
+        numbers.append(1)
+    natural = "int64" if all(isinstance(number, int) for number in numbers) else "float64"
+    dtype = dtype_argument(call) or natural
+    if numbers[2] == 0:
+        raise Refusal("arange: the step cannot be zero", call.span)
+    ends = [
+        number_constant(number, dtype, call.span) for number in numbers if isinstance(number, int | float)
+    ]
+    start, stop, step = (end.expr for end in ends)
+    return apply("arange", call.span, *ends, start=start, stop=stop, step=step, dtype=dtype)
+
+
+def _open_range(call: Arguments) -> Value | None:
+    """``arange`` of whole numbers of which one is known only when the function runs; None for any other."""
+    given = {name: as_number(call.given[name]) for name in ("start", "stop", "step") if name in call}
+    if not all(is_size(call.given[name].value) or is_weak(each.value) for name, each in given.items()):
+        return None
+    if not any(is_weak(each.value) for each in given.values()):
+        return None
+    sizes: dict[str, Value] = {name: call.given[name].value for name in given}
+    if "stop" not in sizes:
+        sizes["stop"] = sizes.pop("start")
+    start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
+    ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
+    dtype = dtype_argument(call) or "int64"
+    found = whole_numbers(ends[0], ends[1], ends[2], call.span)
+    length = sizes["stop"] if start == Known(0) and step == Known(1) else None
+    if isinstance(length, Dimension) and not_negative(polynomial(length.dim.label or "-1")):
+        found = Computed(found.expr, TensorType((length.dim,), "int64"))
+    return Formula(found, call.span).cast(dtype).value
+
+
+def _whole_number(size: Value, call: Arguments) -> Computed:
+    if is_size(size):
+        return number_of(size, call.span)
+    assert isinstance(size, Computed)
+    return Formula(size, call.span).cast("int64").value
+
+
+_MOST = 10_000_000
+
+
+def _space(call: Arguments) -> np.ndarray:
+    """Numbers from start to stop, as NumPy spaces them."""
+    count = known_int(call, "num", 50)
+    start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
+    if not 0 <= count <= _MOST:
+        raise Refusal(f"{call.name}: `num` is {count}", call.given["num"].span)
+    endpoint = flag(call, "endpoint", default=True)
+    if call.name == "logspace":
+        base = float(known_number(call, "base", 10.0))
+        return np.logspace(start, stop, count, endpoint=endpoint, base=base)
+    if call.name == "geomspace":
+        if start == 0 or stop == 0 or (start < 0) != (stop < 0):
+            raise Refusal("geomspace: both ends must be of one sign and not 0", call.span)
+        return np.geomspace(start, stop, count, endpoint=endpoint)
+    return np.linspace(start, stop, count, endpoint=endpoint)
+
+
+def _spaced(call: Arguments) -> Value:
+    dtype = dtype_argument(call) or "float64"
+    with np.errstate(all="ignore"):  # of ends that are infinite or far apart, too
+        numbers = _space(call)
+    if not is_float(dtype):
+        numbers = np.floor(numbers)
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size and dtype != "bool":
+        for end in (float(finite.min()), float(finite.max())):
+            number_constant(end if is_float(dtype) else int(end), dtype, call.span)
+    if is_float(dtype):
+        found = constant_of(numbers, dtype, call.span)
+    else:
+        found = constant_of(numbers, "float64", call.span).cast(dtype)
+    if not flag(call, "retstep"):
+        return found.value
+    start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
+    gaps = known_int(call, "num", 50) - flag(call, "endpoint", default=True)
+    return TupleOf((found.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
+
+
+def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
+    size = known_int(call, parameter, default)
+    if size < 0:
+        raise Refusal(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
+    return size
+
+
+def _eye(call: Arguments) -> Value:
+    rows = _size(call, "N")
+    columns = _size(call, "M", rows)
+    return unit_matrix(
+        rows, columns, known_int(call, "k", 0), dtype_argument(call) or "float64", call.span
+    ).value
+
+
+def _identity(call: Arguments) -> Value:
+    size = _size(call, "n")
+    return unit_matrix(size, size, 0, dtype_argument(call) or "float64", call.span).value
+
+
+def _tri(call: Arguments) -> Value:
+    rows = _size(call, "N")
+    columns = _size(call, "M", rows)
+    row = apply_arange(rows, call.span).expand(1)
+    below = apply_arange(columns, call.span) <= row + known_int(call, "k", 0)
+    return below.cast(dtype_argument(call) or "float64").value
+
+
+def _vander(call: Arguments) -> Value:
+    data = formula(call, "x")
+    if data.rank != 1:
+        raise Refusal("vander takes a tensor of rank 1", call.given["x"].span)
+    count = known_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
+    if not 1 <= count <= MAX_ITEMS:
+        place = call.given.get("N", call.given["x"]).span
+        raise Refusal(f"vander: {count} columns (1 to {MAX_ITEMS})", place)
+    if not data.is_float:
+        data = data.cast("int64")
+    powers = [data.op("ones_like")]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * data)
+    return stacked(powers if flag(call, "increasing") else powers[::-1], 1).value
+
+
+def _meshgrid(call: Arguments) -> Value:
+    """NumPy's ``indexing`` is "xy": the second tensor runs along the first axis."""
+    given = call.given["arrays"].value
+    assert isinstance(given, TupleOf)
+    span = call.given["arrays"].span
+    parts = [as_formula(Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
+    if any(part.rank > 1 for part in parts):
+        raise Refusal("meshgrid takes tensors of rank 1", span)
+    parts = [part if part.rank else part.reshape((1,)) for part in parts]
+    rank = len(parts)
+    places = list(range(rank))
+    if word(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
+        places[0], places[1] = 1, 0
+    shape = [parts[places.index(place)].shape[0] for place in range(rank)]
+    found = []
+    for part, place in zip(parts, places, strict=True):
+        own = [part.shape[0] if axis == place else 1 for axis in range(rank)]
+        row = part.reshape(own)
+        if flag(call, "sparse"):
+            found.append(row.value)
+        else:
+            found.append((row if rank == 1 else row.op("broadcast_to", shape=tuple(shape))).value)
+    return TupleOf(tuple(found))
+
+
+def _astype(call: Arguments) -> Value:
+    dtype, data = dtype_of_operand(call.given["dtype"], call.name), formula(call, "x")
+    if dtype == "bool" and data.dtype != "bool":
+        return data.truth().value
+    return data.cast(dtype).value
+
+
+def _copy(call: Arguments) -> Value:
+    return formula(call, "a").value
+
+
+_SPACE = "start stop num? endpoint? retstep? dtype?"
+
+
+CREATION = (
+    Builtin(
+        "array",
+        "object dtype? * copy?=True ndmin?=0",
+        _array,
+        "Nested lists of numbers or tensors as a tensor.",
+        "array",
+        method=False,
+    ),
+    Builtin(
+        "asarray",
+        "object dtype? * copy?",
+        _array,
+        "Nested lists of numbers or tensors as a tensor.",
+        "asarray",
+        "a=object",
+        method=False,
+    ),
+    Builtin(
+        "ascontiguousarray", "object dtype?", _array, "The tensor itself.", "ascontiguousarray", method=False
+    ),
+    _creator("zeros", 0),
+    _creator("ones", 1),
+    _creator("empty", 0),
+    Builtin(
+        "full",
+        "first? second? dtype? * shape? fill_value?",
+        _full,
+        "A tensor of one value.",
+        "full",
+        "data=fill_value",
+        method=False,
+        form="shape fill_value dtype?",
+    ),
+    _like("zeros_like", 0),
+    _like("ones_like", 1),
+    _like("empty_like", 0),
+    _like("full_like", None),
+    Builtin(
+        "arange",
+        "start stop? step?=1 dtype?=None",
+        _arange,
+        "Numbers in steps, known while compiling.",
+        "arange",
+        "end=stop",
+        method=False,
+    ),
+    Builtin("linspace", _SPACE, _spaced, "Evenly spaced numbers.", "linspace", method=False),
+    Builtin(
+        "logspace",
+        "start stop num? endpoint? base? dtype?",
+        _spaced,
+        "Numbers evenly spaced on a log scale.",
+        "logspace",
+        method=False,
+    ),
+    Builtin(
+        "geomspace",
+        "start stop num? endpoint? dtype?",
+        _spaced,
+        "A geometric progression.",
+        "geomspace",
+        method=False,
+    ),
+    Builtin("eye", "N M? k? dtype?", _eye, "Ones along a diagonal.", "eye", "n=N m=M", method=False),
+    Builtin("identity", "n dtype?", _identity, "The unit matrix.", "identity", method=False),
+    Builtin("tri", "N M? k? dtype?", _tri, "Ones at and below a diagonal.", "tri", method=False),
+    Builtin("vander", "x N? increasing?", _vander, "Powers as columns.", "vander", method=False),
+    Builtin(
+        "meshgrid",
+        "*arrays * indexing? sparse? copy?",
+        _meshgrid,
+        "Coordinates of a grid.",
+        "meshgrid",
+        method=False,
+    ),
+    Builtin("astype", "x dtype * copy?", _astype, "The tensor in another dtype.", "astype", "input=x"),
+    Builtin("copy", "a", _copy, "The tensor itself: tensors do not change.", "copy", "x=a"),
+)

@@ -1,0 +1,133 @@
+"""NumPy's functions of neighbours: differences, gradients, the trapezoidal rule, interpolation."""
+
+from __future__ import annotations
+
+from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
+    fixed,
+    formula,
+    known_int,
+    known_number,
+    one_axis,
+    require_rank,
+)
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import joined, piece
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.iteration import MAX_ITEMS
+from nnmagic.tinynn.values.values import Refusal, TupleOf, Value
+
+
+def _diff(call: Arguments) -> Value:
+    data = formula(call, "a")
+    require_rank(call, data, "a", 1)
+    axis, times = one_axis(call, "axis", data.rank, -1), known_int(call, "n", 1)
+    if times < 0:
+        raise Refusal("diff: `n` must not be negative", call.given["n"].span)
+
+    ends = [name for name in ("prepend", "append") if name in call]
+    if ends:
+        parts = {
+            name: as_formula(call.given[name], call.span, f"diff: `{name}`").cast(data.dtype) for name in ends
+        }
+        shape = tuple(1 if place == axis else dim for place, dim in enumerate(data.shape))
+        whole = {
+            name: part if part.rank else part.op("broadcast_to", shape=shape) for name, part in parts.items()
+        }
+        listed = [whole.get("prepend"), data, whole.get("append")]
+        data = joined(call, [part for part in listed if part is not None], axis)
+    size = data.shape[axis]
+    rounds = min(times, size) if isinstance(size, int) else times  # what is empty stays empty
+    if rounds > MAX_ITEMS:
+        raise Refusal(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
+    for _ in range(rounds):
+        later, earlier = piece(data, axis, 1, None), piece(data, axis, 0, -1)
+        data = later.differs(earlier) if data.dtype == "bool" else later - earlier
+    return data.value
+
+
+def _gradient(call: Arguments) -> Value:
+    """Central differences, one-sided at the ends; an even step."""
+    data = formula(call, "f")
+    if not data.is_float:
+        data = data.cast("float64")
+    step = known_number(call, "step", 1.0)
+    axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
+
+    found = []
+    for axis in axes:
+        size = fixed(call, data.shape[axis], call.given["f"].span)
+        if size < 2:
+            raise Refusal(f"gradient needs two elements along axis {axis}", call.given["f"].span)
+        first = (piece(data, axis, 1, 2) - piece(data, axis, 0, 1)) / step
+        last = (piece(data, axis, size - 1, size) - piece(data, axis, size - 2, size - 1)) / step
+        parts = [first, last]
+        if size > 2:
+            parts.insert(1, (piece(data, axis, 2, None) - piece(data, axis, 0, -2)) / (2 * step))
+        found.append(joined(call, parts, axis).value)
+    return found[0] if len(found) == 1 else TupleOf(tuple(found))
+
+
+def _trapezoid(call: Arguments) -> Value:
+    data = formula(call, "y")
+    if not data.is_float:
+        data = data.cast("float64")
+    axis = one_axis(call, "axis", data.rank, -1)
+    gaps: Formula | float = known_number(call, "dx", 1.0)
+    if "x" in call:
+        at = formula(call, "x").cast(data.dtype)
+        require_rank(call, at, "x", 1)
+        along = 0 if at.rank == 1 else axis
+        gaps = piece(at, along, 1, None) - piece(at, along, 0, -1)
+        if at.rank == 1:
+            gaps = gaps.reshape([gaps.shape[0] if place == axis else 1 for place in range(data.rank)])
+    both = piece(data, axis, 1, None) + piece(data, axis, 0, -1)
+    return (both * gaps * 0.5).reduce("sum", (axis,)).value
+
+
+def _ediff1d(call: Arguments) -> Value:
+    data = formula(call, "ary").flat()
+    return (piece(data, 0, 1, None) - piece(data, 0, 0, -1)).value
+
+
+def _interp(call: Arguments) -> Value:
+    """Piecewise linear, level beyond the ends; ``xp`` rises. f64, as NumPy's."""
+    at, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
+    if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
+        raise Refusal("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
+    count = fixed(call, points.shape[0], call.given["xp"].span)
+    if count == 0:
+        raise Refusal("interp: there are no points", call.given["xp"].span)
+    flat = at.flat() if at.rank else at.reshape((1,))
+
+    def of(data: Formula, places: Formula) -> Formula:
+        return data.op("take", places, axis=0, mode="clip")
+
+    right = points.op("searchsorted", flat, right=True, dtype="int64")
+    x0, y0, x1, y1 = (of(data, places) for places in (right - 1, right) for data in (points, values))
+    slope = x1.equal(x0).choose(0, (y1 - y0) / x1.equal(x0).choose(1, x1 - x0))
+    inner = slope * (flat - x0) + y0
+    first, last = (of(values, flat.cast("int64") * 0 + place) for place in (0, count - 1))
+    low, high = (of(points, flat.cast("int64") * 0 + place) for place in (0, count - 1))
+    if "left" in call:
+        first = first.like(known_number(call, "left", 0.0))
+    if "right" in call:
+        last = last.like(known_number(call, "right", 0.0))
+    found = (flat < low).choose(first, (flat > high).choose(last, inner))
+    return flat.op("isnan").choose(flat, found).reshape(at.shape).value
+
+
+DIFFERENCES = (
+    Builtin("diff", "a n? axis? prepend? append?", _diff, "Differences of neighbours.", "diff"),
+    Builtin("ediff1d", "ary", _ediff1d, "Differences of neighbours, flattened.", "ediff1d", method=False),
+    Builtin("gradient", "f step?=1 * axis?", _gradient, "Central differences.", "gradient", method=False),
+    Builtin("trapezoid", "y x? dx? axis?", _trapezoid, "The trapezoidal rule.", "trapezoid", method=False),
+    Builtin(
+        "interp",
+        "x xp fp left? right?",
+        _interp,
+        "Piecewise linear interpolation, f64.",
+        "interp",
+        method=False,
+    ),
+)

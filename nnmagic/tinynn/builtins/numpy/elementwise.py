@@ -1,0 +1,310 @@
+"""NumPy's functions of the elements of two tensors: arithmetic, comparison, logic, bits, choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.tinynn.builtins.argument_checks import (
+    flag,
+    float_pair,
+    formula,
+    known_number,
+    known_or_none,
+    pair,
+)
+from nnmagic.tinynn.builtins.numpy.indexing import nonzero
+from nnmagic.tinynn.builtins.numpy.mathematics import folded, log1p, signbit, with_sign
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.arithmetic import NAMED, binary
+from nnmagic.tinynn.values.operator_calls import apply, call_operator, is_tensor, whole_numbers
+from nnmagic.tinynn.values.symbolic_sizes import dimension_size, same_shape
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Known,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    number_constant,
+)
+
+#: Relay holds the bounds of clip as doubles, which tell whole numbers apart up to here.
+_EXACT = 2**53
+
+
+def _clip(call: Arguments) -> Value:
+    """A bound may be None; a number must be one that the dtype can hold; a tensor has the data's dtype."""
+    data = formula(call, "a")
+    bounds: dict[str, Formula] = {}
+    numbers: dict[str, bool | int | float] = {}
+    for name in ("a_min", "a_max"):
+        if name not in call:
+            continue
+        operand = call.given[name]
+        known = known_or_none(operand.value)
+        if isinstance(known, bool | int | float):
+            numbers[name] = known
+            bounds[name] = Formula(number_constant(known, data.dtype, operand.span), call.span)
+        elif is_tensor(operand.value):
+            inner = Arguments(call.name, {"a": call.given["a"], name: operand}, call.span)
+            data, bounds[name] = pair(inner, "a", name)
+        else:
+            message = f"clip: `{name}` must be a number or a tensor, not {described(operand.value)}"
+            raise Refusal(message, operand.span)
+    if not bounds:
+        raise Refusal("clip needs a bound", call.span, hint="write clip(x, a_min, a_max); one may be None")
+    if len(numbers) == 2 and all(abs(number) <= _EXACT for number in numbers.values()):
+        return data.op("clip", **numbers).value
+    for name, operator in (("a_min", "maximum"), ("a_max", "minimum")):
+        if name in bounds:
+            data = data.op(operator, bounds[name])
+    return data.value
+
+
+def _operation(name: str, summary: str, operation: str) -> Builtin:
+    """An operator of Python by NumPy's name."""
+
+    def apply_to(call: Arguments) -> Value:
+        left, right = (_constant_list(call, name) for name in ("x1", "x2"))
+        return binary(NAMED[operation], call.name, left, right, call.span)
+
+    return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2 input=x1 other=x2")
+
+
+def _constant_list(call: Arguments, name: str) -> Operand:
+    """Numbers in brackets are a tensor where arithmetic is meant."""
+    operand = call.given[name]
+    if isinstance(operand.value, TupleOf) and isinstance(known_or_none(operand.value), tuple):
+        return Operand(formula(call, name).value, operand.span)
+    return operand
+
+
+_OPERATIONS = (
+    ("add", "add", "x1 + x2."),
+    ("subtract", "subtract", "x1 - x2."),
+    ("multiply", "multiply", "x1 * x2."),
+    ("divide", "divide", "x1 / x2; f64 of integers and bools."),
+    ("true_divide", "divide", "x1 / x2; f64 of integers and bools."),
+    ("floor_divide", "floor_divide", "x1 // x2, rounded down."),
+    ("mod", "mod", "x1 % x2, with the sign of x2."),
+    ("remainder", "mod", "x1 % x2, with the sign of x2."),
+    ("power", "power", "x1 ** x2."),
+    ("pow", "power", "x1 ** x2."),
+    ("equal", "equal", "x1 == x2."),
+    ("not_equal", "not_equal", "x1 != x2."),
+    ("less", "less", "x1 < x2."),
+    ("less_equal", "less_equal", "x1 <= x2."),
+    ("greater", "greater", "x1 > x2."),
+    ("greater_equal", "greater_equal", "x1 >= x2."),
+    ("bitwise_and", "bitwise_and", "x1 & x2."),
+    ("bitwise_or", "bitwise_or", "x1 | x2."),
+    ("bitwise_xor", "bitwise_xor", "x1 ^ x2."),
+    ("left_shift", "left_shift", "x1 << x2."),
+    ("right_shift", "right_shift", "x1 >> x2."),
+    ("bitwise_left_shift", "left_shift", "x1 << x2."),
+    ("bitwise_right_shift", "right_shift", "x1 >> x2."),
+)
+
+
+def _of_two(
+    name: str, summary: str, function: Callable[[Formula, Formula], Formula], *, floats: bool = False
+) -> Builtin:
+    """A function of two tensors of one dtype that broadcast; ``floats``: integers are converted."""
+
+    def apply_to(call: Arguments) -> Value:
+        known = folded(call, name)
+        if known is not None:
+            return known
+        one, other = (float_pair if floats else pair)(call, "x1", "x2")
+        return function(one, other).value
+
+    return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2 input=x1 other=x2")
+
+
+def _logical(name: str, summary: str) -> Builtin:
+    """Each side may have its own dtype: what counts is whether it is 0."""
+
+    def apply_to(call: Arguments) -> Value:
+        known = folded(call, name)
+        if known is not None:
+            return known
+        one, other = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
+        return one.op(name, other).value
+
+    return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2")
+
+
+def _ignoring_nan(operator: str) -> Callable[[Formula, Formula], Formula]:
+    def function(one: Formula, other: Formula) -> Formula:
+        chosen = one.op(operator, other)
+        if not one.is_float:
+            return chosen
+        return one.op("isnan").choose(other, other.op("isnan").choose(one, chosen))
+
+    return function
+
+
+def _fmod(one: Formula, other: Formula) -> Formula:
+    return one.op("trunc_mod", other)
+
+
+def _hypot(one: Formula, other: Formula) -> Formula:
+    """The larger side before the root, so that squares cannot overflow."""
+    a, b = one.abs(), other.abs()
+    large, small = a.op("maximum", b), a.op("minimum", b)
+    ratio = (large.equal(0) | large.equal(math.inf)).choose(0, small / large)
+    length = large * (1 + ratio * ratio).sqrt()
+    return (a.equal(math.inf) | b.equal(math.inf)).choose(math.inf, length)
+
+
+def _arctan2(y: Formula, x: Formula) -> Formula:
+    """The angle of the first quadrant, then the quadrant from both signs, those of 0 too."""
+    a, b = y.abs(), x.abs()
+    both = a.equal(math.inf) & b.equal(math.inf)
+    ratio = both.choose(1, (a.equal(0) & b.equal(0)).choose(0, a / b))
+    angle = ratio.op("atan")
+    return with_sign(signbit(x).choose(math.pi - angle, angle), y)
+
+
+def logaddexp(one: Formula, other: Formula) -> Formula:
+    """log(exp(a) + exp(b)) from the larger one on; equal ones, infinite too, have no difference."""
+    large = one.op("maximum", other)
+    gap = one.equal(other).choose(0, one - other)
+    return large + log1p((-gap.abs()).exp())
+
+
+def _logaddexp2(one: Formula, other: Formula) -> Formula:
+    return logaddexp(one * math.log(2), other * math.log(2)) / math.log(2)
+
+
+def _heaviside(one: Formula, other: Formula) -> Formula:
+    step = (one > 0).choose(1, (one < 0).choose(0, one))
+    return one.equal(0).choose(other, step)
+
+
+def _same_number(one: Formula, other: Formula) -> Formula:
+    """Where both are equal; NaN never is, also of a tensor beside itself."""
+    same = one.equal(other)
+    return same & ~one.op("isnan") if one.is_float else same
+
+
+def _closeness(call: Arguments) -> Formula:
+    one, other = pair(call, "a", "b")
+    if not one.is_float:
+        one, other = one.cast("float64"), other.cast("float64")
+    rtol, atol = known_number(call, "rtol", 1e-5), known_number(call, "atol", 1e-8)
+    near = (one - other).abs() <= (atol + rtol * other.abs())
+    close = (near & other.op("isfinite")) | _same_number(one, other)
+    if flag(call, "equal_nan"):
+        close = close | (one.op("isnan") & other.op("isnan"))
+    return close
+
+
+def _array_equal(call: Arguments) -> Value:
+    """Of one shape, and there equal: where only a call knows the shapes, as far as both go."""
+    one, other = pair(call, "a1", "a2")
+    alike = same_shape(one.value, other.value, call.span)
+    if alike is False:
+        return Known(value=False)
+    if isinstance(alike, Computed):
+        one, other = one.flat(), other.flat()
+        one, other = _as_far_as(one, other), _as_far_as(other, one)
+    same = _same_number(one, other)
+    if flag(call, "equal_nan") and one.is_float:
+        same = same | (one.op("isnan") & other.op("isnan"))
+    found = same.op("all")
+    return (found & Formula(alike, call.span) if isinstance(alike, Computed) else found).value
+
+
+def _as_far_as(one: Formula, other: Formula) -> Formula:
+    """The first elements of a vector, as many as another one has, or all."""
+    span = one.span
+    none, step = (number_constant(number, "int64", span) for number in (0, 1))
+    stop = apply("minimum", span, *(dimension_size(each.value, 0, span) for each in (one, other)))
+    return Formula(apply("take", span, one.value, whole_numbers(none, stop, step, span), axis=0), span)
+
+
+def _where(call: Arguments) -> Value:
+    condition = formula(call, "condition").truth()
+    if "x" not in call and "y" not in call:
+        return nonzero(condition)
+    if "x" not in call or "y" not in call:
+        hint = "it is called as where(condition, x, y)"
+        raise Refusal("where takes both x and y, or neither", call.span, hint=hint)
+    one, other = pair(call, "x", "y")
+
+    operands = [
+        Operand(condition.value, call.given["condition"].span),
+        Operand(one.value, call.given["x"].span),
+        Operand(other.value, call.given["y"].span),
+    ]
+    return call_operator(OPERATORS["where"], operands, {}, call.span)
+
+
+def _divmod(call: Arguments) -> Value:
+    left, right = (_constant_list(call, name) for name in ("x1", "x2"))
+    return TupleOf(
+        tuple(binary(NAMED[name], call.name, left, right, call.span) for name in ("floor_divide", "mod"))
+    )
+
+
+_BINARY = (
+    *(_operation(name, summary, operation) for name, operation, summary in _OPERATIONS),
+    _of_two("maximum", "The larger of two; NaN where either is.", lambda a, b: a.op("maximum", b)),
+    _of_two("minimum", "The smaller of two; NaN where either is.", lambda a, b: a.op("minimum", b)),
+    _of_two("fmax", "The larger of two; NaN where both are.", _ignoring_nan("maximum")),
+    _of_two("fmin", "The smaller of two; NaN where both are.", _ignoring_nan("minimum")),
+    _of_two("fmod", "The remainder with the sign of x1.", _fmod),
+    _of_two("hypot", "sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
+    _of_two("arctan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
+    _of_two("atan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
+    _of_two("logaddexp", "log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
+    _of_two("logaddexp2", "log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True),
+    _of_two("copysign", "x1 with the sign of x2.", lambda a, b: with_sign(a.abs(), b), floats=True),
+    _of_two("heaviside", "0, x2 or 1 for negative, zero and positive x1.", _heaviside, floats=True),
+    _logical("logical_and", "Whether both are true, or not 0."),
+    _logical("logical_or", "Whether either is true, or not 0."),
+    _logical("logical_xor", "Whether exactly one is true, or not 0."),
+)
+
+
+ELEMENTWISE = (
+    *_BINARY,
+    Builtin(
+        "clip",
+        "a a_min? a_max?",
+        _clip,
+        "Each element limited to a range; a bound may be None, or a tensor.",
+        "clip",
+        "min=a_min max=a_max x=a input=a",
+    ),
+    Builtin(
+        "isclose",
+        "a b rtol? atol? equal_nan?",
+        lambda call: _closeness(call).value,
+        "Whether two are nearly equal.",
+        "isclose",
+    ),
+    Builtin(
+        "allclose",
+        "a b rtol? atol? equal_nan?",
+        lambda call: _closeness(call).op("all").value,
+        "Whether all are nearly equal, as one bool.",
+        "allclose",
+    ),
+    Builtin(
+        "array_equal",
+        "a1 a2 equal_nan?",
+        _array_equal,
+        "Whether two tensors are the same, as one bool.",
+        "array_equal",
+    ),
+    Builtin(
+        "where", "condition x? y?", _where, "x where the condition holds, else y.", "where", method=False
+    ),
+    Builtin("divmod", "x1 x2", _divmod, "(x1 // x2, x1 % x2).", "divmod"),
+)

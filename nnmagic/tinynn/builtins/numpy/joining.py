@@ -1,0 +1,361 @@
+"""NumPy's functions that join, split, repeat and pad tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import shape_shown
+from nnmagic.tinynn.builtins.argument_checks import (
+    dtype_argument,
+    fixed,
+    formula,
+    known_or_none,
+    of_one_dtype,
+    one_axis,
+    require_rank,
+    tensors,
+    word,
+)
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import at_least, constant_of, cut, joined
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
+from nnmagic.tinynn.values.values import Known, Operand, Refusal, TupleOf, Value, described, number_constant
+
+_NAMES = "x=a input=a m=a ary=a array=a"
+
+
+def _all(call: Arguments) -> list[Formula]:
+    """The tensors to join: a list of them; a tensor's rows."""
+    dtype = dtype_argument(call)
+    found = tensors(call, "arrays")
+    return found if dtype is None else [part.cast(dtype) for part in found]
+
+
+def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
+    for part in parts:
+        if part.rank != parts[0].rank:
+            shown = f"{shape_shown(parts[0].shape)} and {shape_shown(part.shape)}"
+            raise Refusal(f"{call.name}: the shapes {shown} do not fit together", call.given["arrays"].span)
+
+
+def _concatenate(call: Arguments) -> Value:
+    parts = _all(call)
+    if "axis" in call.given and call.known("axis") is None:
+        return joined(call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0).value
+    if parts[0].rank == 0:
+        hint = "write stack([a, b]) for scalars"
+        raise Refusal(f"{call.name} takes tensors of rank 1 or more", call.given["arrays"].span, hint=hint)
+    _same_rank(call, parts)
+    return joined(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
+
+
+def _stack(call: Arguments) -> Value:
+    parts = _all(call)
+    _same_rank(call, parts)
+    return joined(call, parts, one_axis(call, "axis", parts[0].rank + 1, 0), "stack").value
+
+
+def _hstack(call: Arguments) -> Value:
+    parts = [at_least(part, 1) for part in _all(call)]
+    _same_rank(call, parts)
+    return joined(call, parts, 0 if parts[0].rank == 1 else 1).value
+
+
+def _vstack(call: Arguments) -> Value:
+    parts = [at_least(part, 2) for part in _all(call)]
+    _same_rank(call, parts)
+    return joined(call, parts, 0).value
+
+
+def _dstack(call: Arguments) -> Value:
+    parts = [at_least(part, 3) for part in _all(call)]
+    _same_rank(call, parts)
+    return joined(call, parts, 2).value
+
+
+def _column_stack(call: Arguments) -> Value:
+    parts = [at_least(part, 1) for part in _all(call)]
+    parts = [part.expand(1) if part.rank == 1 else part for part in parts]
+    _same_rank(call, parts)
+    return joined(call, parts, 1).value
+
+
+def _append(call: Arguments) -> Value:
+    parts = of_one_dtype(call, [call.given["arr"], call.given["values"]])
+    if "axis" not in call:
+        flat = [part.flat() if part.rank else part.reshape((1,)) for part in parts]
+        return joined(call, flat, 0).value
+    axis = one_axis(call, "axis", parts[0].rank)
+    if parts[0].rank != parts[1].rank:
+        shown = f"{shape_shown(parts[0].shape)} and {shape_shown(parts[1].shape)}"
+        raise Refusal(f"append: the shapes {shown} do not fit together", call.span)
+    return joined(call, parts, axis).value
+
+
+def _split_by(name: str, fixed_axis: int | None, *, equal: bool = True) -> Builtin:
+    """Into parts of one size, or at places. ``array_split``: into parts as equal as they can be."""
+
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "ary")
+        axis = fixed_axis
+        if name == "hsplit":
+            axis = 0 if data.rank == 1 else 1
+        if axis is None:
+            axis = one_axis(call, "axis", data.rank, 0)
+        elif data.rank <= axis:
+            require_rank(call, data, "ary", axis + 1)
+        how, at = call.known("indices_or_sections"), call.given["indices_or_sections"].span
+        places = how if isinstance(how, tuple) else None
+        bad = isinstance(how, bool) or not isinstance(how, int | tuple)
+        if bad or not all(isinstance(place, int) for place in places or ()):
+            raise Refusal(f"{name}: `indices_or_sections` must be an int or a tuple of ints", at)
+        if places is None:
+            assert isinstance(how, int)
+            return _equal_parts(call, data, axis, how, equal)
+        return _parts_at(call, data, axis, places)
+
+    summary = "Parts of one size, or cut at places, as a tuple."
+    signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
+    return Builtin(name, signature, apply_to, summary, name, "x=ary input=ary")
+
+
+def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: bool) -> Value:
+    at = call.given["indices_or_sections"].span
+    if not 0 < count <= 10_000:
+        raise Refusal(f"{call.name}: {count} parts", at)
+    size = data.shape[axis]
+    if not isinstance(size, int) or size % count == 0:
+        operand = Operand(data.value, call.given["ary"].span)
+        attrs = {"indices_or_sections": count, "axis": axis}
+        return call_operator(OPERATORS["split"], [operand], attrs, call.span)
+    if equal:
+        message = f"{call.name}: axis {axis} of size {size} does not divide into {count} equal parts"
+        raise Refusal(message, at, hint="array_split takes parts of different sizes")
+    small, larger = divmod(size, count)
+    ends, end = [], 0
+    for part in range(count - 1):
+        end += small + (part < larger)
+        ends.append(end)
+    return _parts_at(call, data, axis, tuple(ends))
+
+
+def _parts_at(call: Arguments, data: Formula, axis: int, places: tuple[object, ...]) -> Value:
+    size = fixed(call, data.shape[axis], call.given["ary"].span)
+    bounds = [0, *(slice(place).indices(size)[1] for place in places if isinstance(place, int)), size]
+    parts = [cut(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
+    return TupleOf(tuple(part.value for part in parts))
+
+
+def _repeat(call: Arguments) -> Value:
+    data = formula(call, "a")
+    count = call.known("repeats")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        hint = "one number, for all elements"
+        raise Refusal(
+            "repeat: `repeats` must be an int known while compiling", call.given["repeats"].span, hint=hint
+        )
+    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+    if axis is None:
+        data, axis = data.flat() if data.rank else data.reshape((1,)), 0
+    if count == 0:
+        return cut(data, axis, 0, 0).value
+    return data.op("repeat", repeats=count, axis=axis).value
+
+
+def _tile(call: Arguments) -> Value:
+    data = formula(call, "A")
+    reps = call.known("reps")
+    listed = reps if isinstance(reps, tuple) else (reps,)
+    if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in listed):
+        raise Refusal("tile: `reps` must be ints that are not negative", call.given["reps"].span)
+    counts = [count for count in listed if isinstance(count, int)]
+    repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
+    for axis, count in enumerate(counts, repeated.rank - len(counts)):
+        if count == 0:
+            repeated = cut(repeated, axis, 0, 0)
+    return repeated.value
+
+
+_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+#: How long an axis may become by its own elements: their places are a constant of the program.
+_MOST_PLACES = 10_000_000
+
+
+def _are_ints(items: object) -> bool:
+    return isinstance(items, tuple) and all(
+        isinstance(item, int) and not isinstance(item, bool) for item in items
+    )
+
+
+def _pad_width(call: Arguments, rank: int) -> list[tuple[int, int]]:
+    given, at = call.known("pad_width"), call.given["pad_width"].span
+    pairs: list[tuple[int, ...]]
+    if isinstance(given, int):
+        pairs = [(given, given)] * rank
+    elif isinstance(given, tuple) and _are_ints(given) and len(given) in (1, 2):
+        pairs = [(given[0], given[-1])] * rank
+    elif isinstance(given, tuple) and all(_are_ints(each) and each for each in given):
+        pairs = [(each[0], each[-1]) for each in given]
+        pairs = pairs * rank if len(pairs) == 1 else pairs
+    else:
+        pairs = []
+    if len(pairs) != rank:
+        hint = "write one number, (before, after), or a pair for each dimension"
+        raise Refusal(f"pad: `pad_width` does not fit a tensor of rank {rank}", at, hint=hint)
+    if any(width < 0 for each in pairs for width in each):
+        raise Refusal("pad: `pad_width` must not be negative", at)
+    return [(each[0], each[-1]) for each in pairs]
+
+
+def _pad(call: Arguments) -> Value:
+    """NumPy's; ``pad_value`` and ``pad_mode`` are Relay's names."""
+    data = formula(call, "array")
+    widths = _pad_width(call, data.rank)
+    if "mode" in call and not isinstance(known_or_none(call.given["mode"].value), str):
+        call = Arguments(  # pad(x, widths, 0), as Relay has it
+            call.name,
+            {"constant_values": call.given["mode"], **{k: v for k, v in call.given.items() if k != "mode"}},
+            call.span,
+        )
+    mode = word(call, "mode", _MODES, "constant")
+    if mode != "constant" and "constant_values" in call:
+        raise Refusal(f"pad: `constant_values` with the mode {mode!r}", call.given["constant_values"].span)
+    if mode == "constant":
+        operand = call.given.get("constant_values", Operand(Known(0), call.span))
+        number = known_or_none(operand.value)
+        if isinstance(number, bool | int | float):
+            value: Value = number_constant(
+                bool(number) if data.dtype == "bool" else number, data.dtype, operand.span
+            )
+        elif is_tensor(operand.value):
+            value = operand.value
+        else:
+            message = f"pad: `constant_values` must be one number, not {described(operand.value)}"
+            raise Refusal(message, operand.span)
+        if not any(map(any, widths)):
+            return data.value
+        operands = [Operand(data.value, call.given["array"].span), Operand(value, operand.span)]
+        return call_operator(OPERATORS["nn.pad"], operands, {"pad_width": widths}, call.span)
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            data = _extended(call, data, axis, before, after, mode)
+    return data.value
+
+
+def _extended(call: Arguments, data: Formula, axis: int, before: int, after: int, mode: str) -> Formula:
+    """One axis made longer by its own elements."""
+    size = fixed(call, data.shape[axis], call.given["array"].span)
+    if size == 0:
+        raise Refusal(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
+
+    total = before + size + after
+    if total > _MOST_PLACES:
+        message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MOST_PLACES})"
+        raise Refusal(message, call.given["pad_width"].span)
+    places = np.arange(-before, size + after)
+    match mode:
+        case "edge":
+            places = places.clip(0, size - 1)
+        case "wrap":
+            places %= size
+        case "symmetric":
+            places %= 2 * size
+            places = np.minimum(places, 2 * size - 1 - places)
+        case "reflect":
+            period = max(2 * (size - 1), 1)
+            places %= period
+            places = np.minimum(places, period - places)
+    return data.op("take", constant_of(places, "int32", call.span), axis=axis, mode="clip")
+
+
+_STACK = "arrays * dtype?"
+
+
+_STACK_NAMES = "tup=arrays tensors=arrays"
+
+
+JOINING = (
+    Builtin(
+        "concatenate",
+        "arrays axis?=0 * dtype?",
+        _concatenate,
+        "Joined along an axis.",
+        "concatenate",
+        _STACK_NAMES,
+        method=False,
+    ),
+    Builtin(
+        "concat",
+        "arrays axis?=0 * dtype?",
+        _concatenate,
+        "Joined along an axis.",
+        "concat",
+        _STACK_NAMES + " dim=axis",
+        method=False,
+    ),
+    Builtin(
+        "stack",
+        "arrays axis?=0 * dtype?",
+        _stack,
+        "Joined along a new axis.",
+        "stack",
+        _STACK_NAMES + " dim=axis",
+        method=False,
+    ),
+    Builtin(
+        "hstack",
+        _STACK,
+        _hstack,
+        "Joined along the second axis; vectors along the first.",
+        "hstack",
+        _STACK_NAMES,
+        method=False,
+    ),
+    Builtin(
+        "vstack",
+        _STACK,
+        _vstack,
+        "Joined along the first axis; vectors are rows.",
+        "vstack",
+        _STACK_NAMES,
+        method=False,
+    ),
+    Builtin("dstack", _STACK, _dstack, "Joined along the third axis.", "dstack", _STACK_NAMES, method=False),
+    Builtin(
+        "column_stack",
+        _STACK,
+        _column_stack,
+        "Vectors as columns.",
+        "column_stack",
+        _STACK_NAMES,
+        method=False,
+    ),
+    Builtin(
+        "append",
+        "arr values axis?",
+        _append,
+        "Two joined; flattened without an axis.",
+        "append",
+        method=False,
+    ),
+    _split_by("split", None),
+    _split_by("array_split", None, equal=False),
+    _split_by("hsplit", None),
+    _split_by("vsplit", 0),
+    _split_by("dsplit", 2),
+    Builtin("repeat", "a repeats axis?", _repeat, "Each element several times.", "repeat", _NAMES),
+    Builtin("tile", "A reps", _tile, "The whole tensor several times.", "tile", "x=A"),
+    Builtin(
+        "pad",
+        "array pad_width mode? * constant_values?=0",
+        _pad,
+        "Made larger at its ends.",
+        "pad",
+        "pad_value=constant_values pad_mode=mode x=array",
+    ),
+)

@@ -1,0 +1,263 @@
+"""NumPy's reductions and scans along axes: sums, extremes, truth, places.
+
+dtypes are NumPy's: sums of integers are 64-bit, indices i64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from nnmagic.relay.signatures import dtype_short_name, shape_shown
+from nnmagic.relay.types import is_float
+from nnmagic.tinynn.builtins.argument_checks import (
+    axes,
+    dtype_argument,
+    flag,
+    formula,
+    known_number,
+    known_or_none,
+    one_axis,
+    pair,
+    python_number,
+)
+from nnmagic.tinynn.builtins.tensor_expressions import Formula, Number
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.arithmetic import known_result
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.values import Known, Refusal, TupleOf, Value, source_text
+from nnmagic.tinynn.values.weak_types import as_weak, both_weak
+
+_NAMES = "x=a input=a"
+
+
+REDUCE = "a axis? dtype? * keepdims? initial? where? exclude?"
+
+
+_EXTREME = "a axis? *more * keepdims? initial? where? exclude?"
+
+
+def reduced_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
+    """The axes of a reduction; ``exclude``, Relay's, means all others."""
+    found = axes(call, data.rank)
+    if found is not None and flag(call, "exclude"):
+        return tuple(axis for axis in range(data.rank) if axis not in found)
+    return found
+
+
+def wide_dtype(dtype: str) -> str:
+    """The dtype of a sum: of integers and bools the platform's, of floats their own."""
+    if is_float(dtype):
+        return dtype
+    return "uint64" if dtype.startswith("uint") else "int64"
+
+
+def is_empty(data: Formula, along: Sequence[int] | None) -> bool:
+    """Whether a reduction along the axes is of no elements, as far as is known."""
+    return 0 in (data.shape if along is None else [data.shape[axis] for axis in along])
+
+
+def _masked(call: Arguments, data: Formula, neutral: Number) -> Formula:
+    """Only the elements that ``where`` chooses: the others become the neutral one."""
+    if "where" not in call or known_or_none(call.given["where"].value) is True:
+        return data
+    mask = formula(call, "where")
+    if mask.dtype != "bool":
+        message = f"{call.name}: `where` must be of bools, not {dtype_short_name(mask.dtype)}"
+        raise Refusal(message, call.given["where"].span, hint="compare it first, as in x != 0")
+    return mask.choose(data, neutral)
+
+
+def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> Formula:
+    if "initial" not in call:
+        return result
+    start = call.given["initial"]
+    number = known_or_none(start.value)
+    first = data.like(number) if isinstance(number, bool | int | float) else formula(call, "initial")
+    return result.op(operator, first)
+
+
+def _numbers(call: Arguments) -> tuple[Number, ...] | None:
+    """The argument as a tuple of Python numbers, where it is one: sizes, shapes."""
+    operand = call.given["a"]
+    known = known_or_none(operand.value)
+    if isinstance(known, tuple) and all(isinstance(item, bool | int | float) for item in known):
+        return known if set(call.given) == {"a"} else None
+    return None
+
+
+def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
+    def apply_to(call: Arguments) -> Value:
+        known = _numbers(call)
+        if known is not None:
+            try:
+                return known_result(name, of_known(known), call.span)
+            except OverflowError:  # an int beyond the range of a float, and a float
+                raise Refusal(f"the result of `{name}` is no number of 64 bits", call.span) from None
+        data = formula(call, "a")
+        dtype = dtype_argument(call) or wide_dtype(data.dtype)
+        if dtype == "bool":
+            data, dtype = data.truth(), "bool"
+            return data.reduce("any" if name == "sum" else "all", reduced_axes(call, data)).value
+        along = reduced_axes(call, data)
+        data = _masked(call, data.cast(dtype), neutral)
+        result = data.reduce(name, along, keepdims=flag(call, "keepdims"))
+        return _initial(call, data, result, operator).value
+
+    what = "Sum" if name == "sum" else "Product"
+    return Builtin(name, REDUCE, apply_to, f"{what} along axes; of integers 64-bit.", name, _NAMES)
+
+
+def _of_several(
+    call: Arguments, more: Sequence[Value], operator: str, of_known: Callable[..., Number]
+) -> Value | None:
+    """Python's ``max(a, b)``: of numbers, or tensors of rank 0; None where axes are meant."""
+    if "axis" not in call or call.given["axis"].keyword is not None:
+        return None
+    first, second = (as_number(call.given[name]) for name in ("a", "axis"))
+    numbers = [python_number(value) for value in (first.value, second.value, *more)]
+    if all(isinstance(number, bool | int | float) for number in numbers):
+        return Known(of_known(numbers))
+    scalar = is_tensor(first.value) and not tensor_type(first).shape
+    if not more and (scalar or is_tensor(second.value)):
+        inner = Arguments(call.name, {"a": first, "b": second}, call.span)
+        one, other = pair(inner, "a", "b")
+        if one.rank == 0 and other.rank == 0:
+            found = one.op(operator, other).value
+            return as_weak(found) if both_weak(first, second) else found
+    if more or is_tensor(second.value):
+        names = [source_text(each.span) for each in (first, second)]
+        message = f"{call.name} takes one tensor and its axes, not two tensors"
+        raise Refusal(message, call.span, hint=f"write {operator}({', '.join(names)})")
+    return None
+
+
+_OF_TWO = {"max": "maximum", "min": "minimum"}
+
+
+def _extreme(name: str, kind: str) -> Builtin:
+    operator, of_known = _OF_TWO[kind], max if kind == "max" else min
+    worst = -math.inf if kind == "max" else math.inf
+
+    def apply_to(call: Arguments) -> Value:
+        listed = call.given["more"].value
+        more = listed.items if isinstance(listed, TupleOf) else ()
+        one = Arguments(call.name, {k: v for k, v in call.given.items() if k != "more"}, call.span)
+        known = _numbers(one)
+        if known:
+            return Known(of_known(known))
+        among = _of_several(call, more, operator, of_known)
+        if among is not None:
+            return among
+        data = formula(call, "a")
+        along = reduced_axes(call, data)
+        if is_empty(data, along) and "initial" not in call:
+            message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
+            raise Refusal(message, call.given["a"].span, hint="give `initial`, what it is then")
+        if "where" in call and "initial" not in call:
+            hint = "give `initial` too: the mask may choose nothing"
+            raise Refusal(f"{name}: `where` without `initial`", call.given["where"].span, hint=hint)
+        if "where" in call:
+            start = known_or_none(call.given["initial"].value)
+            neutral: Number = start if isinstance(start, bool | int | float) else worst
+            data = _masked(call, data, neutral)
+        if is_empty(data, along):
+            result = data.like(known_number(call, "initial", 0))
+            shape = data.reduce(kind, along, keepdims=flag(call, "keepdims")).shape
+            return result.op("broadcast_to", shape=shape).value
+        result = data.reduce(kind, along, keepdims=flag(call, "keepdims"))
+        return _initial(call, data, result, operator).value
+
+    size = "Largest" if kind == "max" else "Smallest"
+    return Builtin(
+        name, _EXTREME, apply_to, f"{size} element along axes; NaN where there is one.", name, _NAMES
+    )
+
+
+def _truth(name: str) -> Builtin:
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a").truth()
+        along = reduced_axes(call, data)
+        data = _masked(call, data, neutral=name == "all")
+        return data.reduce(name, along, keepdims=flag(call, "keepdims")).value
+
+    which = "all elements are" if name == "all" else "any element is"
+    signature = "a axis? * keepdims? where? exclude?"
+    return Builtin(name, signature, apply_to, f"Whether {which} true, or not 0.", name, _NAMES)
+
+
+def _position(name: str) -> Builtin:
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a")
+        last = flag(call, "select_last_index")
+        keepdims = flag(call, "keepdims")
+        if data.rank == 0:
+            data = data.reshape((1,))
+        along = axes(call, data.rank)
+        if along is not None and len(along) > 1:
+            hint = "one axis, or none for the place in the flattened tensor"
+            raise Refusal(f"{name} takes one axis", call.given["axis"].span, hint=hint)
+        if is_empty(data, along):
+            message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
+            raise Refusal(message, call.given["a"].span)
+        found = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
+        return found.cast("int64").value
+
+    which = "largest" if name == "argmax" else "smallest"
+    summary = f"Where the {which} element stands, i64; the first NaN where there is one."
+    return Builtin(name, "a axis? * keepdims? select_last_index?", apply_to, summary, name, _NAMES)
+
+
+def _range_of(call: Arguments) -> Value:
+    data = formula(call, "a")
+    along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+    if is_empty(data, along):
+        raise Refusal("ptp of no elements", call.given["a"].span)
+    largest = data.reduce("max", along, keepdims=keepdims)
+    return (largest - data.reduce("min", along, keepdims=keepdims)).value
+
+
+def _count_nonzero(call: Arguments) -> Value:
+    data = formula(call, "a").truth().cast("int64")
+    return data.reduce("sum", reduced_axes(call, data), keepdims=flag(call, "keepdims")).value
+
+
+def _scan(name: str, operator: str) -> Builtin:
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a")
+        dtype = dtype_argument(call) or wide_dtype(data.dtype)
+        if data.rank == 0:
+            data = data.reshape((1,))
+        axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+        exclusive = flag(call, "exclusive")
+        if data.dtype == "bool":
+            data = data.cast(dtype)
+        return data.op(operator, axis=axis, dtype=dtype, exclusive=exclusive).value
+
+    what = "sum" if operator == "cumsum" else "product"
+    return Builtin(
+        name,
+        "a axis? dtype? * exclusive?",
+        apply_to,
+        f"Running {what} along an axis; without one, of the flattened tensor.",
+        name,
+        _NAMES,
+    )
+
+
+REDUCTIONS = (
+    _total("sum", "add", 0, sum),
+    _total("prod", "multiply", 1, math.prod),
+    *(_extreme(name, name[-3:]) for name in ("max", "amax", "min", "amin")),
+    _truth("all"),
+    _truth("any"),
+    _position("argmax"),
+    _position("argmin"),
+    Builtin("ptp", "a axis? * keepdims?", _range_of, "max - min along axes.", "ptp"),
+    Builtin(
+        "count_nonzero", "a axis? * keepdims?", _count_nonzero, "How many are not 0, i64.", "count_nonzero"
+    ),
+    _scan("cumsum", "cumsum"),
+    _scan("cumprod", "cumprod"),
+)

@@ -1,0 +1,409 @@
+"""NumPy's functions of shapes and axes: transposes, new axes, broadcasting, turning, diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.dims import product
+from nnmagic.relay.signatures import dim_shown, shape_shown
+from nnmagic.relay.types import AnyDim
+from nnmagic.tinynn.builtins.argument_checks import (
+    axes,
+    checked_axis,
+    dtype_argument,
+    fixed,
+    formula,
+    known_int,
+    one_axis,
+    require_rank,
+    shape_argument,
+)
+from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
+from nnmagic.tinynn.builtins.reshaping import reshape
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import at_least, broadcast, common_shape, cut, joined, unit_matrix
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.operator_calls import apply, call_operator
+from nnmagic.tinynn.values.operator_restrictions import dims_differ
+from nnmagic.tinynn.values.symbolic_sizes import dim_of, in_shape, open_sizes, shape_tensor
+from nnmagic.tinynn.values.values import Operand, Refusal, TupleOf, Value, number_constant
+
+_NAMES = "x=a input=a m=a ary=a array=a"
+
+
+def _flatten(call: Arguments) -> Value:
+    """NumPy's method; ``start_dim`` and ``end_dim`` are PyTorch's."""
+    data = formula(call, "a")
+    if data.rank == 0:
+        return data.reshape((1,)).value
+    first, last = one_axis(call, "start_dim", data.rank, 0), one_axis(call, "end_dim", data.rank, -1)
+    if first > last:
+        raise Refusal("flatten: `start_dim` is after `end_dim`", call.span)
+    shape = data.shape
+    if first == last and data.rank > 1:
+        return data.value
+    return data.reshape((*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :])).value
+
+
+def _ravel(call: Arguments) -> Value:
+    return formula(call, "a").flat().value
+
+
+def _transpose(call: Arguments) -> Value:
+    data = formula(call, "a")
+    if "axes" not in call or call.known("axes") == ():
+        return data.op("transpose", axes=None).value if data.rank > 1 else data.value
+    found = axes(call, data.rank, "axes")
+    assert found is not None
+    if len(found) != data.rank:
+        message = f"{call.name}: {len(found)} axes for a tensor of rank {data.rank}"
+        hint = "list each axis once"
+        if len(found) == 2:  # PyTorch's transpose exchanges two
+            hint += f", or write swapaxes({found[0]}, {found[1]}), which exchanges these two"
+        raise Refusal(message, call.given["axes"].span, hint=hint)
+    return data.op("transpose", axes=found).value
+
+
+def _matrix_transpose(call: Arguments) -> Value:
+    data = formula(call, "a")
+    require_rank(call, data, "a", 2)
+    return data.transpose([*range(data.rank - 2), data.rank - 1, data.rank - 2]).value
+
+
+def _swapaxes(call: Arguments) -> Value:
+    data = formula(call, "a")
+    one, other = one_axis(call, "axis1", data.rank), one_axis(call, "axis2", data.rank)
+    order = list(range(data.rank))
+    order[one], order[other] = other, one
+    return data.transpose(order).value
+
+
+def _moveaxis(call: Arguments) -> Value:
+    data = formula(call, "a")
+    source, target = axes(call, data.rank, "source") or (), axes(call, data.rank, "destination") or ()
+    if len(source) != len(target):
+        raise Refusal("moveaxis: `source` and `destination` have different lengths", call.span)
+    order = [axis for axis in range(data.rank) if axis not in source]
+    for place, axis in sorted(zip(target, source, strict=True)):
+        order.insert(place, axis)
+    return data.transpose(order).value
+
+
+def _rollaxis(call: Arguments) -> Value:
+    data = formula(call, "a")
+    axis, start = one_axis(call, "axis", data.rank), known_int(call, "start", 0)
+    start += data.rank if start < 0 else 0
+    if not 0 <= start <= data.rank:
+        raise Refusal(f"rollaxis: start {start} is out of range", call.span)
+    order = list(range(data.rank))
+    order.remove(axis)
+    order.insert(start - (start > axis), axis)
+    return data.transpose(order).value
+
+
+def _squeeze(call: Arguments) -> Value:
+    """Whether an axis that only the call knows goes must be said: the rank depends on it."""
+    data = formula(call, "a")
+    found = axes(call, data.rank)
+    if found is None:
+        if not all(isinstance(dim, int) for dim in data.shape):
+            known = [axis for axis, dim in enumerate(data.shape) if dim == 1]
+            shown = f"as in axis={known[0] if len(known) == 1 else tuple(known) or 0}"
+            message = f"squeeze: which axes of {shape_shown(data.shape)} have size 1 is known only in a call"
+            raise Refusal(message, call.span, hint=f"name the axes that go, {shown}")
+        found = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
+    for axis in found:
+        dim = data.shape[axis]
+        if isinstance(dim, int) and dim != 1:
+            message = f"squeeze: axis {axis} has the size {dim_shown(dim)}, not 1"
+            raise Refusal(message, call.given["axis"].span)
+    return data.op("squeeze", axis=found).value if found else data.value
+
+
+def _expand_dims(call: Arguments) -> Value:
+    data = formula(call, "a")
+    count = known_int(call, "num_newaxis", 1)
+    if count != 1:
+        return data.op("expand_dims", axis=known_int(call, "axis"), num_newaxis=count).value
+    given = call.known("axis")
+    listed = given if isinstance(given, tuple) else (given,)
+    rank = data.rank + len(listed)
+    places = sorted(checked_axis(call, "axis", axis, rank) for axis in listed)
+    if len(set(places)) != len(places):
+        raise Refusal("expand_dims: an axis is listed twice", call.given["axis"].span)
+    for place in places:
+        data = data.expand(place)
+    return data.value
+
+
+def _broadcast_to_open(call: Arguments, sizes: Sequence[Value]) -> Value:
+    """To a shape of which sizes are known only when the function runs."""
+    data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
+    pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
+    if data.rank > len(wanted) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
+        message = f"broadcast_to: {shape_shown(data.shape)} cannot become the shape {shape_shown(wanted)}"
+        raise Refusal(message, call.given["shape"].span)
+    if list(data.shape) == wanted and AnyDim() not in wanted:
+        return data.value
+    found = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
+    return in_shape(found, sizes)
+
+
+def _broadcast_to(call: Arguments) -> Value:
+    sizes = open_sizes(call.given["shape"])
+    if sizes is not None:
+        return _broadcast_to_open(call, sizes)
+    data = formula(call, "a")
+    operands = [Operand(data.value, call.given["a"].span)]
+    attrs = {"shape": shape_argument(call, "shape")}
+    places = {"shape": call.given["shape"].span}
+    result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, places)
+    return data.value if attrs["shape"] == data.shape else result
+
+
+def _broadcast_arrays(call: Arguments) -> Value:
+    given = call.given["arrays"].value
+    assert isinstance(given, TupleOf)
+    span = call.given["arrays"].span
+    inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
+    found = [formula(one, "x") for one in inner]
+    shape = common_shape(call, [one.shape for one in found]) if found else ()
+    return TupleOf(tuple(broadcast(one, shape).value for one in found))
+
+
+def _atleast(rank: int) -> Builtin:
+    def apply_to(call: Arguments) -> Value:
+        given = call.given["arrays"].value
+        assert isinstance(given, TupleOf)
+        inner = [
+            Arguments(call.name, {"x": Operand(item, call.given["arrays"].span)}, call.span)
+            for item in given.items
+        ]
+        found = tuple(at_least(formula(one, "x"), rank).value for one in inner)
+        return found[0] if len(found) == 1 else TupleOf(found)
+
+    name = f"atleast_{rank}d"
+    return Builtin(name, "*arrays", apply_to, f"With {rank} dimensions at least.", name, method=False)
+
+
+def _flipped(data: Formula, along: Sequence[int]) -> Formula:
+    for axis in along:
+        data = data.op("reverse", axis=axis)
+    return data
+
+
+def _flip(call: Arguments) -> Value:
+    data = formula(call, "a")
+    found = axes(call, data.rank)
+    return _flipped(data, range(data.rank) if found is None else found).value
+
+
+def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a")
+        require_rank(call, data, "a", rank)
+        return _flipped(data, (axis,)).value
+
+    return apply_to
+
+
+def _roll(call: Arguments) -> Value:
+    data = formula(call, "a")
+    shape = data.shape
+    shift = call.known("shift")
+    shifts = shift if isinstance(shift, tuple) else (shift,)
+    if not all(isinstance(step, int) for step in shifts):
+        raise Refusal("roll: `shift` must be an int or a tuple of ints", call.given["shift"].span)
+    along = axes(call, data.rank)
+    if along is None:
+        data, along = data.flat() if data.rank else data.reshape((1,)), (0,)
+    if len(shifts) == 1:
+        shifts *= len(along)
+    if len(along) == 1:
+        along *= len(shifts)
+    if len(along) != len(shifts):
+        raise Refusal("roll: `shift` and `axis` have different lengths", call.span)
+    for axis, step in zip(along, shifts, strict=True):
+        size = fixed(call, data.shape[axis], call.given["a"].span)
+        assert isinstance(step, int)
+        step = step % size if size else 0  # noqa: PLW2901
+        if step:
+            data = joined(call, [cut(data, axis, size - step, size), cut(data, axis, 0, size - step)], axis)
+    return data.value if "axis" in call or not shape else data.reshape(shape).value
+
+
+def _rot90(call: Arguments) -> Value:
+    data = formula(call, "a")
+    require_rank(call, data, "a", 2)
+    turns = known_int(call, "k", 1) % 4
+    plane = axes(call, data.rank, "axes") or (0, 1)
+    if len(plane) != 2:
+        raise Refusal("rot90: `axes` must be two axes", call.given["axes"].span)
+    one, other = plane
+    order = list(range(data.rank))
+    order[one], order[other] = other, one
+    if turns == 0:
+        return data.value
+    if turns == 2:
+        return _flipped(data, plane).value
+    if turns == 1:
+        return _flipped(data, (other,)).transpose(order).value
+    return _flipped(data.transpose(order), (other,)).value
+
+
+def trilu(data: Formula, k: int, *, upper: bool) -> Formula:
+    """The upper or lower triangle; 0 elsewhere."""
+    return data.op("trilu", Formula(number_constant(k, "int32", data.span), data.span), upper=upper)
+
+
+def _triangle(*, upper: bool) -> Callable[[Arguments], Value]:
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "m")
+        k = known_int(call, "k", 0)
+        if data.rank == 1:
+            data = broadcast(data, (data.shape[0], data.shape[0]))
+        require_rank(call, data, "m", 2)
+        if data.dtype == "bool":
+            return trilu(data.cast("int8"), k, upper=upper).truth().value
+        return trilu(data, k, upper=upper).value
+
+    return apply_to
+
+
+def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: int) -> Formula:
+    """The elements whose places along two axes differ by the offset, along a last axis."""
+    if axis1 == axis2:
+        raise Refusal(f"{call.name}: the two axes are one", call.span)
+    rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
+    data = data.transpose([*rest, axis1, axis2])
+    at = next(iter(call.given.values())).span
+    rows, columns = (fixed(call, dim, at) for dim in data.shape[-2:])
+    top, left = max(-offset, 0), max(offset, 0)
+    length = max(min(rows - top, columns - left), 0)
+    flat = data.reshape((*data.shape[:-2], rows * columns))
+    first = top * columns + left
+    if length == 0:
+        return cut(flat, len(rest), 0, 0)
+    end = first + (length - 1) * (columns + 1) + 1
+    return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(rest)])
+
+
+def _diagonal(call: Arguments) -> Value:
+    return _the_diagonal(call).value
+
+
+def _the_diagonal(call: Arguments) -> Formula:
+    data = formula(call, "a")
+    require_rank(call, data, "a", 2)
+    one, other = one_axis(call, "axis1", data.rank, 0), one_axis(call, "axis2", data.rank, 1)
+    return diagonal_of(call, data, known_int(call, "offset", 0), one, other)
+
+
+def _trace(call: Arguments) -> Value:
+
+    diagonal = _the_diagonal(call)
+    diagonal = diagonal.cast(dtype_argument(call) or wide_dtype(diagonal.dtype))
+    return diagonal.reduce("sum", (diagonal.rank - 1,)).value
+
+
+def _diag(call: Arguments) -> Value:
+    """Of a matrix its diagonal, of a vector the matrix that has it as its diagonal."""
+    data = formula(call, "v")
+    k = known_int(call, "k", 0)
+    if data.rank == 2:
+        return diagonal_of(call, data, k, 0, 1).value
+    if data.rank != 1:
+        message = f"diag takes a tensor of rank 1 or 2, not one of shape {shape_shown(data.shape)}"
+        raise Refusal(message, call.given["v"].span)
+    size = data.shape[0]
+    if not isinstance(size, int):
+        raise Refusal("diag of a named dimension is not supported yet", call.given["v"].span)
+
+    zero = Formula(number_constant(False if data.dtype == "bool" else 0, data.dtype, call.span), call.span)
+    values = data.op("nn.pad", zero, pad_width=[(abs(k), 0)]) if k else data
+    total = size + abs(k)
+    mask = unit_matrix(total, total, k, "bool", call.span)
+    return mask.choose(values if k >= 0 else values.expand(1), zero).value
+
+
+SHAPES = (
+    Builtin(
+        "reshape",
+        "a newshape * allowzero?=False",
+        reshape,
+        "Another shape; -1 for one dimension that follows.",
+        "reshape",
+        "shape=newshape " + _NAMES,
+    ),
+    Builtin(
+        "flatten",
+        "a start_dim?=0 end_dim?=-1",
+        _flatten,
+        "All elements, or PyTorch's range of dimensions, in one.",
+        None,
+        _NAMES,
+    ),
+    Builtin("ravel", "a", _ravel, "All elements in one dimension.", "ravel", _NAMES),
+    Builtin(
+        "transpose",
+        "a axes?",
+        _transpose,
+        "The axes in another order; without any, reversed.",
+        "transpose",
+        _NAMES,
+    ),
+    Builtin(
+        "permute_dims",
+        "a axes",
+        _transpose,
+        "The axes in another order.",
+        "permute_dims",
+        _NAMES,
+        method=False,
+    ),
+    Builtin(
+        "matrix_transpose", "a", _matrix_transpose, "The last two axes swapped.", "matrix_transpose", _NAMES
+    ),
+    Builtin(
+        "swapaxes",
+        "a axis1 axis2",
+        _swapaxes,
+        "Two axes swapped.",
+        "swapaxes",
+        "dim0=axis1 dim1=axis2 " + _NAMES,
+    ),
+    Builtin("moveaxis", "a source destination", _moveaxis, "Axes moved to other places.", "moveaxis", _NAMES),
+    Builtin("rollaxis", "a axis start?", _rollaxis, "An axis moved before another.", "rollaxis", _NAMES),
+    Builtin("squeeze", "a axis?", _squeeze, "Without axes of size 1.", "squeeze", "dim=axis " + _NAMES),
+    Builtin(
+        "expand_dims",
+        "a axis * num_newaxis?=1",
+        _expand_dims,
+        "With new axes of size 1.",
+        "expand_dims",
+        _NAMES,
+    ),
+    Builtin(
+        "broadcast_to", "a shape", _broadcast_to, "Repeated along axes of size 1.", "broadcast_to", _NAMES
+    ),
+    Builtin(
+        "broadcast_arrays",
+        "*arrays",
+        _broadcast_arrays,
+        "All in their common shape, as a tuple.",
+        "broadcast_arrays",
+        method=False,
+    ),
+    *map(_atleast, (1, 2, 3)),
+    Builtin("flip", "a axis?", _flip, "In reverse order along axes.", "flip", _NAMES),
+    Builtin("fliplr", "a", _flip_along(1, 2), "In reverse order along the second axis.", "fliplr", _NAMES),
+    Builtin("flipud", "a", _flip_along(0, 1), "In reverse order along the first axis.", "flipud", _NAMES),
+    Builtin("roll", "a shift axis?", _roll, "Moved around along axes.", "roll", _NAMES),
+    Builtin("rot90", "a k? axes?", _rot90, "Turned by quarters in a plane.", "rot90", _NAMES),
+    Builtin("tril", "m k?", _triangle(upper=False), "The lower triangle.", "tril", "x=m input=m diagonal=k"),
+    Builtin("triu", "m k?", _triangle(upper=True), "The upper triangle.", "triu", "x=m input=m diagonal=k"),
+    Builtin("diagonal", "a offset? axis1? axis2?", _diagonal, "A diagonal.", "diagonal", _NAMES),
+    Builtin("trace", "a offset? axis1? axis2? dtype?", _trace, "The sum of a diagonal.", "trace", _NAMES),
+    Builtin("diag", "v k?", _diag, "The diagonal of a matrix; the matrix of a diagonal.", "diag"),
+)

@@ -1,0 +1,196 @@
+"""Tensors in formulas: Python's operators on a tensor of a cell make calls of Relay's operators.
+
+The functions of the language that Relay lacks are written with it. Both sides of an operator have one dtype;
+a Python number takes the tensor's. Knows values and operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import Dim, TensorType, is_float, is_integer
+from nnmagic.tinynn.values.operator_calls import apply, cast, reshape_to
+from nnmagic.tinynn.values.values import Computed, number_constant
+
+Number: TypeAlias = "bool | int | float"
+
+
+#: What a reduction of no elements is.
+_OF_NOTHING: dict[str, Number] = {"sum": 0, "prod": 1, "all": True, "any": False}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Formula:
+    """A tensor, and the place of the call that it is computed for."""
+
+    value: Computed
+    span: Span
+
+    @property
+    def type(self) -> TensorType:
+        """Its type."""
+        assert isinstance(self.value.type, TensorType)
+        return self.value.type
+
+    @property
+    def dtype(self) -> str:
+        """Its dtype, by Relay's name."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Its shape."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions it has."""
+        return len(self.shape)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its elements are floating-point numbers."""
+        return is_float(self.dtype)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether its elements are integers (not bools)."""
+        return is_integer(self.dtype)
+
+    # -- calls of operators ----------------------------------------------------------------------------
+
+    def op(self, name: str, *others: Formula | Number, **attrs: object) -> Formula:
+        """A call of the operator of that name, with this as its first argument."""
+        operands = [self.value, *(self.like(other).value for other in others)]
+        return Formula(apply(name, self.span, *operands, **attrs), self.span)
+
+    def like(self, other: Formula | Number) -> Formula:
+        """A Python number as a tensor of rank 0 of this one's dtype; a tensor as it is."""
+        if isinstance(other, Formula):
+            return other
+        return Formula(number_constant(other, self.dtype, self.span), self.span)
+
+    def cast(self, dtype: str) -> Formula:
+        """In another dtype."""
+        return Formula(cast(self.value, dtype, self.span), self.span)
+
+    def reshape(self, shape: Sequence[Dim]) -> Formula:
+        """In a shape of as many elements."""
+        return Formula(reshape_to(self.value, shape, self.span), self.span)
+
+    def flat(self) -> Formula:
+        """All elements in one dimension."""
+        return self if self.rank == 1 else self.reshape((product(self.shape),))
+
+    def transpose(self, axes: Sequence[int]) -> Formula:
+        """With the axes in another order."""
+        return self if list(axes) == list(range(self.rank)) else self.op("transpose", axes=tuple(axes))
+
+    def expand(self, axis: int) -> Formula:
+        """With a new axis of size 1."""
+        return self.op("expand_dims", axis=axis)
+
+    def choose(self, yes: Formula | Number, no: Formula | Number) -> Formula:
+        """``yes`` where this (of bools) is true, else ``no``; one of them is a tensor."""
+        one = yes if isinstance(yes, Formula) else no
+        assert isinstance(one, Formula)
+        return self.op("where", one.like(yes), one.like(no))
+
+    def reduce(self, name: str, axes: Sequence[int] | None = None, *, keepdims: bool = False) -> Formula:
+        """A reduction along the axes; None is all, none leaves the tensor as it is."""
+        if axes is not None and not axes:
+            return self
+        every = tuple(range(self.rank)) if axes is None else tuple(axes)
+        if name in _OF_NOTHING and any(self.shape[axis] == 0 for axis in every):
+            kept = [1 if axis in every else dim for axis, dim in enumerate(self.shape)]
+            shape = [dim for axis, dim in enumerate(kept) if keepdims or axis not in every]
+            if all(isinstance(dim, int) for dim in shape):
+                return self.like(_OF_NOTHING[name]).op("full", shape=tuple(shape), dtype=self.dtype)
+        return self.op(name, axis=None if axes is None else tuple(axes), keepdims=keepdims)
+
+    # -- Python's operators ----------------------------------------------------------------------------
+
+    def __add__(self, other: Formula | Number) -> Formula:
+        return self.op("add", other)
+
+    def __radd__(self, other: Number) -> Formula:
+        return self.like(other).op("add", self)
+
+    def __sub__(self, other: Formula | Number) -> Formula:
+        return self.op("subtract", other)
+
+    def __rsub__(self, other: Number) -> Formula:
+        return self.like(other).op("subtract", self)
+
+    def __mul__(self, other: Formula | Number) -> Formula:
+        return self.op("multiply", other)
+
+    def __rmul__(self, other: Number) -> Formula:
+        return self.like(other).op("multiply", self)
+
+    def __truediv__(self, other: Formula | Number) -> Formula:
+        return self.op("divide", other)
+
+    def __rtruediv__(self, other: Number) -> Formula:
+        return self.like(other).op("divide", self)
+
+    def __pow__(self, other: Formula | Number) -> Formula:
+        return self.op("power", other)
+
+    def __neg__(self) -> Formula:
+        return self.op("negative")
+
+    def __lt__(self, other: Formula | Number) -> Formula:
+        return self.op("less", other)
+
+    def __le__(self, other: Formula | Number) -> Formula:
+        return self.op("less_equal", other)
+
+    def __gt__(self, other: Formula | Number) -> Formula:
+        return self.op("greater", other)
+
+    def __ge__(self, other: Formula | Number) -> Formula:
+        return self.op("greater_equal", other)
+
+    def equal(self, other: Formula | Number) -> Formula:
+        """Where both are equal."""
+        return self.op("equal", other)
+
+    def differs(self, other: Formula | Number) -> Formula:
+        """Where both differ."""
+        return self.op("not_equal", other)
+
+    def __and__(self, other: Formula) -> Formula:
+        return self.op("logical_and", other)
+
+    def __or__(self, other: Formula) -> Formula:
+        return self.op("logical_or", other)
+
+    def __invert__(self) -> Formula:
+        return self.op("logical_not")
+
+    # -- functions -------------------------------------------------------------------------------------
+
+    def exp(self) -> Formula:
+        """E to its power."""
+        return self.op("exp")
+
+    def log(self) -> Formula:
+        """Its natural logarithm."""
+        return self.op("log")
+
+    def sqrt(self) -> Formula:
+        """Its square root."""
+        return self.op("sqrt")
+
+    def abs(self) -> Formula:
+        """Its absolute value."""
+        return self.op("abs")
+
+    def truth(self) -> Formula:
+        """Where it is true, or not 0."""
+        return self if self.dtype == "bool" else self.differs(0)

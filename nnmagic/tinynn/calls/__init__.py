@@ -1,0 +1,1 @@
+"""Bind the arguments of calls to parameters."""

@@ -1,0 +1,239 @@
+"""Arguments to parameters: positional, by keyword, with defaults; and what a function of the language is.
+
+Knows values and operators; knows no syntax tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnmagic.diagnostics import Span, closest
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Known,
+    NotKnown,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    known_value,
+)
+from nnmagic.tinynn.values.weak_types import as_weak, is_weak
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call by parameter name; those left out are not there."""
+
+    name: str
+    given: Mapping[str, Operand]
+    span: Span
+
+    def __contains__(self, parameter: str) -> bool:
+        operand = self.given.get(parameter)
+        return operand is not None and operand.value != Known(None)
+
+    def tensor(self, parameter: str) -> Computed:
+        """An argument that must be one tensor. Raises Refusal."""
+        operand = self.given[parameter]
+        tensor_type(operand)
+        assert isinstance(operand.value, Computed)
+        return operand.value
+
+    def type(self, parameter: str) -> TensorType:
+        """The type of an argument that must be one tensor. Raises Refusal."""
+        return tensor_type(self.given[parameter])
+
+    def known(self, parameter: str, default: object = None) -> object:
+        """An argument that must be known while compiling. Raises Refusal."""
+        operand = self.given.get(parameter)
+        return default if operand is None else known_argument(self.name, parameter, operand)
+
+    def attrs(self, *parameters: str) -> dict[str, object]:
+        """Those of the parameters that were given, as attributes. Raises Refusal."""
+        return {name: self.known(name) for name in parameters if name in self.given}
+
+
+def known_argument(function: str, parameter: str, operand: Operand) -> object:
+    """The value of an argument that must be known while compiling. Raises Refusal."""
+    try:
+        return known_value(operand.value)
+    except NotKnown:
+        if isinstance(operand.value, TupleOf):
+            for item in operand.value.items:
+                known_argument(function, parameter, Operand(item, operand.span))
+        hint = None
+        if is_tensor(operand.value):
+            hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
+        raise Refusal(
+            f"{function}: `{parameter}` must be known while compiling, not {described(operand.value)}",
+            operand.span,
+            hint=hint,
+        ) from None
+
+
+#: Functions that make a tensor of a Python number.
+_MAKING_TENSORS = ("array", "asarray", "astype")
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A function of the language that is not one operator.
+
+    ``signature``: parameter names separated by blanks, with ``?`` those that may be left out, and after it
+    ``=`` and the default, where neither the twins nor usage say it; after ``*`` by keyword only; the last may
+    be ``*name``: all further positional arguments, as a tuple. ``form``: the signature to show, where names
+    in it stand for several. ``aliases``: other
+    names that a keyword may have, each as ``dim=axis``; ``data``, which Relay calls the first parameter, is
+    one everywhere. ``numpy``: the name of the twin in NumPy, if there is one. ``method``: whether tensors
+    have it as a method, too.
+    """
+
+    name: str
+    signature: str
+    apply: Callable[[Arguments], Value]
+    summary: str
+    numpy: str | None = None
+    aliases: str = ""
+    method: bool = True
+    form: str = ""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, in order."""
+        return tuple(map(_name, self.signature.replace(" * ", " ").split()))
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is there only to say why there is no such function."""
+        return self.summary.startswith("Refused")
+
+    def call(self, operands: Sequence[Operand], span: Span) -> Value:
+        """Binds the arguments and applies it. Raises Refusal."""
+        if self.refused:
+            return self.apply(Arguments(self.name, {}, span))
+        before, _, after = self.signature.partition(" * ")
+        positional, by_keyword = before.split(), after.split()
+        rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
+        required = [word for word in positional if "?" not in word]
+        if rest is not None:
+            operands = _gathered(operands, len(positional), rest)
+            positional.append(rest)
+        names = [_name(word) for word in (*positional, *by_keyword)]
+        given = bind(self.name, names, required, operands, span, self._renamed(names), len(positional))
+        for parameter in required:
+            if given[parameter].value == Known(None):
+                raise Refusal(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
+        if rest is not None:
+            gathered = given.get(rest, Operand(TupleOf(()), span))
+            if not isinstance(gathered.value, TupleOf):
+                gathered = Operand(TupleOf((gathered.value,)), gathered.span)
+            given[rest] = gathered
+        result = self.apply(Arguments(self.name, given, span))
+        return as_weak(result) if self._of_numbers(given) else result
+
+    def _of_numbers(self, given: Mapping[str, Operand]) -> bool:
+        """Whether the arguments are Python numbers alone, one of them known only when the function runs."""
+        values = [operand.value for operand in given.values()]
+        numbers = all(is_weak(value) or isinstance(value, Known) or value == TupleOf(()) for value in values)
+        return numbers and any(map(is_weak, values)) and self.name not in _MAKING_TENSORS
+
+    def _renamed(self, names: Sequence[str]) -> dict[str, str]:
+        others = dict(pair.split("=") for pair in self.aliases.split())
+        if names and "data" not in names:
+            others.setdefault("data", names[0])
+        return others
+
+
+def _name(word: str) -> str:
+    """The parameter of a word of a signature."""
+    return word.partition("=")[0].strip("?*")
+
+
+def _gathered(operands: Sequence[Operand], fixed: int, rest: str) -> list[Operand]:
+    """The positional arguments after the first ``fixed`` as one tuple; one tuple stands for itself."""
+    positional = [operand for operand in operands if operand.keyword is None]
+    named = [operand for operand in operands if operand.keyword is not None]
+    extra = positional[fixed:]
+    if not extra or (len(extra) == 1 and isinstance(extra[0].value, TupleOf)):
+        return [*positional, *named]
+    gathered = TupleOf(tuple(operand.value for operand in extra))
+    place = extra[0].span.to(extra[-1].span)
+    return [*positional[:fixed], Operand(gathered, place, rest), *named]
+
+
+def bind(
+    function: str,
+    parameters: Sequence[str],
+    required: Sequence[str],
+    operands: Sequence[Operand],
+    span: Span,
+    renamed: Mapping[str, str] | None = None,
+    most_positional: int | None = None,
+) -> dict[str, Operand]:
+    """Arguments by parameter name. ``renamed``: other names that a keyword may have. Raises Refusal.
+
+    ``most_positional``: how many parameters may be given by position; all unless said.
+    """
+    positional = [operand for operand in operands if operand.keyword is None]
+    most = len(parameters) if most_positional is None else most_positional
+    if len(positional) > most:
+        takes = f"{most} argument{'' if most == 1 else 's'}"
+        listed = f" ({', '.join(parameters[:most])})" if most else ""
+        message = f"{function} takes {takes}{listed}, but {len(positional)} are given"
+        hint = f"by keyword: {', '.join(parameters[most:])}" if most < len(parameters) else None
+        if most and parameters[most - 1] in ("shape", "newshape", "axes", "reps"):
+            before = ", ".join([*parameters[: most - 1], "(2, 3)"])
+            hint = f"put the numbers in brackets, as in {function}({before})"
+        raise Refusal(message, positional[most].span, hint=hint)
+    given = dict(zip(parameters, positional, strict=False))
+    for operand in operands[len(positional) :]:
+        keyword = operand.keyword
+        assert keyword is not None
+        name = (renamed or {}).get(keyword, keyword)
+        if name not in parameters:
+            raise _unknown_keyword(function, keyword, parameters, operand, renamed or {})
+        if name in given:
+            raise Refusal(f"{function}: `{keyword}` is given twice", operand.span)
+        given[name] = operand
+    missing = [name for name in required if name not in given]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        names = ", ".join(f"`{name}`" for name in missing)
+        raise Refusal(
+            f"{function}: missing argument{plural} {names}", span, hint=_signature(function, parameters)
+        )
+    return given
+
+
+#: What other libraries call a parameter.
+_OTHER_KEYWORDS = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "axes": "axis", "stride": "strides"}
+
+#: Parameters of NumPy's functions that mean nothing where tensors do not change.
+_NEVER_KEYWORDS = {
+    "out": "tensors do not change: give the result a name, as in y = ...",
+    "order": "the order of elements in memory is not part of a tensor: leave it out",
+    "subok": "leave it out",
+    "casting": "leave it out, and convert with astype",
+    "inplace": "tensors do not change: give the result a name, as in y = ...",
+}
+
+
+def _unknown_keyword(
+    function: str, keyword: str, parameters: Sequence[str], operand: Operand, renamed: Mapping[str, str]
+) -> Refusal:
+    if keyword in _NEVER_KEYWORDS:
+        message = f"{function} has no parameter `{keyword}`"
+        raise Refusal(message, operand.span, hint=_NEVER_KEYWORDS[keyword])
+    other = _OTHER_KEYWORDS.get(keyword)
+    close = other if other in parameters else closest(keyword, [*parameters, *renamed])
+    hint = f"did you mean `{close}`?" if close else _signature(function, parameters)
+    return Refusal(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
+
+
+def _signature(function: str, parameters: Sequence[str]) -> str:
+    return f"it is called as {function}({', '.join(parameters)})"

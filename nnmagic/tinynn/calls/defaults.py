@@ -1,0 +1,84 @@
+"""Defaults of parameters as Python objects, and those as values of a cell again. Knows values and NumPy.
+
+A default is a number, a bool, an array, a value of a data type, or a tuple of them: what a Python caller may
+give, what a file can hold, and what another cell can use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay.module import TypeData
+from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall
+from nnmagic.relay.values import AdtValue
+from nnmagic.tinynn.values.values import Computed, Known, NotKnown, TupleOf, Value, is_number
+
+
+def as_python(value: Value) -> object:
+    """A value that is known while compiling as a Python object. Raises NotKnown for any other."""
+    match value:
+        case Known(value=number) if is_number(number):
+            return number
+        case TupleOf(items=items, whole=None):
+            return tuple(map(as_python, items))
+        case Computed(expr=expr):
+            return _constant(expr)
+    raise NotKnown
+
+
+def _constant(expr: ir.Expr) -> object:
+    match expr:
+        case ir.Constant(data=data):
+            return data
+        case ir.Tuple(fields=fields):
+            return tuple(map(_constant, fields))
+        case ir.Call(op=ir.Constructor(name=name), args=args):
+            return AdtValue(name, tuple(map(_constant, args)))
+    raise NotKnown
+
+
+def renewed(value: Value) -> Value:
+    """A default for one use: a node of its own in each place, so that no branch computes it for another."""
+    match value:
+        case TupleOf(items=items, whole=None):
+            return TupleOf(tuple(map(renewed, items)))
+        case Computed(expr=expr, type=type_):
+            return Computed(_renewed(expr), type_, value.weak)
+    return value
+
+
+def _renewed(expr: ir.Expr) -> ir.Expr:
+    match expr:
+        case ir.Tuple(fields=fields):
+            return replace(expr, fields=tuple(map(_renewed, fields)))
+        case ir.Call(op=ir.Constructor(), args=args):
+            return replace(expr, args=tuple(map(_renewed, args)))
+    return expr
+
+
+def of_python(default: object, types: Mapping[str, TypeData]) -> Value:
+    """A default as a value; ``types`` are those of the module that it was compiled in."""
+    match default:
+        case tuple():
+            return TupleOf(tuple(of_python(item, types) for item in default))
+        case np.ndarray() | AdtValue():
+            return Computed(*_expression(default, types))
+    return Known(default)
+
+
+def _expression(value: object, types: Mapping[str, TypeData]) -> tuple[ir.Expr, Type]:
+    match value:
+        case AdtValue(constructor=name, fields=fields):
+            found = {each.name: each for data in types.values() for each in data.constructors}[name]
+            parts = tuple(_expression(field, types)[0] for field in fields)
+            return ir.Call(found, parts), TypeCall(found.belong_to, ())
+        case tuple():
+            pairs = [_expression(item, types) for item in value]
+            return ir.Tuple(tuple(expr for expr, _ in pairs)), TupleType(tuple(type_ for _, type_ in pairs))
+    constant = ir.constant(value)
+    assert isinstance(constant.tensor_type, TensorType)
+    return constant, constant.tensor_type

@@ -1,0 +1,216 @@
+"""Calls of operators with all their arguments, and of functions of the module. Knows values and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
+from nnmagic.tinynn.calls.argument_binding import bind, known_argument
+from nnmagic.tinynn.types.annotations import DType, dtype_named
+from nnmagic.tinynn.values.operator_calls import call_operator, cast, computed_part, is_tensor, tensor_type
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Known,
+    NotKnown,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    is_number,
+    known_value,
+    number_constant,
+    source_text,
+)
+
+# -- operators -----------------------------------------------------------------------------------------
+
+#: Arguments that count or choose; a Python number there is an int32, whatever the data is.
+_INDEX_ARGUMENTS = frozenset({"indices", "k", "index"})
+
+
+#: Arguments that Relay's Python function makes of numbers, in the dtype of the result.
+_NUMBERS: dict[str, dict[str, float]] = {
+    "random.normal": {"mean": 0.0, "scale": 1.0},
+    "random.uniform": {"low": 0.0, "high": 1.0},
+}
+#: Operators whose numbers have the dtype that an attribute names.
+_DTYPE_ATTRIBUTE = {
+    "full": "dtype",
+    "one_hot": "dtype",
+    "random.normal": "out_dtype",
+    "random.uniform": "out_dtype",
+}
+
+#: What ``max`` and ``min`` are in Python beside reductions: of two tensors an operator, of numbers a number.
+_OF_TWO: dict[str, tuple[str, Callable[[Sequence[bool | int | float]], bool | int | float]]] = {
+    "max": ("maximum", max),
+    "min": ("minimum", min),
+}
+
+#: Operators of which Relay's Python function gives the first result alone.
+_FIRST_RESULT = frozenset({"nn.dropout"})
+
+
+def operator_call(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
+    """A call of an operator as it was written: tensors, numbers beside them, attributes. Raises Refusal."""
+    name = operator.name
+    if name in _OF_TWO and len(operands) > 1:
+        pair = _of_two(name, operands, span)
+        if pair is not None:
+            return pair
+    order = list(operator.call_order or (*operator.args, *(attr.name for attr in operator.attrs)))
+    required = [parameter for parameter in order if _is_required(operator, parameter)]
+    given = bind(name, order, required, operands, span, operator.keywords)
+    attrs = {
+        parameter: known_argument(name, parameter, operand)
+        for parameter, operand in given.items()
+        if parameter not in operator.args
+    }
+    args = [_argument(operator, parameter, given, attrs, span) for parameter in operator.args]
+    places = {parameter: given[parameter].span for parameter in attrs}
+    result = call_operator(operator, args, attrs, span, places)
+    if operator.name in _FIRST_RESULT and isinstance(result, TupleOf):
+        return result.items[0]
+    return result
+
+
+def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
+    """``max(2, 3)`` of numbers known while compiling is Python's; None where Relay's reduction is meant."""
+    positional = [operand for operand in operands if operand.keyword is None]
+    if len(positional) < 2:
+        return None
+    if is_tensor(positional[1].value):
+        hint = f"write {_OF_TWO[name][0]}({', '.join(source_text(each.span) for each in positional[:2])})"
+        raise Refusal(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
+    numbers = [each.value.value for each in operands if isinstance(each.value, Known)]
+    known = [number for number in numbers if isinstance(number, bool | int | float)]
+    if len(known) == len(operands) == len(positional):
+        return Known(_OF_TWO[name][1](known))
+    return None
+
+
+def _is_required(operator: Operator, parameter: str) -> bool:
+    if parameter in operator.args:
+        return parameter not in operator.arg_defaults and parameter not in _NUMBERS.get(operator.name, {})
+    attr = operator.attr(parameter)
+    return attr is not None and attr.default_in_call is NONE_GIVEN
+
+
+def _argument(
+    operator: Operator, parameter: str, given: dict[str, Operand], attrs: dict[str, object], span: Span
+) -> Operand:
+    operand = given.get(parameter)
+    if operand is None:
+        defaults = {**operator.arg_defaults, **_NUMBERS.get(operator.name, {})}
+        operand = Operand(Known(defaults[parameter]), span)
+    if isinstance(operand.value, Known):
+        return _number_argument(operator, parameter, operand, given, attrs)
+    if isinstance(operand.value, TupleOf) and operator.variadic:
+        return _tensors(operator, operand)
+    if isinstance(operand.value, TupleOf):
+        hint = "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"
+        raise Refusal(
+            f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}",
+            operand.span,
+            hint=hint if parameter in _INDEX_ARGUMENTS else None,
+        )
+    return Operand(_tensor(operator, parameter, operand), operand.span)
+
+
+def _tensor(operator: Operator, parameter: str, operand: Operand) -> Computed:
+    if not is_tensor(operand.value):
+        wanted = "a tuple of tensors" if operator.variadic else "a tensor"
+        message = f"{operator.name}: `{parameter}` must be {wanted}, not {described(operand.value)}"
+        raise Refusal(message, operand.span)
+    assert isinstance(operand.value, Computed)
+    if operator.variadic:
+        hint = "write them in brackets, as in concatenate([a, b], axis=0)"
+        raise Refusal(f"{operator.name} takes a list of tensors, not one tensor", operand.span, hint=hint)
+    return operand.value
+
+
+def _tensors(operator: Operator, operand: Operand) -> Operand:
+    """The one argument of an operator of many tensors."""
+    assert isinstance(operand.value, TupleOf)
+    if not operand.value.items:
+        raise Refusal(f"{operator.name} needs at least one tensor", operand.span)
+    tensors = [item for item in operand.value.items if is_tensor(item)]
+    dtypes = [tensor_type(Operand(item, operand.span)).dtype for item in tensors]
+    items: list[Value] = []
+    for item in operand.value.items:
+        if isinstance(item, Known) and is_number(item.value) and dtypes:
+            assert isinstance(item.value, bool | int | float)
+            item = number_constant(item.value, dtypes[0], operand.span)  # noqa: PLW2901  # the number as a tensor
+        if not is_tensor(item):
+            raise Refusal(f"{operator.name} takes a list of tensors, found {described(item)}", operand.span)
+        items.append(item)
+    if len(set(dtypes)) > 1:
+        shown = " and ".join(dict.fromkeys(dtypes))
+        raise Refusal(
+            f"{operator.name} of {shown}: dtypes never mix by themselves",
+            operand.span,
+            hint="convert all to one dtype, as in x.astype(f32)",
+        )
+    value = TupleOf(tuple(items), operand.value.whole if operand.value.items == tuple(items) else None)
+    return Operand(computed_part(Operand(value, operand.span)), operand.span)
+
+
+def _number_argument(
+    operator: Operator,
+    parameter: str,
+    operand: Operand,
+    given: dict[str, Operand],
+    attrs: dict[str, object],
+) -> Operand:
+    """A Python number where a tensor is wanted: it takes the dtype of the tensors beside it."""
+    assert isinstance(operand.value, Known)
+    number = operand.value.value
+    if not isinstance(number, bool | int | float):
+        message = f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}"
+        raise Refusal(message, operand.span)
+    dtype = _dtype_beside(operator, parameter, given, attrs) or _natural_dtype(number)
+    return Operand(number_constant(number, dtype, operand.span), operand.span)
+
+
+def _dtype_beside(
+    operator: Operator, parameter: str, given: dict[str, Operand], attrs: dict[str, object]
+) -> str | None:
+    if parameter in _INDEX_ARGUMENTS:
+        return "int32"
+    wanted = attrs.get(_DTYPE_ATTRIBUTE.get(operator.name, ""))
+    if isinstance(wanted, str | DType):
+        found = wanted if isinstance(wanted, DType) else dtype_named(wanted)
+        return None if found is None else found.name
+    passed_over = {parameter, "condition", *_INDEX_ARGUMENTS}
+    for name in operator.args:
+        operand = given.get(name)
+        if operand is not None and name not in passed_over and is_tensor(operand.value):
+            return tensor_type(operand).dtype
+    return None
+
+
+def _natural_dtype(number: bool | int | float) -> str:
+    """Relay's own choice for a lone Python number."""
+    if isinstance(number, bool):
+        return "bool"
+    return "int32" if isinstance(number, int) else "float32"
+
+
+# -- dtypes -------------------------------------------------------------------------------------------
+
+
+def dtype_call(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
+    """``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises Refusal."""
+    value = bind(short, ("x",), ("x",), operands, span)["x"]
+    if is_tensor(value.value):
+        assert isinstance(value.value, Computed)
+        return cast(value.value, dtype, span)
+    try:
+        number = known_value(value.value)
+    except NotKnown:
+        number = None
+    if not isinstance(number, bool | int | float):
+        raise Refusal(f"{short}(...) takes a number or a tensor, not {described(value.value)}", value.span)
+    return number_constant(number, dtype, span)

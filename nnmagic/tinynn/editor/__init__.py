@@ -1,0 +1,1 @@
+"""Describe the symbols of a cell for completion and inspection."""

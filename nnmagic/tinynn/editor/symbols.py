@@ -1,0 +1,263 @@
+"""The words of a cell and what each of them means: for completion, inspection and the reference.
+
+Made from the declarations: of Relay's operators, of the language's functions, of its dtypes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
+from nnmagic.relay.types import Int64
+from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, IN_PLACE, METHODS, MODULES
+from nnmagic.tinynn.calls.argument_binding import Builtin
+from nnmagic.tinynn.namespace.attributes import ATTRIBUTES
+from nnmagic.tinynn.namespace.name_resolution import language_name
+from nnmagic.tinynn.operators.iteration import ITERATION
+from nnmagic.tinynn.types.annotations import DTYPES, DType
+from nnmagic.tinynn.values.values import BuiltinName, Known, OperatorName
+
+#: Python's words that a cell may have.
+KEYWORDS = (
+    *("and", "assert", "break", "case", "class", "continue", "def", "elif", "else", "False", "for", "if"),
+    *("in", "is", "lambda", "match", "None", "not", "or", "pass", "return", "True", "while"),
+)
+#: What stands in an annotation, beside dtypes.
+TYPE_WORDS = {
+    "Tensor": "Tensor[(2, 3), f32]: a tensor's shape and dtype.",
+    "tuple": "tuple[A, B]: several values.",
+    "Callable": "Callable[[A], B]: a function.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What one name means.
+
+    kind: ``"operator"``, ``"function"``, ``"method"``, ``"attribute"``, ``"dtype"``, ``"type"``,
+    ``"constant"``, or ``"function of this cell"`` and the like. parameters: what it takes, as Python would
+    write it, with ``*`` before those that are given by keyword only; None of what is not called. relay,
+    numpy: its twins there. details: what its parameters may be. result: the type of what it gives, and
+    source: its text, of what a cell defines.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    parameters: tuple[str, ...] | None = None
+    relay: str | None = None
+    numpy: str | None = None
+    details: tuple[str, ...] = ()
+    result: str | None = None
+    source: str | None = None
+
+    @property
+    def signature(self) -> str:
+        """How it is called."""
+        return self.name if self.parameters is None else f"{self.name}({', '.join(self.parameters)})"
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        names = (part.partition("=")[0].lstrip("*") for part in self.parameters or ())
+        return tuple(name for name in names if name)
+
+
+def operator_signature(operator: Operator) -> list[str]:
+    """The parameters of a call of an operator, with the defaults of what may be left out."""
+    shown = {
+        name: f"{name}={operator.arg_defaults[name]!r}" if name in operator.arg_defaults else name
+        for name in operator.args
+    }
+    for attr in operator.attrs:
+        default = attr.default_in_call
+        if isinstance(default, Int64):
+            default = int(default)
+        shown[attr.name] = attr.name if default is NONE_GIVEN else f"{attr.name}={default!r}"
+    return [shown.get(name, name) for name in operator.call_order or shown]
+
+
+def operator_word(operator: Operator) -> Word:
+    """An operator by its Relay name."""
+    what = "a list of tensors" if operator.variadic else "a tensor"
+    tensors = tuple(f"{name}: {what}" for name in operator.args)
+    details = (*tensors, *(f"{attr.name}: {attr.kind.words}" for attr in operator.attrs))
+    return Word(
+        operator.name,
+        "operator",
+        operator.summary,
+        tuple(operator_signature(operator)),
+        operator.name,
+        operator.numpy,
+        details,
+    )
+
+
+def function_word(builtin: Builtin, *, method: bool = False) -> Word:
+    """A function of the language, or the method of tensors that it is."""
+    words = (builtin.form or builtin.signature).split()[1 if method else 0 :]
+    twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
+    defaults = {**_USUAL, **_relay_defaults(twin), **_defaults(builtin.numpy)}
+    shown = []
+    for word in words:
+        name, optional, default = word.partition("?")
+        shown.append(f"{name}={default[1:] or defaults.get(name, 'None')}" if optional else name)
+    if any(len(name) > 1 and name.startswith("*") for name in shown):
+        shown = [name for name in shown if name != "*"]  # what follows is by keyword as it is
+    names = [word.partition("?")[0].strip("*") for word in words]
+    details = tuple(f"{name}: {_TAKES[name]}" for name in names if name in _TAKES)
+    return Word(
+        builtin.name,
+        "method" if method else "function",
+        builtin.summary,
+        tuple(shown),
+        twin.name if twin else None,
+        f"numpy.{builtin.numpy.removeprefix('numpy.')}" if builtin.numpy else None,
+        details,
+    )
+
+
+#: Defaults that parameters have wherever they are.
+_USUAL = {
+    **dict.fromkeys(("keepdims", "exclude", "exclusive", "select_last_index", "training"), "False"),
+    **dict.fromkeys(("is_ascend", "center", "scale", "count_include_pad"), "True"),
+    **dict.fromkeys(("eps", "epsilon"), "1e-05"),
+    "reduction": "'mean'",
+}
+#: What parameters of the language's functions take, where their names say it.
+_TAKES = {
+    **dict.fromkeys(("a", "b", "x", "x1", "x2", "data", "ary", "arr"), "a tensor"),
+    **dict.fromkeys(("arrays", "tensors"), "tensors, or a list of them"),
+    **dict.fromkeys(("weight", "bias", "gamma", "beta"), "a tensor"),
+    **dict.fromkeys(("keepdims", "exclude", "copy", "endpoint", "ceil_mode", "equal_nan"), "True or False"),
+    **dict.fromkeys(("axis", "axes"), "an int, or a tuple of ints"),
+    **dict.fromkeys(("dtype", "out_dtype"), "a dtype, as in f32"),
+    **dict.fromkeys(("shape", "newshape"), "ints and sizes of tensors, in a tuple"),
+    **dict.fromkeys(("strides", "padding", "dilation", "kernel_size", "pool_size"), "an int, or one an axis"),
+    **dict.fromkeys(("k", "N", "M", "num", "groups", "ddof", "decimals", "repeats"), "an int"),
+    **dict.fromkeys(("eps", "epsilon", "rtol", "atol", "momentum", "alpha"), "a number"),
+    "reduction": "'mean', 'sum' or 'none'",
+    "layout": "the order of the axes, as in 'NCHW'",
+    "where": "a tensor of bools",
+    "condition": "a tensor of bools",
+    "indices": "a tensor of ints",
+}
+
+
+@cache
+def _defaults(twin: str | None) -> Mapping[str, str]:
+    """The defaults of NumPy's function of that name, as far as they are plain values."""
+    found: object = np
+    for part in (twin or "").removeprefix("numpy.").split("."):
+        found = getattr(found, part, None)
+    if twin is None or not callable(found):
+        return {}
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):  # of NumPy's C functions, some of which tell none
+        return {}
+    plain = (bool, int, float, str, tuple, type(None))
+    return {each.name: repr(each.default) for each in parameters if isinstance(each.default, plain)}
+
+
+def _relay_defaults(twin: Operator | None) -> Mapping[str, str]:
+    """The defaults of the attributes of an operator, as a call of it has them."""
+    parts = [] if twin is None else operator_signature(twin)
+    return {name: default for name, given, default in (part.partition("=") for part in parts) if given}
+
+
+@cache
+def words() -> Mapping[str, Word]:
+    """Everything that a name without a dot may mean, but what a cell and the notebook define."""
+    found = {name: operator_word(operator) for name, operator in OPERATORS.items() if "." not in name}
+    found |= {
+        name: function_word(builtin)
+        for name, builtin in {**ITERATION, **BUILTINS}.items()
+        if not builtin.refused
+    }
+    found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
+    found |= {name: Word(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
+    found |= {name: Word(name, "type", summary) for name, summary in TYPE_WORDS.items()}
+    return found
+
+
+@cache
+def namespaces() -> Mapping[str, Mapping[str, Word]]:
+    """The operators with a dot in their names, by what stands before it."""
+    found: dict[str, dict[str, Word]] = {}
+    for name, operator in OPERATORS.items():
+        space, _, last = name.rpartition(".")
+        found.setdefault(space, {})[last] = operator_word(operator)
+    found["relay"] = found.pop("")
+    return found
+
+
+@cache
+def members() -> Mapping[str, Word]:
+    """The attributes and methods of tensors, and the operators that are methods, too."""
+    found = {name: Word(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
+    found |= {name: function_word(each, method=True) for name, each in METHODS.items() if not each.refused}
+    for name, operator in OPERATORS.items():
+        space, _, last = name.rpartition(".")
+        if space in ("", "nn") and operator.args and not operator.variadic and last not in IN_PLACE:
+            found.setdefault(last, operator_word(operator))
+    return found
+
+
+def module_words(module: str) -> Mapping[str, Word]:
+    """What a cell can use of a module of Python; nothing of one that it does not know."""
+    found = {
+        name: function_word(builtin)
+        for name, builtin in MODULES.get(module, {}).items()
+        if not builtin.refused
+    }
+    if module in ("numpy", "jax.numpy"):
+        found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
+    return found
+
+
+def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Word | None:
+    """What a dotted name of the language means in a cell; None for what the notebook or the cell defines."""
+    found = namespace.get(path[0])
+    if isinstance(found, ModuleType) and found.__name__ not in ("nnmagic", "nnmagic.relay"):
+        for part in path[1:-1]:
+            found = vars(found).get(part) if isinstance(found, ModuleType) else None
+        known = module_words(found.__name__) if isinstance(found, ModuleType) and len(path) > 1 else {}
+        if path[-1] in known:
+            return known[path[-1]]
+        return _written(path) if len(path) > 1 else None
+    if path[0] in namespace and not isinstance(found, ModuleType):
+        return members().get(path[-1]) if len(path) > 1 else None
+    if len(path) == 1 and path[0] in words():
+        return words()[path[0]]
+    return _written(path) or (members().get(path[-1]) if len(path) > 1 else None)
+
+
+def _written(path: tuple[str, ...]) -> Word | None:
+    """What the language says of a name as it is written."""
+    found = language_name(path)
+    if found is None or found[1] != len(path):
+        return None
+    match found[0]:
+        case OperatorName(operator=operator):
+            return operator_word(operator)
+        case BuiltinName(builtin=builtin):
+            return function_word(builtin)
+        case Known(value=value) if isinstance(value, DType | float | None):
+            return _constant_word(path[-1], value)
+    return None
+
+
+def _constant_word(name: str, value: DType | float | None) -> Word:
+    if isinstance(value, DType):
+        return Word(name, "dtype", f"The dtype {value.name}.")
+    return Word(
+        name, "constant", f"The constant {value}." if value is not None else "A new dimension of size 1."
+    )

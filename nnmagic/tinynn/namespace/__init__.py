@@ -1,0 +1,1 @@
+"""Resolve the free names of a cell."""

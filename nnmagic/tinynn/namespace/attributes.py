@@ -1,0 +1,219 @@
+"""Attributes of values: ``x.shape``, ``x.T``, ``x.sum``. Knows values and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from nnmagic.diagnostics import Span, closest
+from nnmagic.relay.ops import OPERATORS, resolve
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TypeCall
+from nnmagic.tinynn.builtins import IN_PLACE, METHODS
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.types.annotations import dtype_named
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor, reshape_to, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
+from nnmagic.tinynn.values.values import (
+    BuiltinName,
+    Computed,
+    ConstructorName,
+    DataTypeName,
+    DictOf,
+    Dimension,
+    Known,
+    Method,
+    Operand,
+    OperatorName,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    source_text,
+)
+
+
+def _transposed(value: Computed, span: Span) -> Value:
+    return apply("transpose", span, value) if len(_type(value).shape) > 1 else value
+
+
+def _type(value: Computed) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _matrices_transposed(value: Computed, span: Span) -> Value:
+    rank = len(_type(value).shape)
+    if rank < 2:
+        raise Refusal("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
+    return apply("transpose", span, value, axes=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _bytes_of(value: Computed) -> int:
+    return NUMPY_DTYPES[_type(value).dtype].itemsize
+
+
+def _all_bytes(value: Computed, span: Span) -> Value:
+    return product_of([*shape_of(value, span).items, Known(_bytes_of(value))], span)
+
+
+#: What the attributes of tensors are.
+ATTRIBUTES = {
+    "shape": "The sizes of the dimensions, a tuple.",
+    "ndim": "How many dimensions there are.",
+    "size": "How many elements there are.",
+    "dtype": "The element type.",
+    "itemsize": "The bytes of an element.",
+    "nbytes": "The bytes of all elements.",
+    "T": "The tensor with its dimensions in the reverse order.",
+    "mT": "The tensor with its last two dimensions exchanged.",
+    "real": "The tensor itself.",
+}
+
+_ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
+    "shape": shape_of,
+    "ndim": lambda value, _span: Known(len(_type(value).shape)),
+    "size": lambda value, span: product_of(shape_of(value, span).items, span),
+    "dtype": lambda value, _span: Known(dtype_named(_type(value).dtype)),
+    "itemsize": lambda value, _span: Known(_bytes_of(value)),
+    "nbytes": _all_bytes,
+    "T": _transposed,
+    "mT": _matrices_transposed,
+    "real": lambda value, _span: value,
+}
+
+#: What NumPy's or PyTorch's tensors have and a cell has under another name.
+_OTHER_NAMES = {
+    "view": "reshape",
+    "unsqueeze": "expand_dims",
+    "flat": "ravel()",
+    "imag": "the tensor itself: there are no complex numbers",
+    "sub": "the operator -",
+    "mul": "the operator *",
+    "div": "the operator /",
+    "bmm": "the operator @",
+    "type": "astype(f32)",
+    "dim": "ndim",
+    "float": "astype(f32)",
+    "double": "astype(f64)",
+    "int": "astype(i32)",
+    "long": "astype(i64)",
+    "half": "astype(f16)",
+    "to": "astype(f32)",
+    "mm": "the operator @",
+}
+
+
+#: Methods that only say where a tensor is, or what else it is.
+_NOT_NEEDED = frozenset(
+    ("tolist", "detach", "cpu", "cuda", "contiguous", "numpy", "requires_grad_", "block_until_ready", "eval")
+)
+_NO_GRADIENTS = "a cell computes no gradients"
+#: What a cell has not, and what to do.
+_NOT_HERE = {
+    **dict.fromkeys(("backward", "grad", "requires_grad"), _NO_GRADIENTS),
+    "at": "tensors do not change: write y = where(condition, value, x)",
+    "device": "every tensor is in the memory of the CPU",
+    "append": "write concatenate([x, y])",
+    "apply": "call the function with the tensor",
+    "map": "call the function with the tensor",
+}
+
+
+def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
+    for constructor in data.type.constructors:
+        if constructor.name == name:
+            return ConstructorName(constructor, data.fields[name])
+    close = closest(name, data.fields)
+    hint = f"did you mean {close}?" if close else f"its constructors: {', '.join(data.fields)}"
+    raise Refusal(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
+
+
+def _item(call: Arguments) -> Value:
+    """The one element, as a tensor of rank 0."""
+    shape = call.type("a").shape
+    if any(dim != 1 for dim in shape):
+        hint = "index it, as in x[0], or reduce it, as in x.sum()"
+        raise Refusal(f"item() of {described(call.given['a'].value)}", call.span, hint=hint)
+    return reshape_to(call.tensor("a"), (), call.span) if shape else call.tensor("a")
+
+
+_ITEM = Builtin("item", "a", _item, "The one element of a tensor of size 1, as rank 0.")
+
+
+def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
+    """A method of dictionaries that gives what they hold, in order."""
+
+    def apply_to(call: Arguments) -> Value:
+        owner = call.given["a"].value
+        assert isinstance(owner, DictOf)
+        return TupleOf(tuple(items(owner)))
+
+    return Builtin(name, "a", apply_to, f"The {name} of a dictionary of the notebook, a tuple.")
+
+
+_VIEWS = {
+    "keys": _view("keys", lambda owner: map(Known, owner.items)),
+    "values": _view("values", lambda owner: owner.items.values()),
+    "items": _view("items", lambda owner: (TupleOf((Known(key), each)) for key, each in owner.items.items())),
+}
+
+
+def _no_tensor_hint(owner: Operand, name: str) -> str | None:
+    """What to do about a member of a value that has none."""
+    written = source_text(owner.span)
+    match owner.value:
+        case Computed(type=TypeCall()):
+            return f"`match {written}:` takes it apart, as in case Cons(head, tail): ..."
+        case Known(value=bool() | int() | float()) | Dimension() if name in METHODS:
+            shown = written if isinstance(owner.value, Dimension) else "it"
+            if name == "astype":
+                return f"leave it out: a Python number takes the dtype of the tensor beside {shown}"
+            return f"it is a Python number: write {name}({written if written != 'x' else '...'})"
+        case DictOf(items=items):
+            key = name if name in items else "name"
+            return f"index it with a key, as in {written}[{key!r}]"
+        case TupleOf() if name in ("append", "extend", "insert"):
+            return f"a list does not change: write {written} = {written} + [value]"
+        case TupleOf(items=items) if name in METHODS:
+            named = written if written != "x" else "..."
+            if any(map(is_tensor, items)):
+                return f"it is a tuple of tensors: write stack({named}).{name}(...)"
+            return f"it is a tuple: write {name}({named})"
+    return None
+
+
+def attribute(owner: Operand, name: str, span: Span) -> Value:
+    """``owner.name``. Raises Refusal."""
+    value = owner.value
+    if isinstance(value, DataTypeName):
+        return _constructor(value, name, span)
+    if isinstance(value, DictOf) and name in _VIEWS:
+        return Method(owner, name, BuiltinName(_VIEWS[name]))
+    if not is_tensor(value):
+        raise Refusal(
+            f"{described(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
+        )
+    assert isinstance(value, Computed)
+    if name in _ATTRIBUTES:
+        return _ATTRIBUTES[name](value, span)
+    if name == "item":
+        return Method(owner, name, BuiltinName(_ITEM))
+    if name in IN_PLACE:
+        message = f"`{name}` would change the tensor, and tensors do not change"
+        raise Refusal(message, span, hint=IN_PLACE[name])
+    if name in METHODS:
+        return Method(owner, name, BuiltinName(METHODS[name]))
+    operator = resolve(name)
+    if operator is not None and operator.args and not operator.variadic:
+        return Method(owner, name, OperatorName(operator))
+    type_ = tensor_type(owner)
+    hint = None
+    if name in _NOT_NEEDED:
+        hint = f"leave .{name}() out"
+    elif name in _NOT_HERE:
+        hint = _NOT_HERE[name]
+    elif name in _OTHER_NAMES:
+        hint = f"write {_OTHER_NAMES[name]}"
+    elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
+        hint = f"did you mean .{close}?"  # `foo` is no `floor`
+    shown = described(Computed(value.expr, type_))
+    raise Refusal(f"{shown} has no attribute `{name}`", span, hint=hint)

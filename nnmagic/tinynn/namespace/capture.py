@@ -1,0 +1,394 @@
+"""What a value of the notebook becomes inside a cell. Runs none of its code. Knows values and NumPy."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
+from nnmagic.relay.values import AdtValue, is_masked
+from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.types.aliases import NoTypeError, alias_type, is_callable_name
+from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named
+from nnmagic.tinynn.values.values import (
+    MAX_INT_BITS,
+    Computed,
+    DictOf,
+    Known,
+    TupleConstructor,
+    TupleOf,
+    TypeOf,
+    Value,
+)
+
+_Key = TypeVar("_Key")
+_Taken = TypeVar("_Taken")
+
+#: A tuple of the notebook is for shapes, settings and the arrays of layers, not for data.
+_MAX_ITEMS, _MAX_DEPTH = 10_000, 20
+
+#: What to do with NumPy's other dtypes, by their kind; the name in braces is the user's.
+_DTYPE_HINTS = {
+    "O": "if it holds numbers, convert it in another cell: {name} = {name}.astype('float32')",
+    "f": "convert it in another cell: {name} = {name}.astype('float64')",
+    "c": "hold real and imaginary parts in two arrays: {name}.real and {name}.imag",
+    "U": "a cell computes with numbers: give each string a number",
+    "S": "a cell computes with numbers: give each string a number",
+    "T": "a cell computes with numbers: give each string a number",
+    "M": "convert it in another cell: {name} = {name}.astype('int64')",
+    "m": "convert it in another cell: {name} = {name}.astype('int64')",
+}
+
+
+class NotCapturable(Exception):  # noqa: N818  # a question answered with no
+    """A value that a cell cannot use: ``what`` it is, and a ``hint``, where ``{name}`` is the value's.
+
+    ``place``: of an item of a list or a dictionary, what stands behind the name, as in ``[0]['bias']``.
+    """
+
+    def __init__(self, what: str, hint: str, place: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+        self.place = place
+
+    def inside(self, key: object) -> NotCapturable:
+        """Seen from the tuple or dictionary that holds the value."""
+        place = f"[{key!r}]{self.place}"
+        return NotCapturable(self.what, self.hint, place if len(place) <= 60 else f"{place[:60]}...")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGlobal:
+    """A compiled function: its name in its typed module, its parameters, what classes say."""
+
+    name: str
+    module: Module
+    parameters: tuple[ParameterInfo, ...]
+    infos: Mapping[str, DataTypeInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledType:
+    """A data type of an earlier cell, with those that its values hold, and what their classes say."""
+
+    type: TypeData
+    types: Mapping[str, TypeData]
+    infos: Mapping[str, DataTypeInfo]
+
+    @property
+    def fields(self) -> Mapping[str, tuple[str, ...]]:
+        """By constructor, the names of its fields."""
+        return self.infos[self.type.header.name].fields
+
+
+def compiled_function(value: object) -> CompiledGlobal | None:
+    """What a compiled function is; None for any other value."""
+    match _own_attribute(value, "__relay_global__"):
+        case (str() as name, Module() as module) if name in module.functions:
+            parameters = _own_attribute(value, "__relay_parameters__")
+            infos = _own_attribute(value, "__relay_types__")
+            return CompiledGlobal(
+                name,
+                module,
+                parameters if isinstance(parameters, tuple) else (),
+                infos if isinstance(infos, Mapping) else {},
+            )
+    return None
+
+
+def compiled_type(value: object) -> CompiledType | None:
+    """What a data type of an earlier cell is; None for any other value."""
+    found = _own_attribute(value, "__relay_type__")
+    return found if isinstance(found, CompiledType) else None
+
+
+def types_with(namespace: Mapping[str, object], constructor: str) -> dict[str, object]:
+    """The data types of the notebook that have a constructor, each once, by its first name."""
+    found: dict[str, object] = {}
+    for name, value in namespace.items():
+        data = compiled_type(value)
+        if data is not None and constructor in data.fields and value not in found.values():
+            found[name] = value
+    return found
+
+
+def _own_attribute(value: object, name: str) -> object:
+    """An attribute that the class or the instance's dictionary has: no code of the notebook runs."""
+    nothing = object()
+    if inspect.getattr_static(value, name, nothing) is nothing:
+        return None
+    found: object = getattr(value, name, None)
+    return found
+
+
+def member_of(value: object, name: str) -> object:
+    """What an object that only holds values has under a name: in its own dictionary, in slots, in its class.
+
+    MISSING where it has none, where code makes it (a property, a method), and for values that a cell can use
+    as they are: their members have a meaning of their own. No code of the notebook runs.
+    """
+    if not holds_values(value):
+        return MISSING
+    found = inspect.getattr_static(value, name, MISSING)
+    if isinstance(found, _PLAIN_FIELDS) and not isinstance(value, type):
+        try:
+            return found.__get__(value, type(value))
+        except AttributeError:  # a slot that nothing was put into
+            return MISSING
+    return MISSING if any("__get__" in vars(base) for base in type(found).__mro__) else found
+
+
+#: How C keeps the fields of a class with slots and of a named tuple.
+_PLAIN_FIELDS = (types.MemberDescriptorType, type(vars(inspect.FullArgSpec)["args"]))
+
+
+def is_method(value: object, name: str) -> bool:
+    """Whether it is a function of an object's class."""
+    kinds = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, classmethod, staticmethod)
+    return isinstance(inspect.getattr_static(value, name, None), kinds)
+
+
+def member_names(value: object) -> list[str]:
+    """The names that an object and its classes hold."""
+    try:
+        own = list(object.__getattribute__(value, "__dict__"))
+    except AttributeError:  # it has slots
+        own = []
+    classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    return [*own, *(name for base in classes for name in vars(base))]
+
+
+def holds_values(value: object) -> bool:
+    """Whether a value is one whose members are looked up: an object, such as settings, or a class of them."""
+    if isinstance(value, tuple):
+        return isinstance(inspect.getattr_static(value, "_fields", None), tuple)
+    if isinstance(value, _VALUES) or any(
+        isinstance(vars(base).get("__getattribute__"), types.FunctionType)
+        or not _ARRAY_PROTOCOLS.isdisjoint(vars(base))
+        for base in type(value).__mro__
+    ):
+        return False
+    return compiled_function(value) is None and compiled_type(value) is None and not _is_type(value)
+
+
+def _is_type(value: object) -> bool:
+    """Whether a value names a type or a dtype of a cell."""
+    try:
+        return isinstance(captured(value), TypeOf | TupleConstructor | Known)
+    except NotCapturable:
+        return False
+
+
+_ARRAY_PROTOCOLS = frozenset({"__array__", "__dlpack__"})
+#: What is a value itself, or nothing that a cell can use at all.
+_NUMBERS = (
+    int,
+    float,
+    complex,
+    np.generic,
+    np.dtype,
+    np.ndarray,
+    np.ufunc,
+    DType,
+    Tensor,
+    AdtValue,
+)
+_TEXTS_AND_COLLECTIONS = (str, bytes, list, dict, set, frozenset, type(None), types.EllipsisType)
+_CODE = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_VALUES = (*_NUMBERS, *_TEXTS_AND_COLLECTIONS, *_CODE)
+
+
+def settled(value: object, depth: int = 0) -> object:
+    """The value as it is now: arrays, lists and dictionaries, which may change, are copied.
+
+    What the cell computes with and what the cache remembers are then the same. Raises NotCapturable.
+    """
+    match value:
+        case np.ndarray() if is_masked(value):
+            raise NotCapturable("a masked array", "fill it in another cell, as in {name} = {name}.filled(0)")
+        case np.ndarray():
+            return _constant(value).data
+        case tuple() | list():
+            _check_size(value, depth)
+            return tuple(taken for _, taken in _each(lambda item: settled(item, depth + 1), enumerate(value)))
+        case dict():
+            _check_size(value, depth)
+            return dict(_each(lambda item: settled(item, depth + 1), list(dict.items(value))))
+        case int() if value.bit_length() > MAX_INT_BITS:
+            raise NotCapturable(f"an int of {value.bit_length()} bits", "the largest float has 1024")
+    return value
+
+
+def captured(value: object) -> Value:
+    """A settled value inside a cell. Raises NotCapturable."""
+    match value:
+        case None | DType() | Tensor():
+            return Known(value)
+        case np.ndarray():  # settled: it is a constant's own
+            return _tensor(ir.Constant(value))
+        case np.generic():
+            return Known(_python_number(value))
+        case bool():
+            return Known(value)
+        case int():
+            return Known(int.__int__(value))
+        case float():
+            return Known(float.__float__(value))
+        case str():
+            return Known(str.__str__(value))
+        case tuple():
+            return TupleOf(tuple(taken for _, taken in _each(captured, enumerate(value))))
+        case dict():
+            return DictOf(dict(_each(captured, value.items())))
+        case np.dtype():
+            return _dtype(value)
+    if value is Ellipsis:
+        return Known(Ellipsis)
+    if value is tuple or value is typing.Tuple:  # noqa: UP006  # the object that a notebook may hold
+        return TupleConstructor("tuple")
+    if value is Tensor:
+        return TupleConstructor("Tensor")
+    if is_callable_name(value):
+        return TupleConstructor("Callable")
+    alias = _alias(value)
+    if alias is not None:
+        return alias
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return _dtype(np.dtype(value))
+    raise not_capturable(value)
+
+
+def _class_type(value: object) -> Type | None:
+    data = compiled_type(value)
+    return None if data is None else TypeCall(data.type.header, ())
+
+
+def _alias(value: object) -> Value | None:
+    """A type that the notebook has named. Raises NotCapturable for one that a cell has not."""
+    try:
+        found = alias_type(value, _class_type)
+    except NoTypeError as problem:
+        part = getattr(problem.part, "__name__", None) or repr(problem.part)
+        hint = "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]"
+        raise NotCapturable(f"a type that holds `{part}`", hint) from None
+    return None if found is None else TypeOf(found)
+
+
+def _python_number(value: np.generic) -> object:
+    """A NumPy scalar as the Python number that it equals: Python's arithmetic gives either, by chance."""
+    if isinstance(value, np.str_):
+        return str.__str__(value)
+    kind = dtype_of_array(np.asarray(value))
+    if kind is None:
+        raise _no_dtype(value)
+    return float(value) if is_float(kind) else value.item()
+
+
+def _tensor(constant: ir.Constant) -> Computed:
+    return Computed(constant, constant.tensor_type)
+
+
+def _constant(value: np.ndarray) -> ir.Constant:
+    """A constant with a copy of the array."""
+    if dtype_of_array(value) is None:
+        raise _no_dtype(value)
+    return ir.constant(value)
+
+
+def _no_dtype(value: np.generic | np.ndarray) -> NotCapturable:
+    what = f"a NumPy array of {value.dtype}" if isinstance(value, np.ndarray) else f"a NumPy {value.dtype}"
+    hint = _DTYPE_HINTS.get(value.dtype.kind, "hold its numbers in an array of numbers")
+    return NotCapturable(what, hint)
+
+
+def _check_size(value: tuple[object, ...] | list[object] | dict[object, object], depth: int) -> None:
+    kind = type(value).__name__
+    if len(value) > _MAX_ITEMS or depth > _MAX_DEPTH:
+        what = f"a {kind} of {len(value)}" if depth <= _MAX_DEPTH else f"a {kind} nested too deeply"
+        raise NotCapturable(what, "make it a NumPy array")
+    for key in value if isinstance(value, dict) else ():
+        if type(key) not in (str, int):  # of another class: to compare it would run code
+            raise NotCapturable(
+                f"a dict with a key that is {_kind_shown(type(key).__name__)}",
+                "give its values names of their own in another cell",
+            )
+
+
+def _each(
+    take: Callable[[object], _Taken], items: Iterable[tuple[_Key, object]]
+) -> Iterator[tuple[_Key, _Taken]]:
+    """Each item as it is taken, with its key. Raises NotCapturable, with the item's place."""
+    key: object = None
+    try:
+        for key, item in items:
+            yield key, take(item)
+    except NotCapturable as problem:
+        raise problem.inside(key) from None
+
+
+def _dtype(value: np.dtype[np.generic]) -> Known:
+    found = dtype_named(value.newbyteorder("=").name)
+    if found is None:
+        raise NotCapturable(
+            f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        )
+    return Known(found)
+
+
+def not_capturable(value: object) -> NotCapturable:
+    """Says what a value is and what to do instead."""
+    if compiled_function(value) is not None:  # in a list or a dictionary
+        return NotCapturable("a compiled function", "give it a name of its own in another cell")
+    name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
+    kind = type(value)
+    if isinstance(value, np.ufunc):
+        return NotCapturable(
+            f"the NumPy function {value.__name__}",
+            "NumPy does not run inside a cell: call it in another one, and pass its result as an argument",
+        )
+    if isinstance(value, types.FunctionType):
+        hint = (
+            "put %%tinynn above its definition, or call it in another cell and pass its result as an argument"
+        )
+        return NotCapturable(f"the Python function {name}", hint)
+    if isinstance(value, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
+        return NotCapturable(
+            "a Python function",
+            "call it in another cell, and pass its result as an argument or use it by its name",
+        )
+    if isinstance(value, type) and kind is not types.GenericAlias:  # Python 3.10 takes that for a class
+        return NotCapturable(f"the class {name}", "compute what you need in another cell and use that")
+    if isinstance(value, types.ModuleType):
+        return NotCapturable(
+            f"the module {value.__name__}", "compute what you need in another cell and use that"
+        )
+    if isinstance(value, AdtValue):
+        return NotCapturable(f"a value made by {value.constructor}", "pass it as an argument")
+    if isinstance(value, complex):
+        return NotCapturable("a complex number", "hold real and imaginary parts in two numbers")
+    if isinstance(value, set | frozenset):
+        return NotCapturable(
+            f"a {kind.__name__}", "make it a tuple in another cell, as in {name} = tuple(sorted({name}))"
+        )
+    if any(not _ARRAY_PROTOCOLS.isdisjoint(vars(base)) for base in kind.__mro__):
+        hint = "pass it as an argument, or convert it in another cell: {name} = numpy.asarray({name})"
+        return NotCapturable(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
+    if callable(value):
+        return NotCapturable(
+            _kind_shown(kind.__qualname__),
+            "call it in another cell, and pass its result as an argument or use it by its name",
+        )
+    return NotCapturable(_kind_shown(kind.__qualname__), "capture what is needed of it as a NumPy array")
+
+
+def _kind_shown(name: str) -> str:
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

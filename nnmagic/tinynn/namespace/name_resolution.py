@@ -1,0 +1,367 @@
+"""Names: what a name of a cell stands for. Local names, then the cell's functions, the notebook, operators.
+
+Records every look-up in the notebook, for the cache. Knows values, captures and operators; no syntax tree.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import numpy as np
+
+from nnmagic.diagnostics import Span, closest
+from nnmagic.relay.expr import Constructor
+from nnmagic.relay.module import TypeData
+from nnmagic.relay.ops import OPERATORS, resolve
+from nnmagic.relay.types import GlobalTypeVar
+from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
+from nnmagic.tinynn.namespace.capture import (
+    CompiledType,
+    NotCapturable,
+    captured,
+    compiled_function,
+    compiled_type,
+    holds_values,
+    is_method,
+    member_names,
+    not_capturable,
+    settled,
+    types_with,
+)
+from nnmagic.tinynn.namespace.foreign_functions import (
+    IMPORTS,
+    NOT_HERE,
+    import_hint,
+    is_library,
+    library_of,
+    same_as,
+)
+from nnmagic.tinynn.namespace.linking import Linker, same_type
+from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.operators.iteration import ITERATION
+from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.types.annotations import DTYPES, dtype_named
+from nnmagic.tinynn.values.values import (
+    BuiltinName,
+    ConstructorName,
+    DataTypeName,
+    GlobalFunction,
+    Known,
+    OperatorName,
+    Refusal,
+    TupleConstructor,
+    Value,
+)
+
+#: What may stand before an operator's name.
+_PREFIXES = ("relay", "nnmagic")
+#: What a written path of an operator begins with.
+_FAMILIES = frozenset({*_PREFIXES, *(name.partition(".")[0] for name in OPERATORS if "." in name)})
+
+
+def _assertion() -> TypeData:
+    header = GlobalTypeVar("Assertion")
+    return TypeData(header, (), (Constructor("Holds", (), header, 0), Constructor("Fails", (), header, 1)))
+
+
+#: The data type whose second constructor no match takes: what a failed assertion comes to.
+ASSERTION = _assertion()
+
+
+def is_assertion(data: TypeData) -> bool:
+    """Whether a data type is there for assertions alone."""
+    return data.header == ASSERTION.header and same_type(data, ASSERTION)
+
+
+class UnknownName(Refusal):
+    """A name that stands for nothing."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names outside a function's own: the cell's functions, the notebook's names, the language's."""
+
+    namespace: Mapping[str, object]
+    functions: dict[str, GlobalFunction] = field(default_factory=dict)
+    data_types: dict[str, DataTypeName] = field(default_factory=dict)
+    constructors: dict[str, ConstructorName] = field(default_factory=dict)
+    linker: Linker = field(default_factory=Linker)
+    looked_up: dict[str, object] = field(default_factory=dict)
+    _found: dict[str, object] = field(default_factory=dict)
+    _values: dict[str, Value] = field(default_factory=dict)
+
+    def lookup(self, path: tuple[str, ...], span: Span, local: Iterable[str] = ()) -> tuple[Value, int]:
+        """What a dotted name stands for, and how many of its parts that takes. Raises Refusal.
+
+        ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
+        """
+        for known in (self.functions, self.data_types, self.constructors):
+            if path[0] in known:
+                return known[path[0]], 1
+        found = self._look_up(path[0])
+        if found is not MISSING:
+            return self._of_notebook(path, found, span)
+        word = path[0]
+        if word in PYTHON_ONLY and word not in ITERATION:
+            message, hint = PYTHON_ONLY[word]
+            raise Refusal(message, span, hint=hint)
+        built_in = language_name(path)
+        if built_in is not None:
+            return built_in
+        constructor = self._constructor_of_notebook(path[0], span)
+        if constructor is not None:
+            return constructor, 1
+        raise self._unknown(path, span, local)
+
+    def declare(self, data: DataTypeName, place: Span) -> None:
+        """Adds a data type of the cell, with its constructors. Raises Refusal."""
+        name = data.type.header.name
+        self.data_types[name] = data
+        for constructor in data.type.constructors:
+            self.constructors[constructor.name] = ConstructorName(constructor, data.fields[constructor.name])
+        self.linker.use_types("this cell", {name: data.type}, {}, place)
+
+    def types(self) -> dict[str, TypeData]:
+        """The data types of the module, by name."""
+        own = {name: data.type for name, data in self.data_types.items()}
+        return {**self.linker.types, **own}
+
+    def assertion(self, place: Span) -> tuple[Constructor, Constructor]:
+        """The constructors that say whether an assertion holds, declared where one is. Raises Refusal."""
+        self.linker.use_types("`assert`", {ASSERTION.header.name: ASSERTION}, {}, place)
+        return ASSERTION.constructors[0], ASSERTION.constructors[1]
+
+    def _look_up(self, name: str) -> object:
+        if name not in self._found:
+            self._found[name] = self.looked_up[name] = look_up(self.namespace, name)
+        return self._found[name]
+
+    def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
+        if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
+            prefix = found.__name__.rpartition(".")[2]  # whatever the notebook calls it
+            own = language_name((prefix, *path[1:]))
+            if own is not None:
+                return own
+        taken, module = 1, library_of(found)
+        while isinstance(found, ModuleType) and taken < len(path):
+            if (operator := language_name(path)) is not None and _is_operator(operator[0]):
+                return operator  # decided by the written path: `nn` may be any module
+            function = MODULES.get(found.__name__, {}).get(path[taken])
+            if function is not None:
+                return BuiltinName(function), taken + 1
+            taken, module = taken + 1, found.__name__
+            member = self._look_up(".".join(path[:taken]))
+            if member is MISSING:
+                raise self._no_member(path[:taken], found, span)
+            found = member
+        while taken < len(path) and holds_values(found):
+            if (owner := ".".join(path[:taken])) not in self._values:
+                self.looked_up.pop(owner, None)  # what is taken of it counts, not which object it is
+            taken += 1
+            member = self._look_up(".".join(path[:taken]))
+            if member is MISSING:
+                raise _no_field(path[:taken], found, span)
+            found, module = member, None
+        name = ".".join(path[:taken])
+        try:
+            return self._value(name, found, span), taken
+        except NotCapturable as problem:
+            name += problem.place
+            is_dtype = isinstance(found, type) and issubclass(found, np.generic)
+            from_library = module is not None and is_library(module) and callable(found) and not is_dtype
+            raise _unusable(path[:taken], name, problem, span, module if from_library else None) from None
+
+    def _value(self, name: str, found: object, span: Span) -> Value:
+        """One value a name, so that an array captured once is one constant. Raises Refusal, NotCapturable."""
+        if name not in self._values:
+            function, data = compiled_function(found), compiled_type(found)
+            if function is not None:
+                self._values[name] = self.linker.use(name, function, span)
+            elif data is not None:
+                self._values[name] = self._data_type(name, data, span)
+            elif isinstance(found, ModuleType):
+                raise not_capturable(found)
+            else:
+                self.looked_up[name] = settled(found)
+                self._values[name] = captured(self.looked_up[name])
+        return self._values[name]
+
+    def _data_type(self, written: str, data: CompiledType, span: Span) -> DataTypeName:
+        name = data.type.header.name
+        if data.type.type_vars:
+            raise NotCapturable(f"the data type {name} with type parameters", "use it in Relay text")
+        self.linker.use_types(f"`{written}`", data.types, data.infos, span)
+        return DataTypeName(self.linker.types[name], data.fields)
+
+    def _constructor_of_notebook(self, word: str, span: Span) -> ConstructorName | None:
+        """A constructor, by its bare name, of a data type that the notebook has. Raises Refusal."""
+        found = types_with(self.namespace, word)
+        if not found:
+            return None
+        self.looked_up[f"{word}()"] = tuple(found.values())
+        if len(found) > 1:
+            first, second, *_ = found
+            hint = f"write {first}.{word} or {second}.{word}"
+            raise Refusal(f"`{word}` is a constructor of {first} and of {second}", span, hint=hint)
+        ((name, value),) = found.items()
+        data = compiled_type(value)
+        assert data is not None
+        kept = self._data_type(name, data, span)
+        constructor = next(each for each in kept.type.constructors if each.name == word)
+        return ConstructorName(constructor, kept.fields[word])
+
+    def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:
+        name = ".".join(path)
+        if is_library(module.__name__):
+            instead = same_as(path, module.__name__, MODULES.get(module.__name__, ()))
+            if instead or path[-1] in dir(module):  # some is loaded when it is asked for
+                return _not_supported(name, instead, span)
+        elif "__getattr__" in vars(
+            module
+        ):  # it may make the name when asked, but nothing of Python runs here
+            hint = "compute what you need in another cell and use that"
+            return Refusal(
+                f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
+            )
+        close = difflib.get_close_matches(path[-1], [each for each in vars(module) if each[:1] != "_"], n=1)
+        found = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
+        return Refusal(f"the module {module.__name__} has no {path[-1]}", span, hint=found)
+
+    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> Refusal:
+        if len(path) > 1:
+            return self._unknown_path(path, span, local)
+        name = path[0]
+        known = [*local, *self.functions, *BUILTINS, *DTYPES, "Tensor"]
+        known += [key for key in self.namespace if not key.startswith("_")]
+        short = {operator.rpartition(".")[2] for operator in OPERATORS}
+        suggestions = difflib.get_close_matches(
+            name, [*dict.fromkeys(known), *OPERATORS, *sorted(short)], n=1
+        )
+        hint = "assign it first, or define it in another cell"
+        if name in IMPORTS:
+            hint = import_hint(name)
+        elif name in NOT_HERE:
+            hint = NOT_HERE[name]
+        elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):
+            hint = f"did you mean {suggestions[0]}?"
+        return UnknownName(f"unknown name `{name}`", span, hint=hint)
+
+    def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> Refusal:
+        """A dotted name whose first part is neither the notebook's nor a family of operators."""
+        first, name = path[0], ".".join(path)
+        if first in _FAMILIES:
+            return UnknownName(f"unknown operator `{name}`", span, hint=_operator_hint(path))
+        if first in IMPORTS:
+            hint = import_hint(first)
+            dtype = dtype_named(path[-1])
+            own = dtype.short if dtype else same_as(path[-1:], IMPORTS[first], ())
+            if own is not None:
+                hint += f", or write {own}, which needs none"
+            return UnknownName(f"`{first}` is not defined in the notebook", span, hint=hint)
+        if first == "self":
+            hint = "a function of a cell has no `self`: give it what it needs as parameters"
+            return UnknownName("unknown name `self`", span, hint=hint)
+        close = closest(first, [*local, *(key for key in self.namespace if key[:1] != "_")])
+        hint = f"did you mean {close}?" if close else "assign it first, or define it in another cell"
+        return UnknownName(f"unknown name `{first}`", span, hint=hint)
+
+
+def _is_operator(value: Value) -> bool:
+    return isinstance(value, OperatorName)
+
+
+def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
+    """A dtype, a type constructor, a function of the language, or an operator by its whole written path."""
+    rest = path
+    while len(rest) > 1 and rest[0] in _PREFIXES:
+        rest = rest[1:]
+    word, taken = rest[0], len(path) - len(rest) + 1
+    if word in DTYPES:
+        return Known(DTYPES[word]), taken
+    if word in ("Tensor", "Tuple", "tuple", "Callable"):
+        return TupleConstructor(word), taken
+    if word in BUILTINS and len(rest) == 1 and path[0] != "relay":
+        return BuiltinName(BUILTINS[word]), taken
+    if word in CONSTANTS and len(path) == 1:
+        return Known(CONSTANTS[word]), 1
+    if len(path) == 1 and word in ITERATION:
+        return BuiltinName(ITERATION[word]), 1
+    name = ".".join(rest)
+    operator = resolve(name) or resolve(f"nn.{name}")
+    return None if operator is None else (OperatorName(operator), len(path))
+
+
+def _operator_hint(path: tuple[str, ...]) -> str:
+    """What may be meant by a path that begins as one of an operator."""
+    word = path[-1].lower()
+    layer = word if word in BUILTINS else closest(word, BUILTINS)
+    if path[-1] != word and layer is not None:  # nn.Linear
+        return f"a cell has functions, no layers: write {layer}(x, ...)"
+    family = {name.rpartition(".")[2]: name for name in OPERATORS if name.startswith(f"{path[0]}.")}
+    close = closest(path[-1], family)
+    meant = family[close] if close is not None else closest(path[-1], BUILTINS)
+    return f"did you mean {meant}?" if meant else "`%tinynn ops` lists the operators"
+
+
+def _unusable(
+    path: tuple[str, ...], name: str, problem: NotCapturable, span: Span, library: str | None
+) -> Refusal:
+    """A value of the notebook that a cell cannot use; the operator that it hides is named.
+
+    ``library``: the module that has it, if it is a function of a library.
+    """
+    own = language_name(path)
+    if own is not None and isinstance(own[0], Known | TupleConstructor):
+        hint = f"for the language's own write nnmagic.{path[0]}, or rename the notebook's"
+        return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+    hidden = _operator_name(path)
+    if hidden is not None:
+        hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
+        return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
+    dtype = dtype_named(path[-1]) if len(path) > 1 else None
+    if dtype is not None:  # torch.float32
+        message = f"`{name}` is {problem.what}, which a cell cannot use"
+        return Refusal(message, span, hint=f"write {dtype.short}")
+    twin = _operator_name(path[-1:]) if "." in name else None
+    if library is not None:
+        return _not_supported(name, same_as(path, library, MODULES.get(library, ())), span)
+    hint = (
+        problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
+    )
+    return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+
+
+def _no_field(path: tuple[str, ...], owner: object, span: Span) -> Refusal:
+    """An object of the notebook that has no such field, or that makes it by code."""
+    name, word, what = ".".join(path), path[-1], not_capturable(owner).what
+    hint = f"if code makes it, give it a name in another cell, as in {word} = {name}"
+    known = member_names(owner)
+    if is_method(owner, word):
+        message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
+        return Refusal(message, span, hint="call it in another cell, and pass its result as an argument")
+    if word in known:
+        message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
+        return Refusal(message, span, hint=f"give it a name in another cell, as in {word} = {name}")
+    close = closest(word, [each for each in known if each[:1] != "_"])
+    if close is not None:
+        hint = f"did you mean {'.'.join([*path[:-1], close])}?"
+    return Refusal(f"`{'.'.join(path[:-1])}` ({what}) holds no `{word}`", span, hint=hint)
+
+
+def _not_supported(name: str, instead: str | None, span: Span) -> Refusal:
+    """What a library has and a cell has not; ``instead``: what a cell has that says the same."""
+    hint = f"write {instead}" if instead else "call it in another cell, and pass its result as an argument"
+    return Refusal(f"`{name}` is not supported in a cell", span, hint=hint)
+
+
+def _operator_name(path: tuple[str, ...]) -> str | None:
+    """The operator or function of the language that a written name means."""
+    match language_name(path):
+        case (OperatorName(operator=operator), _):
+            return operator.name
+        case (BuiltinName(builtin=builtin), _):
+            return builtin.name
+    return None

@@ -1,0 +1,1 @@
+"""Elaborate Python's operators, subscripts and unpacking."""

@@ -1,0 +1,461 @@
+"""Python's operators on the values of a cell: NumPy's meaning on tensors, Python's on what is known.
+
+Knows values and operators; knows no syntax tree beyond the names of its operators.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from synr.ast import BuiltinOp
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.expr import Constant
+from nnmagic.relay.ops.declaration import RelationError
+from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.types import TensorType, is_float, is_integer
+from nnmagic.tinynn.operators.matmul import matrix_product
+from nnmagic.tinynn.syntax.tree import ExtraOp
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, located, tensor_type
+from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider
+from nnmagic.tinynn.values.symbolic_sizes import as_number, on_dimensions
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    NotKnown,
+    Operand,
+    Refusal,
+    TupleOf,
+    Value,
+    described,
+    is_number,
+    known_value,
+    number_constant,
+    source_text,
+    typed_note,
+)
+from nnmagic.tinynn.values.weak_types import alike, as_weak, beside_tensor, both_weak, is_weak
+
+AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
+
+#: Operators by the name of the function that means the same.
+NAMED: dict[str, AnyOp] = {
+    "add": BuiltinOp.Add,
+    "subtract": BuiltinOp.Sub,
+    "multiply": BuiltinOp.Mul,
+    "divide": BuiltinOp.Div,
+    "floor_divide": BuiltinOp.FloorDiv,
+    "mod": BuiltinOp.Mod,
+    "power": ExtraOp.Pow,
+    "left_shift": ExtraOp.LShift,
+    "right_shift": ExtraOp.RShift,
+    "equal": BuiltinOp.Eq,
+    "not_equal": BuiltinOp.NotEq,
+    "less": BuiltinOp.LT,
+    "less_equal": BuiltinOp.LE,
+    "greater": BuiltinOp.GT,
+    "greater_equal": BuiltinOp.GE,
+    "bitwise_and": BuiltinOp.BitAnd,
+    "bitwise_or": BuiltinOp.BitOr,
+    "bitwise_xor": BuiltinOp.BitXor,
+}
+
+#: Operators of two tensors that are one Relay operator, whatever the dtype.
+_BINARY: dict[AnyOp, str] = {
+    BuiltinOp.Add: "add",
+    BuiltinOp.Sub: "subtract",
+    BuiltinOp.Mul: "multiply",
+    BuiltinOp.FloorDiv: "floor_divide",
+    BuiltinOp.Mod: "floor_mod",
+    ExtraOp.Pow: "power",
+    ExtraOp.LShift: "left_shift",
+    ExtraOp.RShift: "right_shift",
+    BuiltinOp.Eq: "equal",
+    BuiltinOp.NotEq: "not_equal",
+    BuiltinOp.LT: "less",
+    BuiltinOp.LE: "less_equal",
+    BuiltinOp.GT: "greater",
+    BuiltinOp.GE: "greater_equal",
+}
+#: Those with one Relay operator for bools and another for integers.
+_BITWISE: dict[AnyOp, tuple[str, str]] = {
+    BuiltinOp.BitAnd: ("logical_and", "bitwise_and"),
+    BuiltinOp.BitOr: ("logical_or", "bitwise_or"),
+    BuiltinOp.BitXor: ("logical_xor", "bitwise_xor"),
+}
+_ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
+    BuiltinOp.Add: python.add,
+    BuiltinOp.Sub: python.sub,
+    BuiltinOp.Mul: python.mul,
+    BuiltinOp.Div: python.truediv,
+    BuiltinOp.FloorDiv: python.floordiv,
+    BuiltinOp.Mod: python.mod,
+    ExtraOp.Pow: python.pow,
+    ExtraOp.LShift: python.lshift,
+    ExtraOp.RShift: python.rshift,
+    BuiltinOp.BitAnd: python.and_,
+    BuiltinOp.BitOr: python.or_,
+    BuiltinOp.BitXor: python.xor,
+    BuiltinOp.Eq: python.eq,
+    BuiltinOp.NotEq: python.ne,
+    BuiltinOp.LT: python.lt,
+    BuiltinOp.LE: python.le,
+    BuiltinOp.GT: python.gt,
+    BuiltinOp.GE: python.ge,
+}
+_DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
+
+
+def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+    """``left op right``. Raises Refusal."""
+    on_sizes = on_dimensions(op, left, right, span)
+    if on_sizes is not None:
+        return on_sizes
+    left, right = as_number(left), as_number(right)
+    if both_weak(left, right):
+        return as_weak(binary(op, sign, *alike(left, right), span))
+    left, right = beside_tensor(left, right, sign)
+    if not is_tensor(left.value) and not is_tensor(right.value):
+        return _on_known(op, sign, left, right, span)
+    if op is ExtraOp.MatMul:
+        return matrix_product(left, right, span)
+    if op is BuiltinOp.Div:
+        return _true_division(left, right, span)
+    left, right = _bool_beside_number(left, right, span), _bool_beside_number(right, left, span)
+    one, other = same_dtype(left, right, sign)
+    _check_numbers(op, left, right, one)
+    if op is ExtraOp.Pow and is_integer(tensor_type(one).dtype):
+        return _integer_power(sign, one, other, right, span)
+    if tensor_type(one).dtype == "bool" and op in _ON_BOOLS:
+        return _on_bools(op, sign, one, other, span)
+    names = _BITWISE.get(op)
+    if names is not None:
+        name = names[0] if tensor_type(one).dtype == "bool" else names[1]
+        return _checked(sign, name, one, other, span)
+    return _checked(sign, _BINARY[op], one, other, span)
+
+
+#: Arithmetic of two bools that NumPy defines: the logical operator; None: NumPy refuses it, too.
+_ON_BOOLS: dict[AnyOp, str | None] = {
+    BuiltinOp.Add: "logical_or",
+    BuiltinOp.Mul: "logical_and",
+    BuiltinOp.Sub: None,
+}
+
+
+def _on_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) -> Computed:
+    name = _ON_BOOLS[op]
+    if name is None:
+        hint = (
+            f"write {source_text(one.span)} ^ {source_text(other.span)}, or convert both, as in x.astype(i32)"
+        )
+        raise Refusal(f"`{sign}` is not defined for bools", span, hint=hint)
+    return _checked(sign, name, one, other, span)
+
+
+def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
+    """A tensor of bools beside a Python number is NumPy's: int64 beside an int, float64 beside a float."""
+    known = other.value.value if isinstance(other.value, Known) else None
+    value = side.value
+    if isinstance(known, bool) or not isinstance(known, int | float) or not is_tensor(value):
+        return side
+    if not isinstance(value, Computed) or tensor_type(side).dtype != "bool":
+        return side
+    return Operand(cast(value, "int64" if isinstance(known, int) else "float64", span), side.span)
+
+
+#: The exponents of integers that are one operator; the engine multiplies.
+_SMALL_POWERS = range(1, 9)
+
+
+def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand, span: Span) -> Computed:
+    """``base ** exponent`` of integers, by squaring; it wraps as NumPy's.
+
+    A tensor of signed exponents is refused: NumPy raises where one is negative.
+    """
+    try:
+        known = known_value(written.value)
+    except NotKnown:
+        known = None
+    if isinstance(known, int) and known >= 0:
+        return _known_power(sign, base, exponent, int(known), span)
+    dtype = tensor_type(exponent).dtype
+    if not dtype.startswith("uint"):
+        short = dtype_short_name(dtype)
+        name = source_text(base.span)
+        hint = f"convert both to a float dtype, as in {name}.astype(f64), or the exponents to an unsigned one"
+        raise Refusal(
+            f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
+            written.span,
+            hint=hint,
+        )
+    bits = int("".join(filter(str.isdigit, dtype)))
+    one = number_constant(1, dtype, span)
+    zero = number_constant(0, dtype, span)
+    power: Computed = _checked(sign, "multiply", base, exponent, span)  # of the common shape
+    power = apply("ones_like", span, power)
+    square: Computed | Operand = base
+    for bit in range(bits):
+        shifted = apply("right_shift", span, exponent, number_constant(bit, dtype, span))
+        is_set = apply("not_equal", span, apply("bitwise_and", span, shifted, one), zero)
+        power = apply("where", span, is_set, apply("multiply", span, power, square), power)
+        square = apply("multiply", span, square, square)
+    return power
+
+
+def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:
+    if number in _SMALL_POWERS:
+        return _checked(sign, "power", base, exponent, span)
+    power, square = None, base
+    while number:
+        if number & 1:
+            power = square if power is None else Operand(apply("multiply", span, power, square), span)
+        number >>= 1
+        if number:
+            square = Operand(apply("multiply", span, square, square), span)
+    if power is None:
+        return apply("ones_like", span, base)
+    assert isinstance(power.value, Computed)
+    return power.value
+
+
+def _checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
+    """Broadcasting is checked here, so that the message has the sign that the user wrote."""
+    types = (tensor_type(left), tensor_type(right))
+    try:
+        check_kind(f"`{sign}`", name, types)
+        check_broadcast(f"`{sign}`", *types)
+    except RelationError as error:
+        raise located(error, (left, right), span, {}) from None
+    return apply(name, span, left, right)
+
+
+def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
+    """Both as tensors of one dtype: a Python number takes the tensor's.
+
+    Raises Refusal, which names the cast.
+    """
+    if not is_tensor(left.value):
+        other = tensor_type(right)
+        return Operand(_number_beside(left, right, other, sign), left.span), right
+    if not is_tensor(right.value):
+        other = tensor_type(left)
+        return left, Operand(_number_beside(right, left, other, sign), right.span)
+    first, second = tensor_type(left).dtype, tensor_type(right).dtype
+    if first != second:
+        target, converted = _converted(left, right)
+        name = source_text(converted.span)
+        raise Refusal(
+            f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
+            "dtypes never mix by themselves",
+            left.span.to(right.span),
+            hint=f"convert one of them, as in {name}.astype({dtype_short_name(target)})",
+            notes=(typed_note(left), typed_note(right)),
+        )
+    return left, right
+
+
+def _converted(left: Operand, right: Operand) -> tuple[str, Operand]:
+    """What a hint proposes for two dtypes: a constant follows a tensor of floats, else the wider one wins."""
+    first, second = tensor_type(left).dtype, tensor_type(right).dtype
+    if _is_constant(left) != _is_constant(right):
+        constant, kept = (left, second) if _is_constant(left) else (right, first)
+        if is_float(kept):
+            return kept, constant
+    target = wider(first, second)
+    return target, left if first != target else right
+
+
+def _is_constant(operand: Operand) -> bool:
+    return isinstance(operand.value, Computed) and isinstance(operand.value.expr, Constant)
+
+
+def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:
+    known = number.value.value if isinstance(number.value, Known) else None
+    if not isinstance(known, bool | int | float):
+        hint = None
+        if isinstance(number.value, TupleOf):
+            short = dtype_short_name(type_.dtype)
+            hint = f"make it a tensor first, as in array([1, 2], {short}), or stack([a, b]) of tensors"
+        elif number.value == Known(None) and sign in ("==", "!="):
+            hint = f"write {'is' if sign == '==' else 'is not'} None"
+        raise Refusal(
+            f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
+            number.span,
+            hint=hint,
+            notes=(typed_note(tensor),),
+        )
+    name = source_text(tensor.span)
+    target = "f64" if type_.dtype in ("int64", "uint64") else "f32"
+    cast_to = target if isinstance(known, float) else "i32"
+    return number_constant(
+        known, type_.dtype, number.span, f"convert the tensor first: {name}.astype({cast_to})"
+    )
+
+
+def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
+    """Literals that no tensor value can save."""
+    known = right.value.value if isinstance(right.value, Known) else None
+    if not is_number(known) or is_float(tensor_type(other).dtype):
+        return
+    assert isinstance(known, int)
+    if op in _DIVISIONS and known == 0:
+        raise Refusal("division by zero", right.span)
+    if op is ExtraOp.Pow and known < 0:
+        hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
+        raise Refusal("an integer to a negative power", right.span, hint=hint)
+    if op in (ExtraOp.LShift, ExtraOp.RShift):
+        bits = int("".join(filter(str.isdigit, tensor_type(other).dtype)) or 1)
+        if not 0 <= known < bits:
+            raise Refusal(f"a shift by {known} of {dtype_short_name(tensor_type(other).dtype)}", right.span)
+
+
+def _true_division(left: Operand, right: Operand, span: Span) -> Value:
+    """Of integers and bools it is NumPy's: both become float64."""
+    dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
+    if any(is_float(dtype) for dtype in dtypes):
+        return _checked("/", "divide", *same_dtype(left, right, "/"), span)
+    if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
+        same_dtype(left, right, "/")
+    if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
+        raise Refusal("division by zero", right.span)
+    one, other = (_as_float64(side, span) for side in (left, right))
+    return _checked("/", "divide", one, other, span)
+
+
+def _as_float64(side: Operand, span: Span) -> Operand:
+    if isinstance(side.value, Computed) and is_tensor(side.value):
+        return Operand(cast(side.value, "float64", span), side.span)
+    known = side.value.value if isinstance(side.value, Known) else None
+    if not isinstance(known, bool | int | float):
+        raise Refusal(f"`/` of a tensor and {described(side.value)}", side.span)
+    return Operand(number_constant(known, "float64", side.span), side.span)
+
+
+def unary_named(name: str, function: str, operand: Operand, span: Span) -> Value:
+    """``~x`` for the function ``invert`` of NumPy, and so on. Raises Refusal."""
+    return unary({"invert": BuiltinOp.Invert, "negative": BuiltinOp.USub}[name], function, operand, span)
+
+
+# -- unary --------------------------------------------------------------------------------------------
+
+
+def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
+    """``op operand``. Raises Refusal."""
+    operand = as_number(operand)
+    if not is_tensor(operand.value):
+        return _unary_on_known(op, sign, operand, span)
+    if is_weak(operand.value):
+        assert isinstance(operand.value, Computed)
+        return as_weak(
+            unary(op, sign, Operand(Computed(operand.value.expr, operand.value.type), operand.span), span)
+        )
+    dtype = tensor_type(operand).dtype
+    if op is BuiltinOp.Invert:
+        if dtype == "bool":
+            return apply("logical_not", span, operand)
+        if is_integer(dtype):
+            return apply("bitwise_not", span, operand)
+        raise Refusal(
+            f"`{sign}` is defined for integers and bools, not {dtype_short_name(dtype)}",
+            operand.span,
+            hint=f"for a condition compare first, as in ~({source_text(operand.span)} > 0)",
+        )
+    if dtype == "bool":
+        hint = f"write ~{source_text(operand.span)}" if op is BuiltinOp.USub else None
+        raise Refusal(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)
+    return apply("negative", span, operand) if op is BuiltinOp.USub else operand.value
+
+
+def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
+    try:
+        known = known_value(operand.value)
+    except NotKnown:
+        known = None
+    apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
+        BuiltinOp.USub: python.neg,
+        BuiltinOp.UAdd: python.pos,
+        BuiltinOp.Invert: python.invert,
+    }
+    if isinstance(known, int) or (isinstance(known, float) and op is not BuiltinOp.Invert):
+        return Known(apply_to[op](int(known) if isinstance(known, bool) else known))
+    raise Refusal(f"`{sign}` of {described(operand.value)}", span)
+
+
+# -- what is known while compiling --------------------------------------------------------------------
+
+#: An int known while compiling has at most this many bits, a tuple this many items: enough for any shape.
+_MAX_BITS = 64
+_MAX_ITEMS = 10_000
+
+
+def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+    """Python's meaning, on numbers, strings (== and !=) and tuples (+, * and comparison)."""
+    if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
+        return TupleOf(left.value.items + right.value.items)
+    try:
+        one, other = known_value(left.value), known_value(right.value)
+    except NotKnown:
+        raise _undefined(sign, left, right, span) from None
+    if isinstance(one, tuple) and isinstance(other, int) and op is BuiltinOp.Mul:
+        return _repeated(left.value, other, span)
+    comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
+    if any(map(_holds_dimension, (left.value, right.value))):
+        raise _undefined(sign, left, right, span)
+    numbers = is_number(one) and is_number(other)
+    alike = type(one) is type(other) and isinstance(one, str | tuple)
+    if not numbers and not (comparison and alike):
+        raise _undefined(sign, left, right, span)
+    if numbers:
+        _check_size(op, sign, one, other, span)
+    try:
+        result = _ON_KNOWN[op](one, other)
+    except ZeroDivisionError:
+        raise Refusal("division by zero", right.span) from None
+    except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
+        raise _undefined(sign, left, right, span) from None
+    return known_result(sign, result, span)
+
+
+def known_result(sign: str, result: object, span: Span) -> Known:
+    """What a computation of known numbers comes to. Raises Refusal where that is larger than any dtype."""
+    if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
+        raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
+    return Known(result)
+
+
+def _holds_dimension(value: Value) -> bool:
+    if isinstance(value, TupleOf):
+        return any(map(_holds_dimension, value.items))
+    return isinstance(value, Dimension)
+
+
+def _repeated(value: Value, times: int, span: Span) -> Value:
+    assert isinstance(value, TupleOf)
+    length = max(times, 0) * len(value.items)
+    if length > _MAX_ITEMS:
+        raise Refusal(f"a tuple of {length} is too long", span)
+    return TupleOf(value.items * times if length else ())
+
+
+def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:
+    """``10 ** 10 ** 10`` would compute for hours."""
+    if not (isinstance(left, int) and isinstance(right, int)):
+        return
+    too_large = (op is ExtraOp.Pow and abs(left) > 1 and right > _MAX_BITS) or (
+        op is ExtraOp.LShift and right > _MAX_BITS
+    )
+    if too_large:
+        raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
+
+
+def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> Refusal:
+    hint = None
+    if any(
+        isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
+    ):
+        hint = "it has several results: take one of them, as in result[0]"
+    return Refusal(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)

@@ -1,0 +1,257 @@
+"""What a ``for`` goes over: ranges, tuples, rows of tensors, ``zip``. Knows values and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synr.ast import BuiltinOp
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import TensorType, is_integer
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    NotKnown,
+    Operand,
+    RangeOf,
+    Refusal,
+    TupleOf,
+    Value,
+    Zipped,
+    described,
+    is_failed,
+    known_value,
+    source_text,
+)
+
+# -- what makes them -----------------------------------------------------------------------------------
+
+
+def _range(call: Arguments) -> Value:
+    bounds = {name: _whole(call, name) for name in ("start", "stop", "step") if name in call.given}
+    if "stop" not in bounds:
+        bounds["stop"] = bounds.pop("start")
+    step = bounds.get("step", Known(1))
+    if step == Known(0):
+        raise Refusal("the step of a range cannot be zero", call.given["step"].span)
+    if not isinstance(step, Known):
+        raise Refusal("the step of a range must be known while compiling", call.given["step"].span)
+    return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
+
+
+def _whole(call: Arguments, name: str) -> Value:
+    """A bound of a range: an int known now, or an integer of rank 0 as a weak number."""
+    operand = as_number(call.given[name])
+    try:
+        found = known_value(operand.value)
+        if isinstance(found, int):
+            return Known(int(found))
+    except NotKnown:
+        pass
+    number = as_weak_int(operand)
+    if number is None:
+        hint = "write a range of ints, and compute with them, as in i * 0.1"
+        if is_tensor(operand.value):
+            whole = tensor_type(operand).shape
+            hint = f"write range(len({source_text(operand.span)}))" if whole else "convert it, as in int(x)"
+        raise Refusal(f"range takes ints, not {described(operand.value)}", operand.span, hint=hint)
+    return number
+
+
+def as_weak_int(operand: Operand) -> Computed | None:
+    """A dimension, or an integer of rank 0, as a weak number; None for any other value."""
+    value = as_number(operand).value
+    if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+        return None
+    if value.type.shape or not is_integer(value.type.dtype):
+        return None
+    return weak_int(cast(value, "int64", operand.span))
+
+
+def _zipped(word: str) -> Builtin:
+    def apply_to(call: Arguments) -> Value:
+        value = call.given["iterables"].value if word == "zip" else TupleOf((call.given["iterable"].value,))
+        assert isinstance(value, TupleOf)
+        parts = tuple(Operand(item, call.span) for item in value.items)
+        for part in parts:
+            count(part)
+        return Zipped(word, parts)
+
+    signature = "*iterables" if word == "zip" else "iterable"
+    return Builtin(word, signature, apply_to, f"Python's {word}, for a loop to go over.")
+
+
+def _listed(call: Arguments) -> Value:
+    if "iterable" not in call.given:
+        return TupleOf(())
+    return TupleOf(tuple(items(call.given["iterable"], "list")))
+
+
+#: What makes something to go over, by name.
+ITERATION: dict[str, Builtin] = {
+    "range": Builtin("range", "start stop? step?=1", _range, "Python's range, for a loop to go over."),
+    **{word: _zipped(word) for word in ("zip", "enumerate", "reversed")},
+    "list": Builtin("list", "iterable?=()", _listed, "The items, as many as are known while compiling."),
+}
+
+
+# -- what a loop asks ----------------------------------------------------------------------------------
+
+
+def count(operand: Operand) -> int | Computed:
+    """How many items there are; a weak number where that is known only later. Raises Refusal."""
+    value, span = operand.value, operand.span
+    match value:
+        case TupleOf(items=found):
+            return len(found)
+        case RangeOf(
+            start=Known(value=int() as start),
+            stop=Known(value=int() as stop),
+            step=Known(value=int() as step),
+        ):
+            return max(0, -((start - stop) // step))  # len(range(...)) of any size
+        case RangeOf(start=start, stop=stop, step=Known(value=int() as step)):
+            return _range_count(Operand(start, span), Operand(stop, span), step, span)
+        case Zipped(parts=parts):
+            counts = [count(part) for part in parts]
+            known = [each for each in counts if isinstance(each, int)]
+            later = [each for each in counts if not isinstance(each, int)]
+            if not later:
+                return min(known, default=0)
+            others: list[Value] = [*later[1:], *(Known(each) for each in known)]
+            least: Value = later[0]
+            for other in others:
+                least = _smaller(least, other, span)
+            assert isinstance(least, Computed)
+            return least
+    if is_tensor(value):
+        shape = tensor_type(operand).shape
+        if shape:
+            assert isinstance(value, Computed)
+            return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
+    raise Refusal(f"{described(value)} cannot be gone over", span, hint=_hint(value))
+
+
+def _hint(value: Value) -> str | None:
+    if isinstance(value, Dimension):
+        return "write range(n) of it"
+    if isinstance(value, Known) and isinstance(value.value, int):
+        return f"write range({value.value})"
+    if is_tensor(value):
+        return "go over range(n), or over the rows of a tensor of rank 1 or more"
+    return None
+
+
+def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Computed:
+    """ceil((stop - start) / step); negative where there is none, which a loop's test takes as well."""
+    distance = (
+        stop if start.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", stop, start, span), span)
+    )
+    if step != 1:
+        shifted = binary(
+            BuiltinOp.Add, "+", distance, Operand(Known(step - (1 if step > 0 else -1)), span), span
+        )
+        found = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(step), span), span)
+    else:
+        found = distance.value
+    assert isinstance(found, Computed)
+    return found
+
+
+def _smaller(left: Value, right: Value, span: Span) -> Value:
+    tensors = [each if isinstance(each, Computed) else _constant(each, span) for each in (left, right)]
+    least = apply("minimum", span, *tensors)
+    return Computed(least.expr, least.type, weak=True)
+
+
+def _constant(value: Value, span: Span) -> Computed:
+    assert isinstance(value, Known)
+    return Computed(ir.constant(value.value, "int64", span=span), TensorType((), "int64"))
+
+
+def items(operand: Operand, what: str) -> list[Value]:
+    """All items, as many as are known while compiling. Raises Refusal."""
+    number = count(operand)
+    if not isinstance(number, int):
+        hint = (
+            "compute on a whole tensor at once, as in x * 2 or arange(n) * 2, or write a `for` with a tensor"
+        )
+        raise Refusal(
+            f"{what} needs a number of items that is known while compiling", operand.span, hint=hint
+        )
+    if number > MAX_ITEMS:
+        raise Refusal(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
+    return [item(operand, Known(index), operand.span) for index in range(number)]
+
+
+#: At most this many items are taken apart one by one.
+MAX_ITEMS = 1000
+
+
+def has_known_items(value: Value) -> bool:
+    """Whether items can be had only by an index that is known while compiling."""
+    if isinstance(value, Zipped):
+        return any(has_known_items(part.value) for part in value.parts)
+    return isinstance(value, TupleOf)
+
+
+def item(operand: Operand, index: Value, span: Span) -> Value:
+    """The item at an index that is in range: Known, or a weak number. Raises Refusal."""
+    value = operand.value
+    match value:
+        case RangeOf(start=start, step=step):
+            stepped = (
+                index
+                if step == Known(1)
+                else binary(BuiltinOp.Mul, "*", Operand(index, span), Operand(step, span), span)
+            )
+            if start == Known(0):
+                return stepped
+            return binary(BuiltinOp.Add, "+", Operand(start, span), Operand(stepped, span), span)
+        case Zipped(word="enumerate", parts=(only,)):
+            return TupleOf((index, item(only, index, span)))
+        case Zipped(word="reversed", parts=(only,)):
+            return item(only, _from_end(count(only), index, span), span)
+        case Zipped(parts=parts):
+            return TupleOf(tuple(item(part, index, span) for part in parts))
+        case TupleOf(items=found):
+            assert isinstance(index, Known)
+            assert isinstance(index.value, int)
+            return found[index.value]
+    if isinstance(index, Known):
+        return subscript(operand, [Operand(index, span)], span)
+    assert isinstance(value, Computed)
+    assert isinstance(index, Computed)
+    return apply("take", span, value, index, axis=0)
+
+
+def _from_end(number: int | Computed, index: Value, span: Span) -> Value:
+    if isinstance(number, int) and isinstance(index, Known):
+        assert isinstance(index.value, int)
+        return Known(number - 1 - index.value)
+    whole: Value = Known(number) if isinstance(number, int) else number
+    last = binary(BuiltinOp.Sub, "-", Operand(whole, span), Operand(Known(1), span), span)
+    return binary(BuiltinOp.Sub, "-", Operand(last, span), Operand(index, span), span)
+
+
+def is_silent(value: Value) -> bool:
+    """Whether an error in what is gone over was reported."""
+    if isinstance(value, Zipped):
+        return any(is_silent(part.value) for part in value.parts)
+    if isinstance(value, RangeOf):
+        return any(map(is_failed, (value.start, value.stop, value.step)))
+    return is_failed(value)
+
+
+def parts_of(value: Value) -> Sequence[Value]:
+    """The values inside one that is gone over, which a loop uses again and again."""
+    if isinstance(value, Zipped):
+        return [part.value for part in value.parts]
+    return [value]

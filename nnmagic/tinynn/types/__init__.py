@@ -1,0 +1,1 @@
+"""Represent the types that annotations of a cell name."""

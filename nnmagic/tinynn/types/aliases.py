@@ -1,0 +1,60 @@
+"""Types that a notebook has named: ``Pair = tuple[Image, Image]``, ``Fn = Callable[[Image], f32]``.
+
+Knows Python's own objects for them and the annotations of a cell; nothing of them runs.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import types
+import typing
+from collections.abc import Callable
+
+from nnmagic.relay.types import FuncType, TupleType, Type
+from nnmagic.tinynn.types.annotations import DType, Tensor
+
+#: What ``tuple[...]`` and ``Callable[...]`` are, from Python's own syntax and from typing.
+_ALIASES = (types.GenericAlias, type(typing.Tuple[int]), type(typing.Callable[[], int]))  # noqa: UP006
+
+
+class NoTypeError(Exception):
+    """A part of an alias that is no type of a cell."""
+
+    def __init__(self, part: object) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+def is_callable_name(value: object) -> bool:
+    """Whether it is ``Callable`` itself, of typing or of collections.abc."""
+    return value is typing.Callable or value is collections.abc.Callable
+
+
+def is_alias(value: object) -> bool:
+    """Whether it is a type with others in brackets."""
+    return isinstance(value, _ALIASES)
+
+
+def alias_type(value: object, named: Callable[[object], Type | None]) -> Type | None:
+    """The type that an alias stands for; None for what is no alias of a type. Raises NoTypeError.
+
+    ``named``: the type that any other object stands for, if it does.
+    """
+    if not is_alias(value):
+        return None
+    origin: object = getattr(value, "__origin__", None)
+    parts: tuple[object, ...] = getattr(value, "__args__", ())
+
+    def part_type(part: object) -> Type:
+        found = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
+        if found is None:
+            found = alias_type(part, named)
+        if found is None:
+            raise NoTypeError(part)
+        return found
+
+    if origin is tuple:
+        return TupleType(() if parts == ((),) else tuple(map(part_type, parts)))
+    if origin is collections.abc.Callable and Ellipsis not in parts:
+        return FuncType(tuple(map(part_type, parts[:-1])), part_type(parts[-1]))
+    return None

@@ -1,0 +1,1 @@
+"""Represent the values of a cell during elaboration."""
