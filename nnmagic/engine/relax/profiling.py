@@ -59,7 +59,7 @@ def kernel_times(
         if isinstance(function, tirx.PrimFunc)
     }
     watch = _Watch(kernels)
-    executable.watched(arrays, watch)
+    executable.run_instrumented(arrays, watch)
     return watch.times()
 
 

@@ -16,9 +16,10 @@ from tvm.target import codegen
 
 from nnmagic.engine import cpu
 from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
-from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.aot_program import AotProgram, entry, lower_to_pointer_args
-from nnmagic.engine.relax.codegen.object_code import compile_parts, written
+from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
+from nnmagic.engine.relax.codegen.aot_entry import emit_entry, lower_to_pointer_args
+from nnmagic.engine.relax.codegen.aot_program import AotProgram
+from nnmagic.engine.relax.codegen.object_code import compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
 from nnmagic.engine.relax.runtime.aot_executable import ENTRY
 from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
@@ -46,8 +47,8 @@ class CompiledProgram:
             if name == "relax":
                 return str(self.lowered.script(show_meta=False))
             if name == "tir":
-                return relax_pipeline.kernels_text(self._kernels)
-            return relax_pipeline.code_text(self._objects, name)
+                return stage_texts.kernels_text(self._kernels)
+            return stage_texts.code_text(self._objects, name)
 
 
 def build_aot(
@@ -58,18 +59,18 @@ def build_aot(
 
     def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
         """Made while LLVM compiles those before."""
-        for var, kernel in relax_pipeline.schedule_kernel(program.kernels.items(), target, opt_level):
+        for var, kernel in kernel_preparation.schedule_kernel(program.kernels.items(), target, opt_level):
             kernels[var] = kernel
             yield var, lower_to_pointer_args(kernel)
 
     # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
     # would put several into what calls them, and let the next read what the one before has not yet written.
     several = len(program.steps) > 1
-    parts = compile_parts(functions(), (ir.GlobalVar(ENTRY), entry(program)), target, apart=several)
+    parts = compile_parts(functions(), (ir.GlobalVar(ENTRY), emit_entry(program)), target, apart=several)
     facts = {
         **program.facts(),
         **_needs(target),
-        "parallel": relax_pipeline.has_parallel_loops(kernels.values()),
+        "parallel": kernel_preparation.has_parallel_loops(kernels.values()),
     }
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
     artifact = Artifact(DIRECT, facts, [part.code for part in parts], b"", constants)
@@ -89,7 +90,7 @@ def build_vm(
     ``lowered`` is what it was before fusion, ``grouped`` after it.
     """
     module = relax_pipeline.for_virtual_machine(
-        relax_pipeline.schedule_kernels(grouped, target, opt_level), target
+        kernel_preparation.schedule_kernels(grouped, target, opt_level), target
     )
     functions = {
         var: keep_float_subtraction(function) if isinstance(function, tirx.PrimFunc) else function
@@ -99,10 +100,10 @@ def build_vm(
     with tvm.transform.PassContext(config=relax_pipeline.NO_SHARED_STORAGE):
         built = relax.build(whole, target=target, relax_pipeline=None).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
-    code = [written(each, "o") for each in modules]
-    parallel = relax_pipeline.has_parallel_loops(module.functions.values())
+    code = [write_module(each, "o") for each in modules]
+    parallel = kernel_preparation.has_parallel_loops(module.functions.values())
     facts = {**facts, **_needs(target), "parallel": parallel}
-    return CompiledProgram(Artifact(kind, facts, code, written(built, "ro")), lowered, module, modules)
+    return CompiledProgram(Artifact(kind, facts, code, write_module(built, "ro")), lowered, module, modules)
 
 
 def _needs(target: tvm.target.Target) -> Json:

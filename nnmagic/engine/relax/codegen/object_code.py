@@ -270,10 +270,10 @@ def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModu
 
 def _compiled(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
-    return ObjectCode(module, written(module, "o"))
+    return ObjectCode(module, write_module(module, "o"))
 
 
-def written(module: Any, form: str) -> bytes:
+def write_module(module: Any, form: str) -> bytes:
     """What TVM writes of a module into a file, which lies in memory where the system has such files."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:

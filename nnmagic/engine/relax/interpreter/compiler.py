@@ -11,12 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import tvm_ffi
-
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import names_in
 from nnmagic.engine.relax.analysis.first_order_functions import is_first_order
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, rebuild
 from nnmagic.engine.relax.interpreter.instructions import (
     Apply,
     Branch,
@@ -24,12 +21,21 @@ from nnmagic.engine.relax.interpreter.instructions import (
     Code,
     FunctionCode,
     Instruction,
-    RefCell,
     Select,
-    Slots,
     Step,
 )
 from nnmagic.engine.relax.interpreter.pattern_matching import compile_pattern
+from nnmagic.engine.relax.interpreter.steps import (
+    constant,
+    construct,
+    get_field,
+    make_closure,
+    make_ref,
+    make_tuple,
+    read_ref,
+    run_kernel,
+    write_ref,
+)
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -54,7 +60,6 @@ from nnmagic.relay.passes.scopes import Scope, is_opaque, scopes_of
 from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.traverse import pattern_vars, post_order, rewrite
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
-from nnmagic.relay.values import AdtValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +332,7 @@ class _FunctionCompiler:
                 step = yield self._instruction(scope.function, node)
                 instructions.append(step)
         if instructions and not isinstance(instructions[-1], Step) and instructions[-1].target == target:
-            instructions[-1] = replace(instructions[-1], last=True)
+            instructions[-1] = replace(instructions[-1], is_tail=True)
         return Code(tuple(instructions), target)
 
     def _instruction(self, function: Function, node: Expr) -> Steps[Any]:
@@ -335,38 +340,38 @@ class _FunctionCompiler:
         target = self._slot(function, node)
         match node:
             case Constant(data=data):
-                return _constant(target, self.program.as_tensor(data))
+                return constant(target, self.program.as_tensor(data))
             case Tuple(fields=fields):
-                return _tuple(target, [self._slot(function, part) for part in fields])
+                return make_tuple(target, [self._slot(function, part) for part in fields])
             case TupleGetItem(tuple_value=value, index=index):
-                return _field(target, self._slot(function, value), index)
+                return get_field(target, self._slot(function, value), index)
             case GlobalVar(name=name):
-                return _constant(target, Closure(self.program.code(name), []))
+                return constant(target, Closure(self.program.code(name), []))
             case Constructor():
-                return _constant(target, node)
+                return constant(target, node)
             case Function():
                 return (yield self._closure(function, node, target))
             case If(cond=cond):
                 scopes = self.scopes.inner[node]
                 then = yield self._scope(scopes[0], node.true_branch)
                 other = yield self._scope(scopes[1], node.false_branch)
-                return Branch(self._slot(function, cond), then, other, target, last=False)
+                return Branch(self._slot(function, cond), then, other, target, is_tail=False)
             case Match():
                 return (yield self._select(function, node, target))
             case Call(op=op, args=args):
                 callee = self.meaning[op]
                 slots = tuple(self._slot(function, arg) for arg in args)
                 if isinstance(callee, Constructor):
-                    return _constructed(target, callee.name, slots)
+                    return construct(target, callee.name, slots)
                 if isinstance(callee, GlobalVar):
-                    return Apply(self.program.code(callee.name), slots, target, last=False)
-                return Apply(self._slot(function, callee), slots, target, last=False)
+                    return Apply(self.program.code(callee.name), slots, target, is_tail=False)
+                return Apply(self._slot(function, callee), slots, target, is_tail=False)
             case RefCreate(value=value):
-                return _cell(target, self._slot(function, value))
+                return make_ref(target, self._slot(function, value))
             case RefRead(ref=ref):
-                return _read(target, self._slot(function, ref))
+                return read_ref(target, self._slot(function, ref))
             case RefWrite(ref=ref, value=value):
-                return _write(target, self._slot(function, ref), self._slot(function, value))
+                return write_ref(target, self._slot(function, ref), self._slot(function, value))
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
 
     def _closure(self, function: Function, node: Function, target: int) -> Steps[Any]:
@@ -374,7 +379,7 @@ class _FunctionCompiler:
         captured = [
             None if inner is node else self._slot(function, inner) for inner in self.layouts[node].captures
         ]
-        return _closure(target, code, captured)
+        return make_closure(target, code, captured)
 
     def _select(self, function: Function, node: Match, target: int) -> Steps[Any]:
         scopes = self.scopes.inner.get(node, ())
@@ -383,7 +388,7 @@ class _FunctionCompiler:
             takes = compile_pattern(clause.lhs, self.layouts[function].own)
             arms.append((takes, (yield self._scope(scope, clause.rhs))))
         data = self._slot(function, node.data)
-        return Select(data, tuple(arms), target, last=False, assertion=node.assertion, span=node.span)
+        return Select(data, tuple(arms), target, is_tail=False, assertion=node.assertion, span=node.span)
 
     # Kernels
 
@@ -420,7 +425,7 @@ class _FunctionCompiler:
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
         body = body if len(types) == 1 else replace(body, checked_type=type_)
         number = self.program.add_kernel(self.name, Function(tuple(params.values()), body, type_))
-        return _run_kernel(
+        return run_kernel(
             number,
             [self._slot(function, part) for part in params],
             all(isinstance(param.checked_type, TensorType) for param in params.values()),
@@ -470,85 +475,3 @@ def _labels(values: Iterable[object]) -> Iterator[str]:
                 yield from _labels(fields)
             case tuple():
                 yield from _labels(value)
-
-
-# Steps. Each is a function of the slots alone.
-
-
-def _constant(target: int, value: Any) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = value
-
-    return Step(run_step)
-
-
-def _tuple(target: int, fields: Sequence[int]) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = tuple([slots[field] for field in fields])
-
-    return Step(run_step)
-
-
-def _field(target: int, whole: int, index: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = slots[whole][index]
-
-    return Step(run_step)
-
-
-def _constructed(target: int, name: str, fields: Sequence[int]) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = AdtValue(name, tuple([slots[field] for field in fields]))
-
-    return Step(run_step)
-
-
-def _closure(target: int, code: FunctionCode, captured: Sequence[int | None]) -> Step:
-    """Makes a function value; it captures itself where ``captured`` has None."""
-
-    def run_step(slots: Slots) -> None:
-        closure = Closure(code, [])
-        closure.captured.extend(closure if slot is None else slots[slot] for slot in captured)
-        slots[target] = closure
-
-    return Step(run_step)
-
-
-def _cell(target: int, value: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = RefCell(slots[value])
-
-    return Step(run_step)
-
-
-def _read(target: int, ref: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = slots[ref].value
-
-    return Step(run_step)
-
-
-def _write(target: int, ref: int, value: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[ref].value = slots[value]
-        slots[target] = ()
-
-    return Step(run_step)
-
-
-def _run_kernel(number: int, inputs: Sequence[int], flat: bool, targets: Sequence[int], type_: Type) -> Step:
-    """Runs a kernel, whose result is that of its one target, or a tuple of theirs."""
-    single = isinstance(type_, TensorType)
-
-    def run_step(slots: Slots) -> None:
-        given = [slots[slot] for slot in inputs]
-        result = slots[0][number](given if flat else list(flatten(tuple(given))))
-        if single:
-            slots[targets[0]] = result
-            return
-        tensors = iter([result] if isinstance(result, tvm_ffi.Tensor) else result)
-        values = rebuild(type_, tensors)
-        for slot, value in zip(targets, values if len(targets) > 1 else (values,), strict=True):
-            slots[slot] = value
-
-    return Step(run_step)

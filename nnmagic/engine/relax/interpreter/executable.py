@@ -31,7 +31,7 @@ from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, on_deep_
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.values import AdtValue
 
-#: Calls and branches inside one another that are still to be gone back to: a frame takes about 0.5 kB.
+#: Calls and branches inside one another that are still to be returned to: a frame takes about 0.5 kB.
 MAX_DEPTH = 1_000_000
 
 
@@ -59,7 +59,7 @@ class InterpretedProgram:
         self._kernels = kernels
         self.artifact = artifact
         self.compiled = compiled
-        self._machines = VmProgram(artifact.bytecode, artifact.code)
+        self._program = VmProgram(artifact.bytecode, artifact.code)
         self._parallel = bool(artifact.facts["parallel"])
         self._evaluate = (
             run_on_pool(interpret, deep=any(deep for _, deep in kernels)) if self._parallel else interpret
@@ -82,17 +82,17 @@ class InterpretedProgram:
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
         return _converted(result, _own_array)
 
-    def watched(self, arrays: Sequence[Any], watch: Callable[..., Any]) -> Any:
-        """As a call, with ``watch`` called before and after each step of the virtual machine."""
-        idle, self._idle = self._idle, [self._start(watch)]
+    def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
+        """As a call, with ``instrument`` called before and after each step of the virtual machine."""
+        idle, self._idle = self._idle, [self._start(instrument)]
         try:
             return self(arrays)
         finally:
             self._idle = idle
 
-    def _start(self, watch: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
+    def _start(self, instrument: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
         """The kernels of a new virtual machine."""
-        machine = self._machines.start(watch)
+        machine = self._program.start(instrument)
         deep_here = self._parallel  # as the whole run is, then
         return [
             _kernel(machine[name], self._entry.name, deep and not deep_here) for name, deep in self._kernels
@@ -107,13 +107,13 @@ def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Cal
     """What a function comes to."""
     slots = _frame(function, (), args, kernels)
     code, place = function.body, 0
-    back: list[tuple[Code, int, Slots, int]] = []  # where to go on, and where the value belongs
+    return_stack: list[tuple[Code, int, Slots, int]] = []  # where to go on, and where the value belongs
     while True:
         if place == len(code.instructions):
             value = slots[code.result]
-            if not back:
+            if not return_stack:
                 return value
-            code, place, slots, target = back.pop()
+            code, place, slots, target = return_stack.pop()
             slots[target] = value
             continue
         instruction = code.instructions[place]
@@ -121,18 +121,18 @@ def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Cal
         if isinstance(instruction, Step):
             instruction.run(slots)
             continue
-        goal, goal_slots = _goal(instruction, slots, kernels)
+        goal, goal_slots = _jump_target(instruction, slots, kernels)
         if goal is None:
             slots[instruction.target] = goal_slots
             continue
-        if not instruction.last:
-            if len(back) >= MAX_DEPTH:
+        if not instruction.is_tail:
+            if len(return_stack) >= MAX_DEPTH:
                 raise RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
-            back.append((code, place, slots, instruction.target))
+            return_stack.append((code, place, slots, instruction.target))
         code, place, slots = goal, 0, goal_slots
 
 
-def _goal(
+def _jump_target(
     instruction: Branch | Select | Apply, slots: Slots, kernels: Sequence[Callable[..., Any]]
 ) -> tuple[Code | None, Any]:
     """The code to go on with and its frame; for a constructor, which has no code, None and its value."""

@@ -64,14 +64,14 @@ class Step:
 class Branch:
     """Goes on with one of two pieces of code, as the tensor in ``cond`` says.
 
-    ``last``, here and below: nothing is left to do after it, so no way back is kept.
+    ``is_tail``, here and below: nothing is left to do after it, so no way back is kept.
     """
 
     cond: int
     then: Code
     other: Code
     target: int
-    last: bool
+    is_tail: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +84,7 @@ class Select:
     data: int
     arms: tuple[tuple[Callable[[Any, Slots], bool], Code], ...]
     target: int
-    last: bool
+    is_tail: bool
     assertion: str | None
     span: Span | None
 
@@ -96,7 +96,7 @@ class Apply:
     callee: int | FunctionCode
     args: tuple[int, ...]
     target: int
-    last: bool
+    is_tail: bool
 
 
 Instruction = Step | Branch | Select | Apply

@@ -64,9 +64,9 @@ class AotExecutable:
         words += [constant.ctypes.data for constant in self._constants]
         self._table = np.array(words, np.int64)
         #: The result for the arguments of a call as they are; None where they need a look.
-        self.quick: Callable[[tuple[Any, ...]], Any] | None = None
+        self.fast_path: Callable[[tuple[Any, ...]], Any] | None = None
         if self._flat and numpy_abi.address is id:
-            self.quick = self._single() if isinstance(self._result, TensorType) else self._several
+            self.fast_path = self._single() if isinstance(self._result, TensorType) else self._several
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """The results for these arguments: an array, or (nested) tuples of arrays."""
@@ -113,7 +113,7 @@ class AotExecutable:
         return self.compiled().stage(name)
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
-        """``quick`` for a function of one result."""
+        """``fast_path`` for a function of one result."""
         if self._workspace:
             return self._single_with_workspace
         few = _FEW.get(len(self._arrays), _many)
@@ -126,7 +126,7 @@ class AotExecutable:
         return None if refused else result
 
     def _several(self, args: tuple[Any, ...]) -> Any:
-        """``quick`` for a function of several results."""
+        """``fast_path`` for a function of several results."""
         results = [np.empty(*result) for result in self._results]
         workspace = self._borrowed()
         refused = self._refused((*map(id, args), *map(id, results), id(workspace), id(self._table)))
@@ -152,14 +152,14 @@ def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], n
 # that it does not need, and of its table. All that it needs is in its closure, and the arguments of few
 # parameters are written out: to gather and unpack them would be a quarter of the time of a small call.
 
-_Quick = Callable[[tuple[Any, ...]], Any]
+_FastPath = Callable[[tuple[Any, ...]], Any]
 _Result = tuple[tuple[int, ...], np.dtype[Any]]
 
 
-def _one(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _one(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         (a,) = args
         result = empty(shape, dtype)
         try:
@@ -167,13 +167,13 @@ def _one(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], n
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
-def _two(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _two(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         a, b = args
         result = empty(shape, dtype)
         try:
@@ -181,13 +181,13 @@ def _two(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], n
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
-def _three(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _three(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         a, b, c = args
         result = empty(shape, dtype)
         try:
@@ -195,20 +195,20 @@ def _three(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int],
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
-def _many(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _many(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), empty = result_of, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         result = empty(shape, dtype)
         try:
             return None if entry(*map(id, args), id(result), *rest) else result
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
 _FEW = {1: _one, 2: _two, 3: _three}

@@ -89,16 +89,16 @@ class VmProgram:
         if code:
             self._program.import_module(load_objects(code))
 
-    def start(self, watch: Callable[..., Any] | None = None) -> Any:
+    def start(self, instrument: Callable[..., Any] | None = None) -> Any:
         """A new virtual machine: it is not thread-safe, and gives functions by name.
 
-        ``watch`` is called before and after each step of it, as TVM's ``set_instrument`` says.
+        ``instrument`` is called before and after each step of it, as TVM's ``set_instrument`` says.
         """
         with _LINKING:
             machine = self._program["vm_load_executable"]()
             machine["vm_initialization"](*_ON_CPU, _NAIVE_ALLOCATOR)
-        if watch is not None:
-            machine["set_instrument"](watch)
+        if instrument is not None:
+            machine["set_instrument"](instrument)
         return machine
 
 

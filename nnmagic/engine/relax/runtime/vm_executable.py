@@ -68,7 +68,7 @@ class VmExecutable:
         self._name = name
         self.artifact = artifact
         self.compiled = compiled
-        self._machines = VmProgram(artifact.bytecode, artifact.code)
+        self._program = VmProgram(artifact.bytecode, artifact.code)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
@@ -109,16 +109,16 @@ class VmExecutable:
         tensors = [result] if len(self._readers) == 1 else result
         return rebuild(self._result, (read(one) for read, one in zip(self._readers, tensors, strict=True)))
 
-    def watched(self, arrays: Sequence[Any], watch: Callable[..., Any]) -> Any:
-        """As a call, with ``watch`` called before and after each step of the virtual machine."""
-        idle, self._idle = self._idle, [self._start(watch)]
+    def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
+        """As a call, with ``instrument`` called before and after each step of the virtual machine."""
+        idle, self._idle = self._idle, [self._start(instrument)]
         try:
             return self(arrays)
         finally:
             self._idle = idle
 
-    def _start(self, watch: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        run: Callable[..., Any] = self._machines.start(watch)[ENTRY]
+    def _start(self, instrument: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        run: Callable[..., Any] = self._program.start(instrument)[ENTRY]
         if self._parallel:
             return run_on_pool(run, deep=self._deep)
         return partial(on_deep_stack, run) if self._deep else run
