@@ -590,12 +590,12 @@ def test_a_child_forked_during_a_build_builds():
         import os, sys, threading, time
         import numpy as np
         import nnmagic
-        from nnmagic.functions import compiled
+        from nnmagic.functions import definition
 
         held, go = threading.Event(), threading.Event()
 
         def hold():
-            with compiled._BUILDING:
+            with definition._BUILDING:
                 held.set()
                 go.wait()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.codegen.aot_program import _free_place, _Storage
+from nnmagic.engine.relax.codegen.aot_program import _free_place, Storage
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 
@@ -113,7 +113,7 @@ def f(x: Tensor[(64, 64), f32]):
 
 
 def test_places_in_the_workspace_do_not_overlap():
-    live = [_Storage("temporary", -1, 100, 0), _Storage("temporary", -1, 64, 256)]
+    live = [Storage("temporary", -1, 100, 0), Storage("temporary", -1, 64, 256)]
     assert _free_place(live, 128) == 128
     assert _free_place(live, 129) == 320
 
