@@ -149,6 +149,6 @@ def _run(*parts: str) -> tuple[str, str]:
     """What a process of this code says."""
     code = "".join(map(textwrap.dedent, parts))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300, check=False
     )
     return done.stdout, done.stderr

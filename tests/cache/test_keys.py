@@ -544,7 +544,7 @@ def printed(script: str) -> str:
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     return done.stdout

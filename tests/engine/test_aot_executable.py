@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.codegen.aot_program import _free_place, Storage
+from nnmagic.engine.relax.codegen.aot_program import Storage, _free_place
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 

@@ -34,7 +34,7 @@ def child(code: str, **environment: str) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert run.returncode == 0, run.stderr
@@ -133,7 +133,7 @@ def test_threads_of_callers_leave_no_threads_behind():
     before = tasks()
     for _ in range(10):
         call()
-    end = time.monotonic() + 20  # a thread that was joined is gone a little later
+    end = time.monotonic() + 300  # a thread that was joined is gone a little later
     while tasks() > before and time.monotonic() < end:
         time.sleep(0.01)
     assert tasks() <= before
@@ -164,7 +164,7 @@ def test_a_forked_child_computes_the_same(in_thread):
     def fork():
         child = os.fork()
         if child == 0:
-            signal.alarm(30)
+            signal.alarm(300)
             same = np.array_equal(f(x), wanted) and nnmagic.num_threads() == 1
             nnmagic.set_num_threads(2)
             same = same and np.array_equal(f(x), wanted)
@@ -198,8 +198,8 @@ def test_an_interrupt_in_a_forked_child_comes_after_the_machine_code_has_ended()
     if child == 0:
         signal.signal(signal.SIGALRM, late)
         f(x)
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
         try:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             f(x)
         except Late:
             came = True
