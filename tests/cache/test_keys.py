@@ -307,7 +307,7 @@ ELSEWHERE = {
     "version of TVM": other_version("apache-tvm"),
     "version of TVM's FFI": other_version("apache-tvm-ffi"),
     "version of NumPy": other_version("numpy"),
-    "compiler of nnmagic": other_source("engine/relax/kernels/rows.py"),
+    "compiler of nnmagic": other_source("engine/relax/schedules/reduction/row_loops.py"),
     "version of nnmagic": other_source("_version.py", '__version__ = "99"\n'),
     "compiler of nnmagic (Relay)": other_source("relay/passes/batch_norm.py"),
 }

@@ -113,7 +113,7 @@ def test_a_constant_is_held_once_and_not_copied_at_a_call():
         from nnmagic.engine.relax import build
         from nnmagic.relay.expr import Constant, Var, constant
         from nnmagic.relay.types import TensorType
-        from tests.engine.test_executable import call, typed
+        from tests.engine.test_vm_executable import call, typed
 
         def most():
             return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
