@@ -125,7 +125,7 @@ def _by_name(word: Word) -> str:
 
 
 def _entry(word: Word) -> Iterator[str]:
-    """Describe a name: signature, summary, equivalents in NumPy and Relay, parameters."""
+    """A name: how it is called, what it does, its twins, what its parameters may be."""
     yield f"\n### {word.name}\n"
     yield f"```python\n{word.signature}\n```\n"
     twin = f" NumPy: `{word.numpy}`." if word.numpy else ""
