@@ -84,7 +84,7 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The path to a part of an argument, such as ``l.Cons[1]``. Formatted for messages only, as lists are long."""
+    """The path to a part of an argument, such as ``l.Cons[1]``. Formatted only for messages."""
 
     outer: _Place | str
     step: str
