@@ -35,11 +35,18 @@ def build(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
-    """Compiles the function ``entry`` of a typed module.
+    """Compile the function ``entry`` of a typed module.
 
-    ``target``: None for this machine's CPU, or TVM's dict of settings. ``opt_level``: 0 keeps one kernel an
-    operator and lets LLVM do little; from 1 on operators are fused; LLVM works as hard as the level says.
-    Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
+    Args:
+        module: a typed module.
+        entry: the name of the function to run.
+        target: None for this machine's CPU, or TVM's dict of settings.
+        opt_level: 0 keeps one kernel per operator; from 1 on operators are fused. LLVM's level is the same.
+
+    Raises:
+        EngineError: if the program or the target cannot be compiled.
+        ValueError: for an invalid level.
+
     """
     if "tvm" not in sys.modules:
         report("loading the compiler")
@@ -57,9 +64,9 @@ def build(
         from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
     refuse_unknown_operators(module, entry)
-    prepared = _prepared(module, entry, opt_level)
-    compiled = _compiled(prepared, target, opt_level)
-    return _executable(compiled.artifact, prepared, lambda: compiled)
+    prepared = _prepare(module, entry, opt_level)
+    compiled = _compile(prepared, target, opt_level)
+    return _make_executable(compiled.artifact, prepared, lambda: compiled)
 
 
 def load(
@@ -70,21 +77,25 @@ def load(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
-    """What ``build`` made of the same arguments before, from its artifact: the compiler is not loaded.
+    """Return what ``build`` makes of the same arguments, from its artifact and without loading the compiler.
 
-    It is when a stage's text is asked for. Raises EngineError where this machine cannot run the code;
-    ValueError, KeyError, TypeError or RuntimeError for an artifact of something else.
+    The compiler is loaded when the text of a stage is asked for.
+
+    Raises:
+        EngineError: if this machine cannot run the code.
+        ValueError, KeyError, TypeError, RuntimeError: if the artifact belongs to a different program.
+
     """
     _check_machine(artifact, entry)
-    prepared = _prepared(module, entry, opt_level)
+    prepared = _prepare(module, entry, opt_level)
     found: list[CompiledProgram] = []
 
     def compiled() -> CompiledProgram:
         if not found:
-            found.append(_compiled(prepared, target, opt_level))
+            found.append(_compile(prepared, target, opt_level))
         return found[0]
 
-    return _executable(artifact, prepared, compiled)
+    return _make_executable(artifact, prepared, compiled)
 
 
 def _check_machine(artifact: Artifact, entry: str) -> None:
@@ -98,7 +109,7 @@ def _check_machine(artifact: Artifact, entry: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A program as it is compiled: its module, which functions are plain, and the evaluator's part of it."""
+    """A program before it is compiled: its module, its first-order functions, its control flow."""
 
     module: Module
     entry: str
@@ -108,22 +119,22 @@ class _Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Control:
-    """What the evaluator carries out, what it takes, and the kernels in between."""
+    """The part of a program that the interpreter runs, and the kernels in between."""
 
     code: FunctionCode
     parameters: Sequence[Parameter]
     kernels: Sequence[ProgramKernel]
 
     def facts(self, module: Module) -> Json:
-        """The kernels' names, and what tells that those of an artifact are those that this code calls."""
+        """Return the names of the kernels, and a digest by which an artifact's kernels are recognised."""
         names = [kernel.name for kernel in self.kernels]
         around = {**module.functions, **{kernel.name: kernel.function for kernel in self.kernels}}
         data = code_data(Module(around, module.types), names, labels=False)
         return {"names": names, "kernels": content_digest(*data)}
 
 
-def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
-    """Does what needs no TVM: the same for a program that is compiled and one that is loaded."""
+def _prepare(module: Module, entry: str, opt_level: int) -> _Prepared:
+    """Do the part of a compilation that needs no TVM; building and loading share it."""
     from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
@@ -141,16 +152,16 @@ def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
     if entry not in plain:
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain, as_tensor)
-        control = _Control(program.compiled(entry), parameters, program.kernels)
+        control = _Control(program.compile(entry), parameters, program.kernels)
     return _Prepared(module, entry, plain, control)
 
 
-def _compiled(
+def _compile(
     prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
 ) -> CompiledProgram:
     import tvm
 
-    from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
+    from nnmagic.engine.relax.artifact import INTERPRETER, VM
     from nnmagic.engine.relax.codegen import relax_pipeline
     from nnmagic.engine.relax.codegen.aot_program import plan_aot_program
     from nnmagic.engine.relax.codegen.build import build_aot, build_vm
@@ -181,9 +192,9 @@ def _compiled(
             if program is not None:
                 return build_aot(program, lowered, resolved, opt_level)
             if control is not None:
-                kind, facts = EVALUATOR, control.facts(prepared.module)
+                kind, facts = INTERPRETER, control.facts(prepared.module)
             else:
-                kind, facts = MACHINE, {"deep": "deep_calls" in (lowered.attrs or {})}
+                kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
             return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
         except CompileError:
             raise
@@ -193,23 +204,23 @@ def _compiled(
             raise engine_error(message, prepared.module.functions[entry].span) from error
 
 
-def _executable(
+def _make_executable(
     artifact: Artifact, prepared: _Prepared, compiled: Callable[[], CompiledProgram]
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
-    from nnmagic.engine.relax.artifact import DIRECT, EVALUATOR, MACHINE
+    from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VM
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     function, control = prepared.module.functions[prepared.entry], prepared.control
-    if control is not None and artifact.kind == EVALUATOR:
+    if control is not None and artifact.kind == INTERPRETER:
         if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
             raise ValueError("its kernels are those of another program")
         names = map(str, artifact.facts["names"])  # those of the program that was compiled
         kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
         return InterpretedProgram(control.code, control.parameters, kernels, artifact, compiled)
-    if control is None and artifact.kind == DIRECT:
+    if control is None and artifact.kind == AOT:
         return AotExecutable(prepared.entry, function, artifact, compiled)
-    if control is None and artifact.kind == MACHINE:
+    if control is None and artifact.kind == VM:
         return VmExecutable(prepared.entry, function, artifact, compiled)
     raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")
