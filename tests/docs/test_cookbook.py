@@ -1,8 +1,8 @@
 """The cookbook: every block of every recipe runs in a shell, in order, and shows what the page says.
 
 A recipe checks its own numbers against NumPy, with ``assert`` or ``np.testing``. Two recipes import a library
-that these tests do not require: arrays of the same names replace their import block, and the block itself runs
-only where the library is installed.
+that these tests do not require: arrays of the same names replace their import block, and the block itself
+runs only where the library is installed.
 """
 
 from __future__ import annotations
