@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.arguments import Parameter, convert_argument
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.frames import hide_frames, short_errors
 from nnmagic.functions.cached import Cached
 from nnmagic.functions.calls import Call, call_of, store

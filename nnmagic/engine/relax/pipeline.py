@@ -17,7 +17,7 @@ from nnmagic.engine.relax.kernels import machine_of, scheduled
 from nnmagic.engine.relax.kernels.code import item_bytes
 from nnmagic.engine.relax.repeats import legalization
 from nnmagic.engine.relax.trees import replaced, walk
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
