@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module

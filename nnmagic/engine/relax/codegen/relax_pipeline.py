@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from nnmagic.engine.relax.legalize.kernel_cache import legalization
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = Lock()
