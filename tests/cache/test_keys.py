@@ -22,7 +22,7 @@ from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.functions import build_or_load
 from nnmagic.functions import environment as surroundings
 from nnmagic.functions.build_or_load import key_fields, key_of
-from nnmagic.functions.compile import MEMORY, compile_cell
+from nnmagic.functions.compile_cell import MEMORY, compile_cell
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.options import Options

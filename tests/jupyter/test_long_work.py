@@ -62,7 +62,7 @@ class Kernel:
 def kernel() -> Iterator[Kernel]:
     made = Kernel()
     try:
-        made.run("%load_ext nnmagic\nfrom nnmagic.functions.compile import MEMORY")
+        made.run("%load_ext nnmagic\nfrom nnmagic.functions.compile_cell import MEMORY")
         made.run("%%tinynn -q\ndef g3(x: f32):\n    return x + 1")
         yield made
     finally:
