@@ -14,6 +14,7 @@ from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
 from nnmagic.forks import Lock
 from nnmagic.progress import report
+from nnmagic.relay.callgraph import CallGraph, call_graph
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module
 
@@ -58,8 +59,9 @@ def build(
     with _LOADING, defer_interrupts():  # TVM is loaded here
         from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
-    refuse_unknown_operators(module, entry)
-    prepared = _prepared(module, entry, opt_level)
+    graph = call_graph(module)
+    refuse_unknown_operators(module, entry, graph)
+    prepared = _prepared(module, entry, opt_level, graph)
     compiled = _compiled(prepared, target, opt_level)
     return _executable(compiled.artifact, prepared, lambda: compiled)
 
@@ -78,7 +80,7 @@ def load(
     ValueError, KeyError, TypeError or RuntimeError for an artifact of something else.
     """
     _check_machine(artifact, entry)
-    prepared = _prepared(module, entry, opt_level)
+    prepared = _prepared(module, entry, opt_level, call_graph(module))
     found: list[CompiledProgram] = []
 
     def compiled() -> CompiledProgram:
@@ -103,6 +105,7 @@ class _Prepared:
     """A program as it is compiled: its module, which functions are plain, and the evaluator's part of it."""
 
     module: Module
+    graph: CallGraph
     entry: str
     plain: frozenset[str]
     control: _Control | None
@@ -124,7 +127,7 @@ class _Control:
         return {"names": names, "kernels": content_digest(*data)}
 
 
-def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
+def _prepared(module: Module, entry: str, opt_level: int, graph: CallGraph) -> _Prepared:
     """Does what needs no TVM: the same for a program that is compiled and one that is loaded."""
     from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
@@ -133,10 +136,11 @@ def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
     from nnmagic.engine.relax.runtime.tensors import as_tensor
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
 
-    plain = first_order_functions(module)
+    plain = first_order_functions(module, graph)
     if entry not in plain:
         module = eliminate_closures(module, entry)
-        plain = first_order_functions(module)
+        graph = call_graph(module)
+        plain = first_order_functions(module, graph)
     if opt_level:
         module = fold_batch_norm(module)
     control = None
@@ -144,7 +148,7 @@ def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain, as_tensor)
         control = _Control(program.compiled(entry), parameters, program.kernels)
-    return _Prepared(module, entry, plain, control)
+    return _Prepared(module, graph, entry, plain, control)
 
 
 def _compiled(
@@ -162,12 +166,13 @@ def _compiled(
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
-    module, entry, control = prepared.module, prepared.entry, prepared.control
+    module, graph, entry, control = prepared.module, prepared.graph, prepared.entry, prepared.control
     entries = {ENTRY: entry}
     if control is not None:
         called = {name: function for name, function in module.functions.items() if name in prepared.plain}
         kernels = {kernel.name: kernel.function for kernel in control.kernels}
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
+        graph = call_graph(module)
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
     with relax_pipeline.COMPILING, defer_interrupts(), tvm.transform.PassContext():
@@ -175,7 +180,7 @@ def _compiled(
         try:
             report("Relax")
             with resolved:
-                lowered = lower_module(module, entries)
+                lowered = lower_module(module, entries, graph)
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
             interrupt_safepoint()
             report("machine code")

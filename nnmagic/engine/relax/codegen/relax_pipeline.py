@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, s_tir, tirx
 
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
-from nnmagic.engine.relax.legalize.kernel_cache import legalization
+from nnmagic.engine.relax.legalize.kernel_cache import legalize_relax_ops
 from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 from nnmagic.engine.relax.tir.builders import item_bytes
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
@@ -37,7 +37,7 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
     passes = [
         transform.ConvertToDataflow(1),
-        legalization(),
+        legalize_relax_ops(),
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
         *fusion,
         transform.DeadCodeElimination(),

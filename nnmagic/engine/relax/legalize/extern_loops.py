@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
 
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 
-def filled_by(function: Callable[..., None], result: tuple[Sequence[Any], str], *operands: Any) -> Any:
+
+def fill_by_loops(
+    function: Callable[..., None], result: tuple[Sequence[PrimExpr], str], *operands: Tensor
+) -> Tensor:
     """A tensor of a shape and dtype; ``function`` takes the buffers of the operands and of the result.
 
     TVM's fusion does not follow what such loops read: their kernels are to be OPAQUE.
     """
 
-    def filled(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    def filled(ins: Sequence[PrimExpr], outs: Sequence[PrimExpr]) -> PrimExpr:
         with IRBuilder() as builder:
             with T.seq_scope():
                 function(*ins, outs[0])
@@ -32,7 +36,7 @@ def filled_by(function: Callable[..., None], result: tuple[Sequence[Any], str], 
 
 
 @contextmanager
-def grid(shape: Sequence[Any]) -> Iterator[list[Any]]:
+def grid(shape: Sequence[Extent]) -> Iterator[list[PrimExpr]]:
     """Loops over all places of a shape."""
     if not shape:
         yield []

@@ -39,7 +39,7 @@ class KernelCache:
             or len(lowered.args) != 2
         ):
             return
-        places = [_place(part, args) for part in lowered.args[1].fields]
+        places = [_argument_index(part, args) for part in lowered.args[1].fields]
         known = [place for place in places if place is not None]
         if len(known) == len(places):
             self._known[key] = lowered, known
@@ -47,21 +47,23 @@ class KernelCache:
 
 def key_of(name: str, attrs: Mapping[str, object], args: Sequence[Any]) -> Hashable | None:
     """What calls of an operator have in common that become the same; None where that is not known."""
-    parts = [*(_plain(value) for value in attrs.values()), *map(_type_of, args)]
+    parts = [*(_hashable(value) for value in attrs.values()), *map(_type_of, args)]
     if None in parts:
         return None
-    same = tuple(_place(arg, args) for arg in args)  # a kernel takes an array once that is given twice
+    same = tuple(
+        _argument_index(arg, args) for arg in args
+    )  # a kernel takes an array once that is given twice
     return (name, *attrs, *parts, same)
 
 
-def _place(arg: Any, args: Sequence[Any]) -> int | None:
+def _argument_index(arg: Any, args: Sequence[Any]) -> int | None:
     return next((place for place, each in enumerate(args) if each.same_as(arg)), None)
 
 
-def _plain(value: object) -> Hashable | None:
+def _hashable(value: object) -> Hashable | None:
     """The value of an attribute, one that tells 1 and 1.0 apart, 0.0 and -0.0, too."""
     if isinstance(value, tuple):
-        parts = tuple(map(_plain, value))
+        parts = tuple(map(_hashable, value))
         return None if None in parts else parts
     return (type(value), repr(value)) if isinstance(value, bool | int | float | str | None) else None
 
@@ -84,7 +86,7 @@ def _dims(values: Sequence[Any]) -> tuple[int, ...] | None:
     return known if len(known) == len(dims) else None
 
 
-def legalization() -> tvm.transform.Pass:
+def legalize_relax_ops() -> tvm.transform.Pass:
     """TVM's pass that makes kernels of Relax's operators; of equal calls, without attributes, one."""
     repeats = KernelCache()
 
@@ -99,10 +101,12 @@ def legalization() -> tvm.transform.Pass:
 
         return legalized
 
-    return relax.transform.LegalizeOps({name: once(legalize) for name, legalize in _legalizations().items()})
+    return relax.transform.LegalizeOps(
+        {name: once(legalize) for name, legalize in _legalize_functions().items()}
+    )
 
 
 @cache
-def _legalizations() -> Mapping[str, Callable[..., Any]]:
+def _legalize_functions() -> Mapping[str, Callable[..., Any]]:
     names = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
     return {name: found for name in names if (found := tvm.ir.Op.get(name).get_attr("FLegalize")) is not None}

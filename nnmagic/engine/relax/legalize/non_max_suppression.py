@@ -9,43 +9,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.indexing import within
+from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, te_of
-from nnmagic.engine.relax.legalize.sorting import order
+from nnmagic.engine.relax.legalize.sorting import sort_order
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
 @contextmanager
-def _when(condition: Any) -> Iterator[None]:
+def _when(condition: Tensor) -> Iterator[None]:
     with T.If(condition), T.Then():
         yield
 
 
-def _local(dtype: str) -> Any:
+def _local(dtype: str) -> PrimExpr:
     return T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
 
 
-def _int(value: int) -> Any:
+def _int(value: int) -> PrimExpr:
     return tirx.const(value, "int32")
 
 
-def _wide(value: int) -> Any:
+def _wide(value: int) -> PrimExpr:
     return tirx.const(value, "int64")
 
 
 def _kernel(
-    body: Callable[..., None], inputs: Sequence[Any], shapes: Sequence[Any], dtypes: Sequence[str]
-) -> Any:
+    body: Callable[..., None], inputs: Sequence[PrimExpr], shapes: Sequence[Extent], dtypes: Sequence[str]
+) -> Tensor:
     """What ``body`` writes into buffers of these shapes, reading those of the inputs."""
 
-    def emit(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    def emit(ins: Sequence[PrimExpr], outs: Sequence[PrimExpr]) -> PrimExpr:
         with IRBuilder() as builder:
             with T.seq_scope():
                 body(*map(T.buffer_proxy, (*ins, *outs)))
@@ -54,12 +55,12 @@ def _kernel(
     return te.extern(list(shapes), list(inputs), emit, dtype=list(dtypes))
 
 
-def _scalar(tensor: Any, dtype: str) -> Any:
+def _scalar(tensor: Tensor, dtype: str) -> Tensor:
     """The only element of a tensor, as a tensor of rank 1 and of a dtype that holds it exactly."""
     return te.compute((1,), lambda _i: tensor(*(0 for _ in tensor.shape)).astype(dtype))
 
 
-def _overlap(corner_a: Callable[[int], Any], corner_b: Callable[[int], Any]) -> Any:
+def _overlap(corner_a: Callable[[int], PrimExpr], corner_b: Callable[[int], PrimExpr]) -> PrimExpr:
     """The area that two boxes share by the area of both; a box is two opposite corners."""
     zero = tirx.const(0, corner_a(0).ty.dtype)
     sides, areas = [], []
@@ -76,44 +77,44 @@ def _overlap(corner_a: Callable[[int], Any], corner_b: Callable[[int], Any]) -> 
     return tirx.Select(both <= zero, zero, shared / both)
 
 
-def _rows(buffer: Any) -> Any:
+def _rows(buffer: Tensor) -> PrimExpr:
     return buffer.shape[0]
 
 
-def _is_positive(value: Any) -> Any:
+def _is_positive(value: PrimExpr) -> PrimExpr:
     return value > tirx.const(0, value.ty.dtype)
 
 
-def _is_not_negative(value: Any) -> Any:
+def _is_not_negative(value: PrimExpr) -> PrimExpr:
     return value >= tirx.const(0, value.ty.dtype)
 
 
-def _fill(buffer: Any, row: tuple[Any, ...], value: int) -> None:
+def _fill(buffer: Tensor, row: tuple[Index, ...], value: int) -> None:
     """Writes a number everywhere in a row."""
     with T.serial(0, buffer.shape[len(row)]) as k:
         place = (*row, k)
         buffer[place] = tirx.const(value, buffer.dtype)
 
 
-def _copy(source: Any, here: tuple[Any, ...], target: Any, there: tuple[Any, ...]) -> None:
+def _copy(source: Tensor, here: tuple[Index, ...], target: Buffer, there: tuple[Index, ...]) -> None:
     """Copies a row."""
     with T.serial(0, source.shape[len(here)]) as k:
         place, origin = (*there, k), (*here, k)
         target[place] = source[origin]
 
 
-def _drop(kept: Any, places: Any, i: Any, j: Any) -> None:
+def _drop(kept: PrimExpr, places: Buffer, i: Index, j: Index) -> None:
     """Makes a box, and the place where it was, -1."""
     _fill(kept, (i, j), -1)
     places[i, j] = _int(-1)
 
 
-def _get_valid_counts(attrs: Attrs, data: Any, threshold: Any) -> Any:
+def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: PrimExpr) -> Tensor:
     """How many boxes of each image score higher, these moved to the front, and where they were."""
     score, index = integer(attrs["score_index"]), integer(attrs["id_index"])
     batch, boxes, _ = data.shape
 
-    def body(data: Any, least: Any, count: Any, moved: Any, places: Any) -> None:
+    def body(data: Buffer, least: Buffer, count: Extent, moved: PrimExpr, places: Buffer) -> None:
         with T.serial(0, batch) as i:
             count[i] = _int(0)
             with T.serial(0, boxes) as j:
@@ -131,17 +132,27 @@ def _get_valid_counts(attrs: Attrs, data: Any, threshold: Any) -> Any:
     return _kernel(body, [data, _scalar(threshold, "float64")], shapes, ["int32", data.dtype, "int32"])
 
 
-def _non_max_suppression(attrs: Attrs, data: Any, counts: Any, indices: Any, most: Any, least: Any) -> Any:
+def _non_max_suppression(
+    attrs: Attrs, data: Tensor, counts: Tensor, indices: Buffer, most: Buffer, least: Buffer
+) -> Tensor:
     """The boxes, or ``indices`` of those, that are left; the others are -1.
 
     Boxes without a positive score suppress nothing and are not suppressed. Without a positive threshold of
     overlap every box is left, and in its place.
     """
     batch, boxes, _ = data.shape
-    counts = te.compute((batch,), lambda i: within(counts(i), 0, boxes).astype("int32"))
+    counts = te.compute((batch,), lambda i: clip_to_range(counts(i), 0, boxes).astype("int32"))
     best = _best_first(data, counts, integer(attrs["score_index"]))
 
-    def body(data: Any, best: Any, counts: Any, indices: Any, most: Any, least: Any, *outs: Any) -> None:
+    def body(
+        data: Tensor,
+        best: PrimExpr,
+        counts: Buffer,
+        indices: Buffer,
+        most: Buffer,
+        least: Buffer,
+        *outs: Tensor,
+    ) -> None:
         kept, places = outs
         with T.serial(0, batch) as i:
             with T.If(least[0] > tirx.const(0, "float64")):
@@ -161,20 +172,22 @@ def _non_max_suppression(attrs: Attrs, data: Any, counts: Any, indices: Any, mos
     inputs = [data, best, counts, indices, _scalar(most, "int64"), _scalar(least, "float64")]
     kept, places = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
     if attrs["return_indices"]:
-        return _places_first(places)
+        return _indices_first(places)
     return _boxes_first(kept) if attrs["invalid_to_bottom"] else kept
 
 
-def _best_first(data: Any, counts: Any, score: int) -> Any:
+def _best_first(data: Tensor, counts: Tensor, score: int) -> PrimExpr:
     """The order of each image's first ``counts`` boxes by their scores."""
 
-    def ranked(i: Any, j: Any) -> Any:
+    def ranked(i: Index, j: Index) -> PrimExpr:
         return tirx.Select(j < counts(i), data(i, j, score), tirx.min_value(data.dtype))
 
-    return order(te.compute(data.shape[:2], ranked), 1, ascending=False)
+    return sort_order(te.compute(data.shape[:2], ranked), 1, ascending=False)
 
 
-def _take_best(top: int, i: Any, count: Any, data: Any, best: Any, kept: Any, places: Any) -> None:
+def _take_best(
+    top: int, i: Index, count: Extent, data: Tensor, best: Buffer, kept: PrimExpr, places: Buffer
+) -> None:
     """The boxes of an image in order; all but the best ``top`` of them dropped where that is positive."""
     limit = tirx.min(count, _int(top)) if top > 0 else count
     with T.serial(0, count) as j, T.If(j < limit):
@@ -185,7 +198,9 @@ def _take_best(top: int, i: Any, count: Any, data: Any, best: Any, kept: Any, pl
             _drop(kept, places, i, j)
 
 
-def _suppress(attrs: Attrs, i: Any, count: Any, most: Any, least: Any, kept: Any, places: Any) -> None:
+def _suppress(
+    attrs: Attrs, i: Index, count: Extent, most: PrimExpr, least: PrimExpr, kept: Buffer, places: PrimExpr
+) -> None:
     """Drops the boxes of an image that overlap a better one, and what comes after ``most`` that do not."""
     start, score = integer(attrs["coord_start"]), integer(attrs["score_index"])
     number, good = _local("int32"), _local("int32")
@@ -202,7 +217,7 @@ def _suppress(attrs: Attrs, i: Any, count: Any, most: Any, least: Any, kept: Any
             _drop(kept, places, i, j)
 
 
-def _may_suppress(attrs: Attrs, kept: Any, i: Any, k: Any, j: Any) -> Iterator[Any]:
+def _may_suppress(attrs: Attrs, kept: Buffer, i: Index, k: Index, j: Index) -> Iterator[PrimExpr]:
     """What holds where box ``k`` may suppress box ``j``: it is left, and of that class where this counts."""
     yield _is_positive(kept[i, k, integer(attrs["score_index"])])
     index = integer(attrs["id_index"])
@@ -212,11 +227,11 @@ def _may_suppress(attrs: Attrs, kept: Any, i: Any, k: Any, j: Any) -> Iterator[A
             yield kept[i, j, index] == kept[i, k, index]
 
 
-def _places_first(places: Any) -> Any:
+def _indices_first(places: Tensor) -> Tensor:
     """The indices that are left in front, and how many there are."""
     batch, boxes = places.shape
 
-    def body(places: Any, moved: Any, count: Any) -> None:
+    def body(places: Buffer, moved: Buffer, count: Extent) -> None:
         with T.serial(0, batch) as i:
             count[i, 0] = _int(0)
             with T.serial(0, boxes) as j, _when(places[i, j] >= 0):
@@ -228,11 +243,11 @@ def _places_first(places: Any) -> Any:
     return _kernel(body, [places], [places.shape, (batch, 1)], ["int32", "int32"])
 
 
-def _boxes_first(boxes: Any) -> Any:
+def _boxes_first(boxes: Tensor) -> Tensor:
     """The boxes whose first number is not negative in front."""
     batch, length, _ = boxes.shape
 
-    def body(boxes: Any, moved: Any) -> None:
+    def body(boxes: Buffer, moved: PrimExpr) -> None:
         count = _local("int32")
         with T.serial(0, batch) as i:
             count[0] = _int(0)
@@ -245,7 +260,9 @@ def _boxes_first(boxes: Any) -> Any:
     return _kernel(body, [boxes], [boxes.shape], [boxes.dtype])
 
 
-def _all_class(attrs: Attrs, boxes: Any, scores: Any, most: Any, least: Any, threshold: Any) -> Any:
+def _all_class(
+    attrs: Attrs, boxes: Tensor, scores: Tensor, most: PrimExpr, least: PrimExpr, threshold: PrimExpr
+) -> Tensor:
     """Suppression for each image and class by itself, in the form of ONNX or of TensorFlow.
 
     As in Relay, no positive limit is no limit, without a positive threshold of overlap nothing is chosen, and
@@ -254,7 +271,7 @@ def _all_class(attrs: Attrs, boxes: Any, scores: Any, most: Any, least: Any, thr
     batch, classes, count = scores.shape
     rows = te.compute((batch * classes, count), lambda i, j: scores(i // classes, i % classes, j))
     numbers = [_scalar(most, "int64"), _scalar(least, "float64"), _scalar(threshold, "float64")]
-    inputs = [boxes, rows, order(rows, 1, ascending=False), *numbers]
+    inputs = [boxes, rows, sort_order(rows, 1, ascending=False), *numbers]
     if attrs["output_format"] == "onnx":
         shapes = [(batch * classes * count, 3), (1,), (batch * classes, count)]
         body = partial(_all_class_as_onnx, classes)
@@ -264,7 +281,7 @@ def _all_class(attrs: Attrs, boxes: Any, scores: Any, most: Any, least: Any, thr
     return _kernel(body, inputs, shapes, ["int64", "float32", "int64", "int32"])[:3]
 
 
-def _all_class_as_onnx(classes: Any, *buffers: Any) -> None:
+def _all_class_as_onnx(classes: PrimExpr, *buffers: Tensor) -> None:
     """(image, class, box) of every box chosen, and how many."""
     *inputs, selected, total, alive = buffers
     total[0] = _wide(0)
@@ -272,7 +289,7 @@ def _all_class_as_onnx(classes: Any, *buffers: Any) -> None:
         _fill(selected, (row,), 0)
     with T.serial(0, _rows(alive)) as i:
 
-        def choose(box: Any, _score: Any) -> None:
+        def choose(box: Index, _score: PrimExpr) -> None:
             for place, value in enumerate((i // classes, i % classes, box)):
                 selected[total[0], place] = value.astype("int64")
             total[0] = total[0] + _wide(1)
@@ -280,7 +297,7 @@ def _all_class_as_onnx(classes: Any, *buffers: Any) -> None:
         _choose(classes, i, alive, choose, *inputs)
 
 
-def _all_class_as_tensorflow(classes: Any, *buffers: Any) -> None:
+def _all_class_as_tensorflow(classes: PrimExpr, *buffers: Tensor) -> None:
     """For each image: (class, box) and score of every box chosen, and how many."""
     *inputs, selected, values, total, alive = buffers
     with T.serial(0, _rows(total)) as image:
@@ -291,7 +308,7 @@ def _all_class_as_tensorflow(classes: Any, *buffers: Any) -> None:
     with T.serial(0, _rows(alive)) as i:
         image = i // classes
 
-        def choose(box: Any, score: Any) -> None:
+        def choose(box: Index, score: PrimExpr) -> None:
             for place, value in enumerate((i % classes, box)):
                 selected[image, total[image], place] = value.astype("int64")
             values[image, total[image]] = score.astype("float32")
@@ -301,23 +318,23 @@ def _all_class_as_tensorflow(classes: Any, *buffers: Any) -> None:
 
 
 def _choose(
-    classes: Any,
-    i: Any,
-    alive: Any,
-    choose: Callable[[Any, Any], None],
-    boxes: Any,
-    scores: Any,
-    best: Any,
-    most: Any,
-    least: Any,
-    threshold: Any,
+    classes: PrimExpr,
+    i: Index,
+    alive: Buffer,
+    choose: Callable[[PrimExpr, PrimExpr], None],
+    boxes: Buffer,
+    scores: Tensor,
+    best: Buffer,
+    most: Buffer,
+    least: Buffer,
+    threshold: Buffer,
 ) -> None:
     """Emits the suppression of one image and class, row ``i`` of scores and best; ``choose`` takes a box."""
     count = scores.shape[1]
     number = _local("int64")
     number[0] = _wide(0)
 
-    def corner(j: Any) -> Callable[[int], Any]:
+    def corner(j: Index) -> Callable[[int], PrimExpr]:
         return lambda at: boxes[i // classes, best[i, j], at]
 
     with T.serial(0, count) as j:

@@ -7,45 +7,45 @@ its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its at
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm
 from tvm import tirx
 
+from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.relay.types import is_float, is_integer
 
 
-def dtype_of(value: Any) -> str:
+def dtype_of(value: PrimExpr) -> str:
     """The dtype of a TIR expression or a tensor."""
     return str(value.dtype if isinstance(value, tvm.te.Tensor) else value.ty.dtype)
 
 
-def constant(value: float, like: Any) -> Any:
+def constant(value: float, like: PrimExpr) -> PrimExpr:
     """A constant of the dtype of ``like``."""
     return tirx.const(value, dtype_of(like))
 
 
-def is_nan(value: Any) -> Any:
+def is_nan(value: PrimExpr) -> PrimExpr:
     """Whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
     return tirx.isnan(value.astype("float32") if dtype_of(value) == "bfloat16" else value)
 
 
-def is_true(value: Any) -> Any:
+def is_true(value: PrimExpr) -> PrimExpr:
     """Whether a value is true or not zero."""
     return value if dtype_of(value) == "bool" else not_equal(value, constant(0, value))
 
 
-def either(left: Any, right: Any) -> Any:
+def logical_or(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Whether one of two truth values holds. (TVM takes ``x < y or x >= y`` for true; not so of NaN.)"""
     return tirx.const(0, "int8") < tirx.bitwise_or(left.astype("int8"), right.astype("int8"))
 
 
-def is_false(value: Any) -> Any:
+def logical_not(value: PrimExpr) -> PrimExpr:
     """Not a truth value. (TVM turns a negated ``<`` into ``>=``, which is not the same of NaN.)"""
     return value.astype("int8") < tirx.const(1, "int8")
 
 
-def maximum(left: Any, right: Any) -> Any:
+def maximum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """The larger; NaN where either is."""
     if dtype_of(left) == "bool":
         return tirx.any(left, right)
@@ -54,7 +54,7 @@ def maximum(left: Any, right: Any) -> Any:
     return tirx.Select(tirx.any(left > right, is_nan(left)), left, right)
 
 
-def minimum(left: Any, right: Any) -> Any:
+def minimum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """The smaller; NaN where either is."""
     if dtype_of(left) == "bool":
         return tirx.all(left, right)
@@ -63,41 +63,41 @@ def minimum(left: Any, right: Any) -> Any:
     return tirx.Select(tirx.any(left < right, is_nan(left)), left, right)
 
 
-def not_equal(left: Any, right: Any) -> Any:
+def not_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Whether two numbers differ, as NaN does from everything."""
     if dtype_of(left) == "bool":
-        return tirx.any(tirx.all(left, is_false(right)), tirx.all(is_false(left), right))
+        return tirx.any(tirx.all(left, logical_not(right)), tirx.all(logical_not(left), right))
     if not is_float(dtype_of(left)):
         return left != right
     return tirx.any(left < right, left > right, is_nan(left), is_nan(right))
 
 
-def equal(left: Any, right: Any) -> Any:
+def equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Whether two are equal: not unequal. (LLVM refuses TVM's own comparison of truth values, and TVM takes
     ``x == x`` for true, which of NaN it is not.)
     """
     exact = dtype_of(left) != "bool" and not is_float(dtype_of(left))
-    return left == right if exact else is_false(not_equal(left, right))
+    return left == right if exact else logical_not(not_equal(left, right))
 
 
-def less(left: Any, right: Any) -> Any:
+def less(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Whether ``left`` is smaller; False is smaller than True."""
-    return tirx.all(is_false(left), right) if dtype_of(left) == "bool" else left < right
+    return tirx.all(logical_not(left), right) if dtype_of(left) == "bool" else left < right
 
 
-def less_equal(left: Any, right: Any) -> Any:
+def less_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Whether ``left`` is not larger; False is smaller than True."""
-    return tirx.any(is_false(left), right) if dtype_of(left) == "bool" else left <= right
+    return tirx.any(logical_not(left), right) if dtype_of(left) == "bool" else left <= right
 
 
 #: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.
 WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
 
 
-def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_overflow(function: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     """An arithmetic function whose integer results wrap, as NumPy's do."""
 
-    def computed(*operands: Any) -> Any:
+    def computed(*operands: PrimExpr) -> PrimExpr:
         dtype = dtype_of(operands[0])
         if dtype not in WRAPPING:
             return function(*operands)
@@ -106,10 +106,10 @@ def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-negative = wrapping(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
+negative = wrap_overflow(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
 
 
-def product(factors: Sequence[Any]) -> Any:
+def multiply_all(factors: Sequence[PrimExpr]) -> PrimExpr:
     """All multiplied, from the first on."""
     result = factors[0]
     for factor in factors[1:]:
@@ -117,12 +117,12 @@ def product(factors: Sequence[Any]) -> Any:
     return result
 
 
-def guarded(
-    divide: Callable[[Any, Any], Any], by_minus_one: Callable[[Any], Any]
-) -> Callable[[Any, Any], Any]:
+def guard_division(
+    divide: Callable[[PrimExpr, PrimExpr], PrimExpr], by_minus_one: Callable[[PrimExpr], PrimExpr]
+) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
     """An integer division that cannot trap: by zero it gives 0, as NumPy does, by -1 what is said."""
 
-    def divided(left: Any, right: Any) -> Any:
+    def divided(left: PrimExpr, right: PrimExpr) -> PrimExpr:
         zero, one = constant(0, right), constant(1, right)
         if dtype_of(right).startswith("uint"):
             safe = tirx.Select(right == zero, one, right)
@@ -135,51 +135,51 @@ def guarded(
     return divided
 
 
-def _negated(value: Any) -> Any:
+def _negate(value: PrimExpr) -> PrimExpr:
     return constant(0, value) - value
 
 
-def _nothing(value: Any) -> Any:
+def _zero_like(value: PrimExpr) -> PrimExpr:
     return constant(0, value)
 
 
-_TRUNCATED_QUOTIENT = guarded(tirx.truncdiv, _negated)
-_TRUNCATED_REST = guarded(tirx.truncmod, _nothing)
-_FLOORED_QUOTIENT = guarded(tirx.floordiv, _negated)
-_FLOORED_REST = guarded(tirx.floormod, _nothing)
+_TRUNC_DIVIDE = guard_division(tirx.truncdiv, _negate)
+_TRUNC_MOD = guard_division(tirx.truncmod, _zero_like)
+_FLOOR_DIVIDE = guard_division(tirx.floordiv, _negate)
+_FLOOR_MOD = guard_division(tirx.floormod, _zero_like)
 
 
-def truncated_quotient(left: Any, right: Any) -> Any:
+def trunc_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Division that rounds to zero."""
-    return tirx.trunc(left / right) if is_float(dtype_of(left)) else _TRUNCATED_QUOTIENT(left, right)
+    return tirx.trunc(left / right) if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
 
 
-def truncated_rest(left: Any, right: Any) -> Any:
+def trunc_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """What truncated division leaves, with the sign of ``left``; exact, also of floats."""
-    return _exact_rest(left, right) if is_float(dtype_of(left)) else _TRUNCATED_REST(left, right)
+    return _fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
 
 
-def _exact_rest(left: Any, right: Any) -> Any:
+def _fmod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """The C library's ``fmod``: ``left - trunc(left / right) * right`` loses digits of large quotients."""
     dtype = dtype_of(left)
     return tirx.call_pure_extern(dtype, "fmod" if dtype == "float64" else "fmodf", left, right)
 
 
-def floored_quotient(left: Any, right: Any) -> Any:
+def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Division that rounds down; of floats as NumPy: from what is left without the rest, which is exact."""
     if not is_float(dtype_of(left)):
-        return _FLOORED_QUOTIENT(left, right)
+        return _FLOOR_DIVIDE(left, right)
     rest, found = (tirx.Var(name, dtype_of(left)) for name in ("rest", "quotient"))
     quotient = (left - rest) / right
     below = tirx.Select(_crosses(rest, right), quotient - constant(1, left), quotient)
     floor = tirx.floor(found)
     nearest = tirx.Select(found - floor > constant(0.5, left), floor + constant(1, left), floor)
     signed = tirx.Select(found == constant(0, left), _zero_of_quotient(left, right), nearest)
-    settled = tirx.Let(rest, _exact_rest(left, right), tirx.Let(found, below, signed))
+    settled = tirx.Let(rest, _fmod(left, right), tirx.Let(found, below, signed))
     return tirx.Select(right == constant(0, left), left / right, settled)
 
 
-def _zero_of_quotient(left: Any, right: Any) -> Any:
+def _zero_of_quotient(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """0 with the sign of ``left / right``, by the bits: TVM takes ``0 / x`` for 0, whatever sign x has."""
     dtype = dtype_of(left)
     bits = {"float32": "int32", "float64": "int64"}[dtype]
@@ -187,47 +187,49 @@ def _zero_of_quotient(left: Any, right: Any) -> Any:
     return tirx.reinterpret(dtype, sign & tirx.min_value(bits))
 
 
-def floored_rest(left: Any, right: Any) -> Any:
+def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """What floored division leaves, with the sign of ``right``; exact, also of floats."""
     if not is_float(dtype_of(left)):
-        return _FLOORED_REST(left, right)
+        return _FLOOR_MOD(left, right)
     zero, rest = constant(0, left), tirx.Var("rest", dtype_of(left))
     nothing = tirx.Select(right < zero, -tirx.abs(rest), tirx.abs(rest))
     found = tirx.Select(_crosses(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
-    return tirx.Let(rest, _exact_rest(left, right), found)
+    return tirx.Let(rest, _fmod(left, right), found)
 
 
-def _crosses(rest: Any, right: Any) -> Any:
+def _crosses(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Whether a truncated division's rest, not 0, has another sign than the divisor; NaN has not."""
     zero = constant(0, right)
     return tirx.any(tirx.all(rest < zero, right > zero), tirx.all(rest > zero, right < zero))
 
 
-def divide(left: Any, right: Any) -> Any:
+def divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """True division of floats; integers are truncated, as in Relay."""
-    return left / right if is_float(dtype_of(left)) else _TRUNCATED_QUOTIENT(left, right)
+    return left / right if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
 
 
-def shift_left(left: Any, right: Any) -> Any:
+def shift_left(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """``left << right``; 0 where that shifts everything out."""
-    return _shifted(left, right, tirx.shift_left, constant(0, left))
+    return _shift(left, right, tirx.shift_left, constant(0, left))
 
 
-def shift_right(left: Any, right: Any) -> Any:
+def shift_right(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """``left >> right``, the sign kept; where that shifts everything out, only the sign is left."""
     nothing = constant(0, left)
     if dtype_of(left).startswith("int"):
         nothing = tirx.Select(left < nothing, constant(-1, left), nothing)
-    return _shifted(left, right, tirx.shift_right, nothing)
+    return _shift(left, right, tirx.shift_right, nothing)
 
 
-def _shifted(left: Any, right: Any, shift: Callable[[Any, Any], Any], beyond: Any) -> Any:
+def _shift(
+    left: PrimExpr, right: PrimExpr, shift: Callable[[PrimExpr, PrimExpr], PrimExpr], beyond: PrimExpr
+) -> PrimExpr:
     bits = tvm.DataType(dtype_of(left)).bits
     outside = tirx.any(right < constant(0, right), right >= constant(bits, right))
     return tirx.Select(outside, beyond, shift(left, tirx.Select(outside, constant(0, right), right)))
 
 
-def round_half_away(value: Any) -> Any:
+def round_half_away(value: PrimExpr) -> PrimExpr:
     """The nearest whole number, halves away from zero, as Relay rounds (NumPy: to even)."""
     if not is_float(dtype_of(value)):
         return value
@@ -236,7 +238,7 @@ def round_half_away(value: Any) -> Any:
     return tirx.Select(tirx.abs(value - whole) >= constant(0.5, value), whole + step, whole)
 
 
-def sign(value: Any) -> Any:
+def sign(value: PrimExpr) -> PrimExpr:
     """-1, 0 or 1; NaN stays NaN."""
     zero = constant(0, value)
     below = (
@@ -245,7 +247,7 @@ def sign(value: Any) -> Any:
     return tirx.Select(value > zero, constant(1, value), below)
 
 
-def clip(value: Any, low: float, high: float) -> Any:
+def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
     """Limited to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
 
     For integers the limits are first brought into the dtype's range.
@@ -257,7 +259,7 @@ def clip(value: Any, low: float, high: float) -> Any:
     return maximum(minimum(value, constant(high, value)), constant(low, value))
 
 
-def atanh(value: Any) -> Any:
+def atanh(value: PrimExpr) -> PrimExpr:
     """The inverse hyperbolic tangent, by the C library."""
     dtype = dtype_of(value)
     return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)

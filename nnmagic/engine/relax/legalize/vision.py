@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.indexing import within
+from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, te_of
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def _multibox_prior(attrs: Attrs, data: Any) -> Any:
+def _multibox_prior(attrs: Attrs, data: Tensor) -> Tensor:
     """Boxes around every place of a feature map: of each size, and of the first one with each other ratio.
 
     As in Relay they are float32 whatever the data is.
@@ -22,7 +22,7 @@ def _multibox_prior(attrs: Attrs, data: Any) -> Any:
     each = len(sizes) + len(ratios) - 1
     height, width = data.shape[2:]
 
-    def single(value: Any) -> Any:
+    def single(value: PrimExpr) -> PrimExpr:
         return value.astype("float32") if hasattr(value, "astype") else tirx.const(value, "float32")
 
     rows, columns = (
@@ -30,7 +30,7 @@ def _multibox_prior(attrs: Attrs, data: Any) -> Any:
         for step, dim in zip(steps, (height, width), strict=True)
     )
 
-    def half(kind: int) -> tuple[Any, Any]:
+    def half(kind: int) -> tuple[PrimExpr, PrimExpr]:
         """Half of the width and of the height of the boxes of a kind."""
         across = single(sizes[kind] if kind < len(sizes) else sizes[0]) * single(height) / single(width)
         if kind < len(sizes):
@@ -40,15 +40,15 @@ def _multibox_prior(attrs: Attrs, data: Any) -> Any:
 
     halves = [half(kind) for kind in range(each)]
 
-    def element(_batch: Any, box: Any, corner: Any) -> Any:
+    def element(_batch: Index, box: Index, corner: Index) -> PrimExpr:
         place, kind = box // each, box % each
         middle = (
             (single(place % width) + single(offsets[1])) * columns,
             (single(place // width) + single(offsets[0])) * rows,
         )
-        found: Any = single(0)
+        found: PrimExpr = single(0)
         for axis in (0, 1):
-            size: Any = halves[0][axis]
+            size: PrimExpr = halves[0][axis]
             for other in range(1, each):
                 size = tirx.Select(kind == other, halves[other][axis], size)
             found = tirx.Select(corner == axis, middle[axis] - size, found)
@@ -68,13 +68,15 @@ def _pair(value: object) -> list[int]:
     return size * 2 if len(size) == 1 else size
 
 
-def _with_batch(rois: Any, data: Any) -> Any:
+def _with_batch(rois: Tensor, data: Tensor) -> Tensor:
     """Regions whose first number, the image that they are of, is one that exists."""
     last = data.shape[0] - 1
-    return te.compute(rois.shape, lambda i, j: tirx.Select(j == 0, within(rois(i, j), 0, last), rois(i, j)))
+    return te.compute(
+        rois.shape, lambda i, j: tirx.Select(j == 0, clip_to_range(rois(i, j), 0, last), rois(i, j))
+    )
 
 
-def _roi_align(attrs: Attrs, data: Any, rois: Any) -> Any:
+def _roi_align(attrs: Attrs, data: Tensor, rois: Tensor) -> Tensor:
     function = topi.vision.roi_align_nchw if attrs["layout"] == "NCHW" else topi.vision.roi_align_nhwc
     scale = number(attrs["spatial_scale"])
     mode = {"avg": 0, "max": 1}[str(attrs["mode"])]
@@ -88,19 +90,19 @@ def _roi_align(attrs: Attrs, data: Any, rois: Any) -> Any:
     )
 
 
-def _roi_pool(attrs: Attrs, data: Any, rois: Any) -> Any:
+def _roi_pool(attrs: Attrs, data: Tensor, rois: Tensor) -> Tensor:
     return topi.vision.roi_pool_nchw(
         data, _with_batch(rois, data), _pair(attrs["pooled_size"]), number(attrs["spatial_scale"])
     )
 
 
-def _yolo_reorg(attrs: Attrs, data: Any) -> Any:
+def _yolo_reorg(attrs: Attrs, data: Tensor) -> Tensor:
     """Darknet's reorganisation layer: stride x stride blocks of pixels become channels."""
     stride = integer(attrs["stride"])
     batch, channels, height, width = data.shape
     inner = channels // (stride * stride)
 
-    def element(b: Any, k: Any, j: Any, i: Any) -> Any:
+    def element(b: Index, k: Index, j: Index, i: Index) -> PrimExpr:
         block = k // inner
         column, row = i * stride + block % stride, j * stride + block // stride
         flat = column + width * stride * (row + height * stride * (k % inner + inner * b))

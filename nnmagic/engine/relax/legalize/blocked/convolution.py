@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
-from nnmagic.engine.relax.legalize.blocked.layout import Blocked, blocked, constant_of, lanes_of, moved
-from nnmagic.engine.relax.legalize.registry import OpCall, Value, attr_dtype, shape_of
+from nnmagic.engine.relax.legalize.blocked.layout import (
+    Blocked,
+    constant_array,
+    emit_layout_kernel,
+    lanes_for,
+    to_blocked_layout,
+)
+from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
 from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.types import TensorType
 
 #: TVM's number of the kernels into which it fuses the element-wise operators that follow.
@@ -42,26 +49,26 @@ class _BlockedConvolution:
         return -(-self.channels.result // self.lanes)
 
 
-def direct(site: OpCall, pads: Sequence[int], *, transposed: bool) -> Value | None:
+def lower_to_blocks(call: OpCall, pads: Sequence[int], *, transposed: bool) -> Value | None:
     """The result, blocked; None for a call that these kernels do not compute."""
-    found = _understood(site, pads, transposed=transposed)
+    found = _analyze_call(call, pads, transposed=transposed)
     if found is None:
         return None
-    data, weight = site.args
+    data, weight = call.args
     if isinstance(data, Blocked):
         if data.axis != found.axis or data.lanes != found.lanes:
             return None
         data = data.data
     elif found.channels.groups > 1:  # vectors of its channels are loaded
-        data = blocked(site, data, found.axis).data
+        data = to_blocked_layout(call, data, found.axis).data
     else:
         found = replace(found, channels=replace(found.channels, axis=found.axis))
-    known = constant_of(weight)
+    known = constant_array(weight)
     padded = known is None or not np.isfinite(known).all()
-    packed = _packed(site, found, weight, transposed=transposed)
-    made = site.emit(
-        site.te(
-            lambda x, w: _sums(found, x, w, padded=padded),
+    packed = _pack_weight(call, found, weight, transposed=transposed)
+    made = call.emit(
+        call.te(
+            lambda x, w: _convolve(found, x, w, padded=padded),
             data,
             packed,
             primfunc_attrs={"op_pattern": _FUSABLE},
@@ -70,13 +77,13 @@ def direct(site: OpCall, pads: Sequence[int], *, transposed: bool) -> Value | No
     return Blocked(made, found.shape, found.axis)
 
 
-def _understood(site: OpCall, pads: Sequence[int], *, transposed: bool) -> _BlockedConvolution | None:
-    data, weight = site.args
-    attrs, dtype = site.attrs, attr_dtype(data)
+def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _BlockedConvolution | None:
+    data, weight = call.args
+    attrs, dtype = call.attrs, tensor_dtype(data)
     layout, kernel = str(attrs["data_layout"]), str(attrs["kernel_layout"])
-    lanes = lanes_of(dtype)
+    lanes = lanes_for(dtype)
     sizes, window = shape_of(data), shape_of(weight)
-    if lanes is None or attr_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
+    if lanes is None or tensor_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
         return None
     if not all(isinstance(dim, int) for dim in (*sizes, *window)) or 0 in (*sizes, *window):
         return None
@@ -91,7 +98,7 @@ def _understood(site: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bloc
     made = taps["O"] * groups if transposed else taps["O"] * _multiplier(taps, size, groups)
     spatial = len(letters)
     strides, dilation = integers(attrs["strides"]), integers(attrs["dilation"])
-    type_ = site.call.checked_type
+    type_ = call.node.checked_type
     assert isinstance(type_, TensorType)
     shape = [dim for dim in type_.shape if isinstance(dim, int)]
     if len(shape) != len(sizes):
@@ -121,18 +128,20 @@ def _multiplier(taps: dict[str, int], size: dict[str, int], groups: int) -> int:
     return taps["I"] if groups > 1 and taps["I"] != size["C"] // groups and taps["O"] == groups else 1
 
 
-def _packed(site: OpCall, found: _BlockedConvolution, weight: Value, *, transposed: bool) -> Value:
+def _pack_weight(call: OpCall, found: _BlockedConvolution, weight: Value, *, transposed: bool) -> Value:
     """The weights as ``[block, (kd, kh,) channel, kw, lane]``, zero in the lanes beyond the channels."""
-    kernel = str(site.attrs["kernel_layout"])
+    kernel = str(call.attrs["kernel_layout"])
     letters = [letter for letter in "DHW" if letter in kernel]
     channels, lanes, blocks = found.channels, found.lanes, found.blocks
     taps = [axis.taps for axis in found.axes]
-    known = constant_of(weight)
+    known = constant_array(weight)
     order = [kernel.index(letter) for letter in ["I", "O", *letters]]
     order[:2] = order[:2] if transposed else order[1::-1]
     if known is None:
-        plain = weight if order == sorted(order) else site.emit(relax.op.permute_dims(weight, order))
-        return moved(site, lambda w: _pack(found, w, transposed=transposed), plain)
+        plain = weight if order == sorted(order) else call.emit(relax.op.permute_dims(weight, order))
+        return emit_layout_kernel(
+            call, lambda w: _pack_computed_weight(found, w, transposed=transposed), plain
+        )
     array = known.transpose(order)
     if transposed:  # [data's channels, of a group's result's, taps]
         parts = array.reshape(channels.groups, channels.each, -1, *taps)
@@ -147,13 +156,13 @@ def _packed(site: OpCall, found: _BlockedConvolution, weight: Value, *, transpos
     return relax.const(as_tensor(np.ascontiguousarray(split.transpose(places))))
 
 
-def _pack(found: _BlockedConvolution, weight: Any, *, transposed: bool) -> Any:
+def _pack_computed_weight(found: _BlockedConvolution, weight: Tensor, *, transposed: bool) -> Tensor:
     channels, lanes = found.channels, found.lanes
     taps = [axis.taps for axis in found.axes]
     made = channels.result // channels.groups
     multiplied = not transposed and int(weight.shape[1]) != channels.each
 
-    def element(block: Any, *rest: Any) -> Any:
+    def element(block: Index, *rest: Index) -> PrimExpr:
         *outer, k, last, lane = rest
         o = block * lanes + lane
         where = [*outer, last]
@@ -175,17 +184,17 @@ def _pack(found: _BlockedConvolution, weight: Any, *, transposed: bool) -> Any:
     )
 
 
-def _sums(found: _BlockedConvolution, data: Any, weight: Any, *, padded: bool) -> Any:
+def _convolve(found: _BlockedConvolution, data: Tensor, weight: Tensor, *, padded: bool) -> Tensor:
     """The convolution as a tensor expression."""
     channels, lanes = found.channels, found.lanes
     k = te.reduce_axis((0, channels.each), "k")
     taps = [te.reduce_axis((0, axis.taps), f"tap{at}") for at, axis in enumerate(found.axes)]
     zero = tirx.const(0, found.dtype)
 
-    def element(n: Any, block: Any, *rest: Any) -> Any:
+    def element(n: Index, block: Index, *rest: Index) -> PrimExpr:
         *places, lane = rest
-        inside: list[Any] = []
-        seen: list[Any] = []
+        inside: list[PrimExpr] = []
+        seen: list[PrimExpr] = []
         for axis, tap, place in zip(found.axes, taps, places, strict=True):
             if axis.transposed:
                 at = place + axis.before - tap * axis.dilation

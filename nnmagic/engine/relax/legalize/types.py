@@ -1,0 +1,20 @@
+"""Name the types of TVM that legalization handles; ``tir.types`` has those of scalar expressions and Relax.
+
+TVM has no type information that mypy can use, so each name stands for ``Any``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+#: A tensor expression: ``te.Tensor``. Called with indices, it gives the element there.
+Tensor: TypeAlias = Any
+
+#: What ``te.comm_reducer`` returns, such as ``te.sum``.
+Reducer: TypeAlias = Any
+
+#: An axis that a reduction runs over: ``te.reduce_axis``, an ``IterVar``.
+ReduceAxis: TypeAlias = Any
+
+#: The type of a Relax expression: ``relax.TensorType``, ``relax.TupleType``, ``relax.ShapeType``.
+RelaxType: TypeAlias = Any
