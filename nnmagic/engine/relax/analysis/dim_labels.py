@@ -29,9 +29,10 @@ def size_of(dim: Dim, sizes: Mapping[str, Size], constant: Callable[[int], Size]
     if label is None or label in sizes:
         return sizes.get(label or "")
     try:
-        return evaluated(polynomial(label), sizes, constant)
+        size: Size = evaluated(polynomial(label), sizes, constant)
     except (KeyError, NoPolynomialError):
         return None
+    return size
 
 
 def names_in(dim: Dim) -> set[str]:

@@ -1,4 +1,4 @@
-"""Convolutions, transposed and deformable ones, and their like."""
+"""Legalize convolutions, also transposed and deformable ones, and correlation and dilation."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from nnmagic.engine.relax.legalize.blocked.convolution import lower_to_blocks
 from nnmagic.engine.relax.legalize.matmul import accumulation_dtype
 from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, RULES, OpCall, Rule, Value, te_of
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
 def full_padding(attrs: Attrs, spatial: int) -> list[int]:
-    """All pads at the front, then all at the back."""
+    """Return one padding for each side: all at the front, then all at the back."""
     given = integers(attrs["padding"])
     if len(given) == 1:
         return given * (2 * spatial)
     return given * 2 if len(given) == spatial else given
 
 
-def to_layout(data: Tensor, source: str, target: str) -> PrimExpr:
-    """The data with its axes in another order, divided otherwise."""
+def to_layout(data: Tensor, source: str, target: str) -> Tensor:
+    """Transform data from one layout to another."""
     return data if source == target else topi.layout_transform(data, source, target)
 
 
 def is_divided(layout: str) -> bool:
-    """Whether an axis of the layout is divided, as in ``NCHW4c``."""
+    """Return whether an axis of the layout is divided, as in ``NCHW4c``."""
     return any(letter.isdigit() for letter in layout)
 
 
@@ -47,7 +46,7 @@ def _convolution_rule(spatial: int) -> Rule:
             weight = to_layout(weight, kernel_layout, f"OI{axes}")
             outer, inner, *window = weight.shape
             weight, kernel_layout = topi.reshape(weight, (outer * inner, 1, *window)), f"OI{axes}"
-        found = topi.nn.conv(
+        result = topi.nn.conv(
             data,
             weight,
             integers(attrs["strides"]),
@@ -58,14 +57,14 @@ def _convolution_rule(spatial: int) -> Rule:
             kernel_layout,
             wide,
         )
-        wanted = str(attrs["out_dtype"]) or data.dtype
-        return to_layout(found if wide == wanted else topi.cast(found, wanted), layout, result_layout)
+        dtype = str(attrs["out_dtype"]) or data.dtype
+        return to_layout(result if wide == dtype else topi.cast(result, dtype), layout, result_layout)
 
     return te_of(compute)
 
 
 def _counts_multipliers(weight: Tensor, kernel_layout: str, data: Tensor, layout: str, groups: int) -> bool:
-    """Whether a weight counts channels and how many each makes, not 1."""
+    """Return whether a depthwise weight has the data's channels and a multiplier other than 1 for axes."""
     outer, inner = (weight.shape[kernel_layout.index(letter)] for letter in "OI")
     channels = data.shape[layout.index("C")]
     outer, channels, inner = (getattr(dim, "value", None) for dim in (outer, channels, inner))
@@ -73,30 +72,30 @@ def _counts_multipliers(weight: Tensor, kernel_layout: str, data: Tensor, layout
 
 
 def _refuse_layout_change(rule: Rule) -> Rule:
-    """Refuses a change of layout, which Relay's own passes make of two operators."""
+    """Refuse a change of layout, which Relay's own passes compose of two operators."""
 
-    def checked(call: OpCall) -> Value:
+    def checked_rule(call: OpCall) -> Value:
         if call.attrs["out_layout"] not in ("", call.attrs["data_layout"]):
             call.refuse("out_layout must be the data_layout; use layout_transform to change it")
         return rule(call)
 
-    return checked
+    return checked_rule
 
 
 def _transposed_convolution_rule(
-    function: Callable[..., PrimExpr], layout: str, kernel_layout: str, spatial: int
+    function: Callable[..., Tensor], layout: str, kernel_layout: str, spatial: int
 ) -> Rule:
     def compute(attrs: Attrs, data: Tensor, weight: Tensor) -> Tensor:
         wide = accumulation_dtype(data.dtype, str(attrs["out_dtype"]))
         data_layout = str(attrs["data_layout"])
-        plain = data if data_layout == layout else topi.layout_transform(data, data_layout, layout)
+        dense = to_layout(data, data_layout, layout)
         if attrs["kernel_layout"] != kernel_layout:
             weight = topi.layout_transform(weight, str(attrs["kernel_layout"]), kernel_layout)
         dilation = integers(attrs["dilation"])
         if any(step != 1 for step in dilation):
             weight = topi.nn.dilate(weight, [1, 1, *dilation])
-        found = function(
-            plain,
+        result = function(
+            dense,
             weight,
             integers(attrs["strides"]),
             full_padding(attrs, spatial),
@@ -104,9 +103,8 @@ def _transposed_convolution_rule(
             integers(attrs["output_padding"]),
             integer(attrs["groups"]),
         )
-        wanted = str(attrs["out_dtype"]) or data.dtype
-        found = found if wide == wanted else topi.cast(found, wanted)
-        return found if data_layout == layout else topi.layout_transform(found, layout, data_layout)
+        dtype = str(attrs["out_dtype"]) or data.dtype
+        return to_layout(result if wide == dtype else topi.cast(result, dtype), layout, data_layout)
 
     return _refuse_layout_change(te_of(compute))
 

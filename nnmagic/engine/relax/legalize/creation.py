@@ -1,6 +1,8 @@
-"""Tensors from nothing: zeros, ones, full, arange, and the like of another tensor."""
+"""Legalize operators that create tensors: zeros, ones, full, arange, one_hot, and the shape of a tensor."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tvm import relax, te, tirx, topi
 
@@ -50,7 +52,7 @@ def _fill(call: OpCall, value: Value, shape: list[Extent], dtype: str) -> Value:
 
 
 def arange(call: OpCall) -> Value:
-    """From start to stop, without it; they and the step are constants."""
+    """Lower ``arange`` where start, stop and step are constants."""
     start, stop, step = (as_array(arg.value).item() for arg in call.args)
     dtype = _dtype(call)
     if step == 0:
@@ -65,25 +67,25 @@ def arange(call: OpCall) -> Value:
 
 def _shape_of(call: OpCall) -> Value:
     (data,) = call.args
-    dims, dtype = shape_of(data), _dtype(call)
+    dtype = _dtype(call)
 
-    def compute(given: PrimExpr) -> Tensor:
+    def compute(dims: Sequence[Extent]) -> Tensor:
         def element(index: Index) -> PrimExpr:
             value: PrimExpr = tirx.const(0, "int64")
-            for axis, dim in enumerate(given):
+            for axis, dim in enumerate(dims):
                 value = tirx.Select(index == axis, tirx.convert(dim).astype("int64"), value)
             return value.astype(dtype)
 
-        return te.compute((len(given),), element)
+        return te.compute((len(dims),), element)
 
-    return call.te(compute, relax.ShapeExpr(dims))
+    return call.te(compute, relax.ShapeExpr(shape_of(data)))
 
 
 def _size(call: OpCall) -> Value:
     (data,) = call.args
     dtype = _dtype(call)
 
-    def compute(dims: Extent) -> Tensor:
+    def compute(dims: Sequence[Extent]) -> Tensor:
         number: PrimExpr = tirx.const(1, "int64")
         for dim in dims:
             number = number * dim
@@ -98,13 +100,13 @@ def _one_hot(call: OpCall) -> Value:
 
     def compute(indices: Tensor, hot: Tensor, cold: Tensor) -> Tensor:
         rank = len(indices.shape)
-        place = integer(axis) % (rank + 1)
-        shape = [*indices.shape[:place], integer(depth), *indices.shape[place:]]
+        depth_axis = integer(axis) % (rank + 1)
+        shape = [*indices.shape[:depth_axis], integer(depth), *indices.shape[depth_axis:]]
 
         def element(*index: Index) -> PrimExpr:
-            where = [*index[:place], *index[place + 1 :]]
-            chosen = indices(*where).astype("int64") == index[place].astype("int64")
-            return tirx.Select(chosen, hot().astype(str(dtype)), cold().astype(str(dtype)))
+            where = [*index[:depth_axis], *index[depth_axis + 1 :]]
+            is_hot = indices(*where).astype("int64") == index[depth_axis].astype("int64")
+            return tirx.Select(is_hot, hot().astype(str(dtype)), cold().astype(str(dtype)))
 
         return te.compute(shape, element)
 

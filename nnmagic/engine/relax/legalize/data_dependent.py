@@ -1,6 +1,6 @@
-"""Operators whose result has a shape that depends on values: argwhere, unique, arange and Relay's ``dyn.*``.
+"""Legalize operators whose result shape depends on values: argwhere, unique, arange and Relay's ``dyn.*``.
 
-A kernel computes the dimensions, they become symbolic variables, and a second kernel computes the elements.
+A kernel computes the dimensions, these become symbolic variables, and a second kernel computes the elements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nnmagic.relay.types import is_float
 
 
 def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
-    """The elements of an int64 vector as dimensions."""
+    """Bind the elements of an int64 vector to symbolic dimensions."""
     shape = call.emit(relax.op.tensor_to_shape(vector))
     variables = [tirx.Var(f"size{axis}", "int64") for axis in range(rank)]
     call.match_cast(shape, relax.ShapeType(variables))
@@ -40,13 +40,13 @@ def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
 
 
 def _stack_scalars(parts: Sequence[PrimExpr]) -> Tensor:
-    """A TE vector of int64 scalars."""
+    """Return a vector of int64 scalars."""
 
     def element(at: Index) -> PrimExpr:
-        found: PrimExpr = tirx.const(0, "int64")
-        for place, part in enumerate(parts):
-            found = tirx.Select(at == place, tirx.convert(part).astype("int64"), found)
-        return found
+        result: PrimExpr = tirx.const(0, "int64")
+        for i, part in enumerate(parts):
+            result = tirx.Select(at == i, tirx.convert(part).astype("int64"), result)
+        return result
 
     return te.compute((len(parts),), element)
 
@@ -54,23 +54,23 @@ def _stack_scalars(parts: Sequence[PrimExpr]) -> Tensor:
 def _compute_dims(
     call: OpCall, function: Callable[..., Sequence[PrimExpr]], rank: int, *args: Value
 ) -> list[Extent]:
-    """Dimensions that an expression of the operands gives."""
+    """Compute dimensions by an expression of the operands."""
     return emit_dims(
         call, call.emit(call.te(lambda *tensors: _stack_scalars(function(*tensors)), *args)), rank
     )
 
 
-def _first_element(call: OpCall, operand: Value, what: str) -> Callable[[PrimExpr], PrimExpr]:
-    """What reads the first element of an operand, which must have one."""
+def _first_element(call: OpCall, operand: Value, what: str) -> Callable[[Tensor], PrimExpr]:
+    """Return a function that reads the first element of an operand; require that there is one."""
     own = shape_of(operand)
     for dim in own:
         call.require(tirx.convert(dim) > 0, f"{what} has no element")
     return lambda x: x(*(0 for _ in own))
 
 
-def _dims_from_operand(call: OpCall, place: int) -> list[Extent]:
-    """A shape that is an operand."""
-    shape = call.args[place]
+def _dims_from_operand(call: OpCall, position: int) -> list[Extent]:
+    """Return the dimensions of a shape that is an operand."""
+    shape = call.args[position]
     rank = shape_of(shape)[0]
     return _compute_dims(call, lambda x: [x(axis) for axis in range(rank)], rank, shape)
 
@@ -84,7 +84,7 @@ def _full(call: OpCall) -> Value:
     dims = _dims_from_operand(call, 1)
     dtype = str(call.attrs["dtype"]) or tensor_dtype(call.args[0])
 
-    def compute(x: Tensor, shape: Tensor) -> Tensor:
+    def compute(x: Tensor, shape: Sequence[Extent]) -> Tensor:
         return te.compute(shape, lambda *_at: x().astype(dtype))
 
     return call.te(compute, call.args[0], relax.ShapeExpr(dims))
@@ -95,7 +95,7 @@ def _broadcast_to(call: OpCall) -> Value:
 
 
 def _reshape(call: OpCall) -> Value:
-    """To a shape that is an operand; 0 copies a dimension, -1 is inferred, -3 joins two."""
+    """Reshape to an operand's values; 0 copies a dimension, -1 is inferred, -3 joins two."""
     data, wanted = call.args
     rank = shape_of(wanted)[0]
     one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
@@ -119,12 +119,12 @@ def _reshape(call: OpCall) -> Value:
     return reshape_to(data, dims)
 
 
-def _select_dim(dims: Sequence[Extent], place: Index) -> PrimExpr:
-    """The dimension at a place that only the kernel knows; 0 where there is none."""
-    found: PrimExpr = tirx.const(0, "int64")
-    for axis, dim in enumerate(dims):
-        found = tirx.Select(place == axis, tirx.convert(dim).astype("int64"), found)
-    return found
+def _select_dim(dims: Sequence[Extent], axis: Index) -> PrimExpr:
+    """Select the dimension of an axis that is known at run time only; 0 if there is no such axis."""
+    size: PrimExpr = tirx.const(0, "int64")
+    for i, dim in enumerate(dims):
+        size = tirx.Select(axis == i, tirx.convert(dim).astype("int64"), size)
+    return size
 
 
 def _squeeze(call: OpCall) -> Value:
@@ -134,17 +134,18 @@ def _squeeze(call: OpCall) -> Value:
         return data
 
     def sizes(x: Tensor, named: Tensor) -> list[Extent]:
-        gone = []
+        is_dropped = []
         for axis in range(rank):
             hits = [tirx.any(named(k) == axis, named(k) == axis - rank) for k in range(dropped)]
-            gone.append(tirx.any(*hits) if len(hits) > 1 else hits[0])
+            is_dropped.append(tirx.any(*hits) if len(hits) > 1 else hits[0])
         result: list[PrimExpr] = [tirx.const(0, "int64")] * (rank - dropped)
-        place: PrimExpr = tirx.const(0, "int64")
+        position: PrimExpr = tirx.const(0, "int64")
         for axis in range(rank):
             for out in range(rank - dropped):
-                here = tirx.all(tirx.Not(gone[axis]), place == out)
+                here = tirx.all(tirx.Not(is_dropped[axis]), position == out)
                 result[out] = tirx.Select(here, x.shape[axis], result[out])
-            place = place + tirx.Select(gone[axis], tirx.const(0, "int64"), tirx.const(1, "int64"))
+            step = tirx.Select(is_dropped[axis], tirx.const(0, "int64"), tirx.const(1, "int64"))
+            position = position + step
         return result
 
     dims = _compute_dims(call, sizes, rank - dropped, data, axes)
@@ -166,7 +167,7 @@ def _tile(call: OpCall) -> Value:
 
     dims = _compute_dims(call, sizes, result, data, repeats)
 
-    def compute(x: Tensor, shape: Tensor) -> Tensor:
+    def compute(x: Tensor, shape: Sequence[Extent]) -> Tensor:
         skipped = result - len(own)
         return te.compute(
             shape,
@@ -182,20 +183,20 @@ def _one_hot(call: OpCall) -> Value:
     first = _first_element(call, depth, "the depth")
     (size,) = _compute_dims(call, lambda x: [first(x)], 1, depth)
     own = shape_of(indices)
-    place = axis % (len(own) + 1)
+    depth_axis = axis % (len(own) + 1)
 
-    def compute(x: Tensor, hot: Tensor, cold: Tensor, shape: Tensor) -> Tensor:
+    def compute(x: Tensor, hot: Tensor, cold: Tensor, shape: Sequence[Extent]) -> Tensor:
         def element(*at: Index) -> PrimExpr:
-            chosen = x(*at[:place], *at[place + 1 :]).astype("int64") == at[place]
-            return tirx.Select(chosen, hot().astype(dtype), cold().astype(dtype))
+            is_hot = x(*at[:depth_axis], *at[depth_axis + 1 :]).astype("int64") == at[depth_axis]
+            return tirx.Select(is_hot, hot().astype(dtype), cold().astype(dtype))
 
         return te.compute(shape, element)
 
-    return call.te(compute, indices, on, off, relax.ShapeExpr([*own[:place], size, *own[place:]]))
+    return call.te(compute, indices, on, off, relax.ShapeExpr([*own[:depth_axis], size, *own[depth_axis:]]))
 
 
 def _topk(call: OpCall) -> Value:
-    """The first k of everything sorted; for k < 1 all."""
+    """Lower to the first k of the sorted elements; for k < 1 to all."""
     data, k = call.args
     attrs = call.attrs
     own = shape_of(data)
@@ -203,7 +204,7 @@ def _topk(call: OpCall) -> Value:
     ascending, dtype = bool(attrs["is_ascend"]), str(attrs["dtype"])
     first = _first_element(call, k, "k")
 
-    def length(x: Tensor, k: Index) -> list[Extent]:
+    def length(x: Tensor, k: Tensor) -> list[Extent]:
         wanted = first(k)
         return [tirx.Select(wanted < 1, x.shape[axis], wanted.astype("int64"))]
 
@@ -212,17 +213,17 @@ def _topk(call: OpCall) -> Value:
     call.require(size <= own[axis], "k is larger than the dimension")
     order = call.emit(call.te(lambda x: sort_order(x, axis, ascending=ascending, dtype=dtype), data))
 
-    def values(x: Tensor, places: Tensor, shape: Tensor) -> Tensor:
-        return te.compute(shape, lambda *at: x(*at[:axis], places(*at).astype("int64"), *at[axis + 1 :]))
+    def values(x: Tensor, positions: Tensor, shape: Sequence[Extent]) -> Tensor:
+        return te.compute(shape, lambda *at: x(*at[:axis], positions(*at).astype("int64"), *at[axis + 1 :]))
 
-    def places(all_places: Tensor, shape: Tensor) -> Tensor:
-        return te.compute(shape, lambda *at: all_places(*at))  # noqa: PLW0108 - TVM counts a function's arguments
+    def indices(positions: Tensor, shape: Sequence[Extent]) -> Tensor:
+        return te.compute(shape, lambda *at: positions(*at))  # noqa: PLW0108 - TVM counts a function's arguments
 
     kind = attrs["ret_type"]
     if kind == "indices":
-        return call.te(places, order, dims)
+        return call.te(indices, order, dims)
     largest = call.te(values, data, order, dims)
-    return largest if kind == "values" else (call.emit(largest), call.emit(call.te(places, order, dims)))
+    return largest if kind == "values" else (call.emit(largest), call.emit(call.te(indices, order, dims)))
 
 
 def _pad(call: OpCall) -> Value:
@@ -240,12 +241,12 @@ def _pad(call: OpCall) -> Value:
 
     dims = _compute_dims(call, sizes, rank, data, widths)
 
-    def compute(x: Tensor, w: Tensor, value: Tensor, shape: Tensor) -> Tensor:
+    def compute(x: Tensor, w: Tensor, value: Tensor, shape: Sequence[Extent]) -> Tensor:
         def element(*at: Index) -> PrimExpr:
-            where = [place - w(a, 0).astype("int64") for a, place in enumerate(at)]
+            where = [i - w(a, 0).astype("int64") for a, i in enumerate(at)]
             if mode != "constant":
-                return x(*(border_index(one, dim, mode) for one, dim in zip(where, x.shape, strict=True)))
-            inside = [tirx.all(place >= 0, place < dim) for place, dim in zip(where, x.shape, strict=True)]
+                return x(*(border_index(i, dim, mode) for i, dim in zip(where, x.shape, strict=True)))
+            inside = [tirx.all(i >= 0, i < dim) for i, dim in zip(where, x.shape, strict=True)]
             return tirx.if_then_else(tirx.all(*inside), x(*where), value().astype(x.dtype))
 
         return te.compute(shape, element)
@@ -255,18 +256,18 @@ def _pad(call: OpCall) -> Value:
 
 def _slice_spans(
     shape: Sequence[Extent], begin: Tensor, end: Tensor, strides: Tensor, *, by_size: bool = False
-) -> list[tuple[PrimExpr, PrimExpr, PrimExpr]]:
-    """Start, length and step of the slice ``begin:end:strides`` in every dimension, clamped to the data.
+) -> list[tuple[Index, Extent, Index]]:
+    """Return the start, length and step of ``begin:end:strides`` in iota dimension, clamped to the data.
 
-    The first axes are sliced that ``begin`` has numbers for. ``by_size``: ``end`` is how many (-1: all).
+    Axes for which ``begin`` has no number are whole. With ``by_size``, ``end`` is a length (-1: all).
     """
     one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
     count, steps = int(begin.shape[0]), int(strides.shape[0])
-    found = []
+    spans = []
     for axis, length in enumerate(shape):
         dim: PrimExpr = tirx.convert(length).astype("int64")
         if axis >= count:
-            found.append((zero, dim, one))
+            spans.append((zero, dim, one))
             continue
         by = one if by_size or axis >= steps else strides(axis).astype("int64")
         low, high = tirx.Select(by > 0, zero, -one), tirx.Select(by > 0, dim, dim - 1)
@@ -279,12 +280,12 @@ def _slice_spans(
         )
         distance = tirx.Select(by > 0, stop - start, start - stop)
         size = tirx.max(tirx.abs(by), one)
-        found.append((start, tirx.max(tirx.floordiv(distance + size - 1, size), zero), by))
-    return found
+        spans.append((start, tirx.max(tirx.floordiv(distance + size - 1, size), zero), by))
+    return spans
 
 
 def _strided_slice(call: OpCall) -> Value:
-    """A part of the data whose bounds are operands."""
+    """Lower to a slice whose bounds are operands."""
     by_size = call.attrs["slice_mode"] == "size"
     rank = len(shape_of(call.args[0]))
 
@@ -293,7 +294,7 @@ def _strided_slice(call: OpCall) -> Value:
 
     dims = _compute_dims(call, sizes, rank, *call.args)
 
-    def compute(x: Tensor, begin: PrimExpr, end: PrimExpr, strides: PrimExpr, shape: Tensor) -> Tensor:
+    def compute(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor, shape: Sequence[Extent]) -> Tensor:
         spans = _slice_spans(x.shape, begin, end, strides, by_size=by_size)
         return te.compute(
             shape, lambda *at: x(*(start + i * by for i, (start, _, by) in zip(at, spans, strict=True)))
@@ -303,7 +304,7 @@ def _strided_slice(call: OpCall) -> Value:
 
 
 def _strided_set(call: OpCall) -> Value:
-    """The data with the elements that a slice names replaced."""
+    """Replace the elements of a slice."""
     data, values, *bounds = call.args
     if not any(isinstance(bound, relax.Var) for bound in bounds):
         return strided_set(call)
@@ -318,43 +319,41 @@ def _strided_set(call: OpCall) -> Value:
     for given, length in zip(shape_of(values), dims, strict=True):
         call.require(given == length, "the values have not the shape of the slice")
 
-    def compute(x: Tensor, new: Tensor, begin: PrimExpr, end: PrimExpr, strides: PrimExpr) -> Tensor:
+    def compute(x: Tensor, new: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
         spans = _slice_spans(x.shape, begin, end, strides)
 
         def element(*at: Index) -> PrimExpr:
-            places, inside = [], []
+            positions, inside = [], []
             for index, (start, length, by) in zip(at, spans, strict=True):
-                away = tirx.Select(by > 0, index - start, start - index)
+                distance = tirx.Select(by > 0, index - start, start - index)
                 step = tirx.max(tirx.abs(by), tirx.const(1, "int64"))
-                place = tirx.floordiv(away, step)
-                places.append(place)
-                inside.append(tirx.all(away >= 0, tirx.floormod(away, step) == 0, place < length))
-            return tirx.if_then_else(tirx.all(*inside), new(*places), x(*at))
+                position = tirx.floordiv(distance, step)
+                positions.append(position)
+                inside.append(tirx.all(distance >= 0, tirx.floormod(distance, step) == 0, position < length))
+            return tirx.if_then_else(tirx.all(*inside), new(*positions), x(*at))
 
         return te.compute(x.shape, element)
 
     return call.te(compute, data, values, *bounds)
 
 
-def _running_sum(x: PrimExpr) -> PrimExpr:
-    """Sums of the elements up to each one. (TVM's own writes an element where there is none.)"""
+def _running_sum(x: Tensor) -> Tensor:
+    """Return the inclusive cumulative sum. (TVM's own writes to an element even if there is none.)"""
     return scan(lambda a, b: a + b, 0, x, 0, x.dtype, exclusive=False)
 
 
-def _count_nonzero(x: Tensor) -> PrimExpr:
-    """How many elements of the flat data are true or not zero, up to and with each."""
+def _count_nonzero(x: Tensor) -> Tensor:
+    """Count the nonzero elements of the flat data, up to and with each."""
     one, none = tirx.const(1, "int64"), tirx.const(0, "int64")
     ones = te.compute(x.shape, lambda i: tirx.Select(scalar_functions.is_true(x(i)), one, none))
     return _running_sum(ones)
 
 
 def _argwhere(call: OpCall) -> Value:
-    """The places of the elements that are not zero, in order."""
+    """Lower to the indices of the nonzero elements, in order."""
     (condition,) = call.args
     own = shape_of(condition)
-    total: PrimExpr = 1
-    for dim in own:
-        total = total * dim
+    total = element_count(own)
     flat = call.emit(call.te(lambda x: topi.reshape(x, [total]), condition))
     counts = call.emit(call.te(_count_nonzero, flat))
 
@@ -364,83 +363,83 @@ def _argwhere(call: OpCall) -> Value:
 
     (size,) = _compute_dims(call, length, 1, counts)
 
-    def compute(x: Tensor, dims: Extent, rows: Tensor) -> Tensor:
+    def compute(x: Tensor, dims: Sequence[Extent], rows: Sequence[Extent]) -> Tensor:
         wanted = te.compute(rows, lambda row: row.astype("int64") + 1)
-        flat_places = topi.searchsorted(x, wanted, right=False, out_dtype="int64")
+        flat_indices = topi.searchsorted(x, wanted, right=False, out_dtype="int64")
 
         def element(row: Index, axis: Index) -> PrimExpr:
-            place: PrimExpr = flat_places(row)
-            found: PrimExpr = tirx.const(0, "int64")
-            for one in reversed(range(len(own))):
-                length = tirx.max(dims[one], tirx.const(1, "int64"))
-                found = tirx.Select(axis == one, tirx.floormod(place, length), found)
-                place = tirx.floordiv(place, length)
-            return found.astype("int32")
+            flat_index: PrimExpr = flat_indices(row)
+            index: PrimExpr = tirx.const(0, "int64")
+            for i in reversed(range(len(own))):
+                length = tirx.max(dims[i], tirx.const(1, "int64"))
+                index = tirx.Select(axis == i, tirx.floormod(flat_index, length), index)
+                flat_index = tirx.floordiv(flat_index, length)
+            return index.astype("int32")
 
         return te.compute((*rows, len(own)), element)
 
     return call.te(compute, counts, relax.ShapeExpr(own), relax.ShapeExpr([size]))
 
 
-def _ranks(x: Tensor, places: Tensor) -> PrimExpr:
-    """Which of the sorted unique elements each element of the sorted data is."""
+def _ranks(x: Tensor, positions: Tensor) -> Tensor:
+    """Return, for each element of the sorted data, its position among the unique elements."""
     one, none = tirx.const(1, "int32"), tirx.const(0, "int32")
 
     def step(i: Index) -> PrimExpr:
-        before = places(tirx.max(i - 1, 0))
-        return tirx.Select(tirx.all(i > 0, scalar_functions.not_equal(x(places(i)), x(before))), one, none)
+        before = positions(tirx.max(i - 1, 0))
+        return tirx.Select(tirx.all(i > 0, scalar_functions.not_equal(x(positions(i)), x(before))), one, none)
 
     return _running_sum(te.compute(x.shape, step))
 
 
 def _unique(call: OpCall) -> Value:
-    """Unique elements, where each first stands, which one each element is, their number, and counts.
+    """Lower to the unique elements, their first indices, the inverse, their number, and the counts.
 
-    They are in order, or as they first stand in the data. As in Relay the results are as long as the data;
+    They are sorted, or in the order of the data. As in Relay the results are as long as the data;
     behind the unique elements they are 0.
     """
     (data,) = call.args
-    counted, in_order = bool(call.attrs["return_counts"]), bool(call.attrs["sorted"])
+    with_counts, is_sorted = bool(call.attrs["return_counts"]), bool(call.attrs["sorted"])
     order = call.emit(call.te(lambda x: sort_order(x, 0, ascending=True), data))
     rank = call.emit(call.te(_ranks, data, order))
 
-    def compute(x: Tensor, places: Tensor, group: Tensor) -> PrimExpr:
+    def compute(x: Tensor, positions: Tensor, group: Tensor) -> list[Tensor]:
         (size,) = x.shape
         last = tirx.max(size - 1, 0)
-        every = te.compute((size,), lambda i: i.astype("int32"))
-        first = topi.searchsorted(group, every, right=False, out_dtype="int32")
-        end = topi.searchsorted(group, every, right=True, out_dtype="int32")
+        iota = te.compute((size,), lambda i: i.astype("int32"))
+        first = topi.searchsorted(group, iota, right=False, out_dtype="int32")
+        end = topi.searchsorted(group, iota, right=True, out_dtype="int32")
         number = te.compute(
             (1,), lambda _i: tirx.if_then_else(size > 0, group(last) + 1, tirx.const(0, "int32"))
         )
-        inverse = topi.scatter_elements(every, places, group, 0, "update")
+        inverse = topi.scatter_elements(iota, positions, group, 0, "update")
 
-        def bounded(i: Index) -> PrimExpr:
+        def at_most_last(i: Index) -> PrimExpr:
             return tirx.min(i, last.astype("int32"))
 
-        kinds = every  # which of the ordered unique elements the results tell of
-        if not in_order:
-            lead = te.compute((size,), lambda i: places(first(inverse(i))))
+        kinds = iota  # the sorted unique element that each result is about
+        if not is_sorted:
+            lead = te.compute((size,), lambda i: positions(first(inverse(i))))
             is_lead = te.compute((size,), lambda i: (lead(i) == i).astype("int32"))
             seen = _running_sum(is_lead)
             wanted = te.compute((size,), lambda i: i.astype("int32") + 1)
-            leads = topi.searchsorted(seen, wanted, right=False, out_dtype="int32")
-            kinds = te.compute((size,), lambda i: inverse(bounded(leads(i))))
+            lead_indices = topi.searchsorted(seen, wanted, right=False, out_dtype="int32")
+            kinds = te.compute((size,), lambda i: inverse(at_most_last(lead_indices(i))))
             inverse = te.compute((size,), lambda i: seen(lead(i)) - 1)
 
-        def within(i: Index, value: PrimExpr) -> PrimExpr:
+        def zero_behind(i: Index, value: PrimExpr) -> PrimExpr:
             return tirx.if_then_else(i < number(0), value, scalar_functions.constant(0, value))
 
-        starts = te.compute((size,), lambda i: within(i, places(bounded(first(kinds(i))))))
-        elements = te.compute((size,), lambda i: within(i, x(places(bounded(first(kinds(i)))))))
-        counts = te.compute((size,), lambda i: within(i, end(kinds(i)) - first(kinds(i))))
-        return [elements, starts, inverse, number, *([counts] if counted else [])]
+        starts = te.compute((size,), lambda i: zero_behind(i, positions(at_most_last(first(kinds(i))))))
+        elements = te.compute((size,), lambda i: zero_behind(i, x(positions(at_most_last(first(kinds(i)))))))
+        counts = te.compute((size,), lambda i: zero_behind(i, end(kinds(i)) - first(kinds(i))))
+        return [elements, starts, inverse, number, *([counts] if with_counts else [])]
 
     return call.te(compute, data, order, rank)
 
 
 def _arange(call: OpCall) -> Value:
-    """From start to stop, without it. As with constants, where Relay drops the fractions of others."""
+    """Lower ``arange``; computed operands keep their fractions, as constants do, which Relay would drop."""
     if not any(isinstance(arg, relax.Var) for arg in call.args):
         return arange(call)
     dtype = str(call.attrs["dtype"])
@@ -456,7 +455,7 @@ def _arange(call: OpCall) -> Value:
     size, no_step = _compute_dims(call, sizes, 2, *call.args)
     call.require(no_step == 0, "the step must not be 0")
 
-    def compute(start: Tensor, _stop: PrimExpr, step: Tensor, shape: Tensor) -> Tensor:
+    def compute(start: Tensor, _stop: Tensor, step: Tensor, shape: Sequence[Extent]) -> Tensor:
         return te.compute(shape, lambda i: (start() + i.astype(step.dtype) * step()).astype(dtype))
 
     return call.te(compute, *call.args, relax.ShapeExpr([size]))

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms, by their definition."""
+"""Legalize discrete Fourier transforms, by their definition."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nnmagic.relay.expr import Attrs
 
 
 def _angle(row: Index, column: Index, length: Extent) -> PrimExpr:
-    """2 pi row column / length, in [0, 2 pi): sine and cosine need small angles."""
+    """Return 2 pi row column / length, reduced to [0, 2 pi): sine and cosine need small angles."""
     turns = tirx.floormod(row * column, length).astype("float64") / length.astype("float64")
     return tirx.const(2 * math.pi, "float64") * turns
 
 
 def _dft(attrs: Attrs, real: Tensor, imaginary: Tensor) -> Tensor:
-    """Along the last axis; accumulated in float64."""
+    """Transform along the last axis, accumulated in float64."""
     inverse = bool(attrs["inverse"])
     length = real.shape[-1]
 
@@ -43,7 +43,7 @@ def _dft(attrs: Attrs, real: Tensor, imaginary: Tensor) -> Tensor:
 
 
 def _stft(call: OpCall) -> Value:
-    """Windowed transforms of overlapping frames: (batch, frequency, frame, real and imaginary).
+    """Lower to windowed transforms of overlapping frames: (batch, frequency, frame, real and imaginary).
 
     The angles are float32, as Relay's are.
     """
@@ -54,7 +54,7 @@ def _stft(call: OpCall) -> Value:
     divisor = tirx.const(math.sqrt(size) if attrs["normalized"] else 1.0, "float32")
     rows = size // 2 + 1 if attrs["onesided"] else size
 
-    def compute(data: Tensor, window: Tensor) -> PrimExpr:
+    def compute(data: Tensor, window: Tensor) -> Tensor:
         batch, length = (1, *data.shape) if len(data.shape) == 1 else data.shape
         frames = (length - size) // hop + 1
         n = te.reduce_axis((0, width), "n")

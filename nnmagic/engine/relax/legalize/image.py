@@ -1,4 +1,4 @@
-"""Images: resizing, cropping, sampling; and upsampling."""
+"""Legalize operators of images: resizing, cropping, sampling, upsampling."""
 
 from __future__ import annotations
 
@@ -12,31 +12,28 @@ from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def _on_undivided_layout(
-    function: Callable[[PrimExpr, str], PrimExpr], data: Tensor, layout: str
-) -> PrimExpr:
-    """What a function of images and their layout makes of images whose axes may be divided, as in NCHW4c."""
+def _on_undivided_layout(function: Callable[[Tensor, str], Tensor], data: Tensor, layout: str) -> Tensor:
+    """Apply a function of images and their layout to images whose axes may be divided, as in NCHW4c."""
     if not is_divided(layout):
         return function(data, layout)
-    plain = "".join(letter for letter in layout if letter.isupper())
-    return to_layout(function(to_layout(data, layout, plain), plain), plain, layout)
+    dense = "".join(letter for letter in layout if letter.isupper())
+    return to_layout(function(to_layout(data, layout, dense), dense), dense, layout)
 
 
 def _rounding(attrs: Attrs) -> str:
-    """Relay rounds halves up, TVM's ``round`` to the even number."""
+    """Return the rounding for TVM's resize: Relay rounds halves up, TVM's ``round`` to even."""
     given, mode = str(attrs["rounding_method"]), str(attrs["coordinate_transformation_mode"])
     return "round_prefer_ceil" if given == "round" or (not given and mode == "align_corners") else given
 
 
-def _resize_rule(function: Callable[..., PrimExpr], spatial: int) -> Rule:
+def _resize_rule(function: Callable[..., Tensor], spatial: int) -> Rule:
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
-        return _on_undivided_layout(lambda x, layout: resized(attrs, x, layout), data, str(attrs["layout"]))
+        return _on_undivided_layout(lambda x, layout: resize(attrs, x, layout), data, str(attrs["layout"]))
 
-    def resized(attrs: Attrs, data: Tensor, layout: str) -> Tensor:
+    def resize(attrs: Attrs, data: Tensor, layout: str) -> Tensor:
         given = attrs["roi"] or ()
         roi = [float(value) for value in given] or [0.0] * (2 * spatial)  # type: ignore[attr-defined]  # a tuple
         return function(
@@ -86,7 +83,7 @@ def _upsample(attrs: Attrs, data: Tensor, layout: str) -> Tensor:
     sides = [data.shape[layout.index(letter)] for letter in "HW"]
     size = [topi.cast(te.round(dim * scale), "int64") for dim, scale in zip(sides, scales, strict=True)]
     mode = "align_corners" if corners else "asymmetric"
-    # TVM's own upsampling takes another spline than Relay's.
+    # TVM's own upsampling uses another spline than Relay's.
     return topi.image.resize2d(data, [0.0] * 4, size, layout, "cubic", mode, bicubic_alpha=-0.5)
 
 
@@ -97,16 +94,16 @@ def _upsampling3d(attrs: Attrs, data: Tensor) -> Tensor:
 
 
 def _require_static_size(rule: Rule) -> Rule:
-    """The rule of an operator that TVM builds for images whose size is known when compiling."""
+    """Refuse images of dynamic size, for which TVM cannot build the operator."""
 
-    def looked(call: OpCall) -> Value:
+    def checked_rule(call: OpCall) -> Value:
         letters = filter(str.isalpha, str(call.attrs["layout"]))
         for letter, dim in zip(letters, shape_of(call.args[0]), strict=True):
             if letter in "DHW" and not isinstance(dim, int):
-                call.refuse(f"the dimension {letter} of the images must be known when compiling")
+                call.refuse(f"the dimension {letter} of the images must be known at compile time")
         return rule(call)
 
-    return looked
+    return checked_rule
 
 
 RULES.update(

@@ -1,4 +1,4 @@
-"""Operators that move elements or change the shape: reshape, transpose, concatenate, slice, pad, layouts."""
+"""Legalize operators that move elements or change the shape: reshape, concatenate, slice, pad, layouts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
+from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, op, shape_of, te_of, tensor_dtype
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -17,58 +18,58 @@ from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def element_count(dims: Sequence[Extent]) -> PrimExpr:
-    """How many elements a shape has, an int where that is known."""
-    total: PrimExpr = 1
+def element_count(dims: Sequence[Extent]) -> Extent:
+    """Return how many elements a shape has, an int if it is static."""
+    total: Extent = 1
     for dim in dims:
         total = total * dim
     return total
 
 
 def resolve_newshape(shape: Sequence[Extent], codes: Sequence[int], *, allowzero: bool) -> list[Extent]:
-    """The dimensions that Relay's ``newshape`` means.
+    """Return the dimensions that Relay's ``newshape`` means.
 
     0 copies one, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one into the two that follow
     (one of which may be -1).
     """
-    result: list[PrimExpr] = []
+    result: list[Extent] = []
     inferred: int | None = None
-    at, code = 0, 0
+    axis, code = 0, 0
     while code < len(codes):
         wanted = codes[code]
         if wanted == -4:
             first, second = codes[code + 1], codes[code + 2]
-            first = shape[at] // second if first == -1 else first
-            result += [first, shape[at] // first if second == -1 else second]
-            at, code = at + 1, code + 2
+            first = shape[axis] // second if first == -1 else first
+            result += [first, shape[axis] // first if second == -1 else second]
+            axis, code = axis + 1, code + 2
         elif wanted == -3:
-            result.append(shape[at] * shape[at + 1])
-            at += 2
+            result.append(shape[axis] * shape[axis + 1])
+            axis += 2
         elif wanted == -2:
-            result += shape[at:]
-            at = len(shape)
+            result += shape[axis:]
+            axis = len(shape)
         elif wanted == -1:
             inferred = len(result)
             result.append(1)
-            at += 1
+            axis += 1
         else:
-            result.append(shape[at] if wanted == 0 and not allowzero else wanted)
-            at += 1
+            result.append(shape[axis] if wanted == 0 and not allowzero else wanted)
+            axis += 1
         code += 1
     if inferred is not None:
         result[inferred] = _quotient(shape, [*result[:inferred], *result[inferred + 1 :]])
     return result
 
 
-def _quotient(dims: Sequence[Extent], divisors: Sequence[Extent]) -> PrimExpr:
-    """A product of dimensions divided by that of others; nothing is divided by a dimension that may be 0."""
+def _quotient(dims: Sequence[Extent], divisors: Sequence[Extent]) -> Extent:
+    """Divide a product of dimensions by another one; a divisor that may be 0 counts as 1."""
     above, below = list(dims), []
     for divisor in divisors:
-        place = next((i for i, dim in enumerate(above) if dim is divisor), None)
-        if place is None or isinstance(divisor, int):
+        position = next((i for i, dim in enumerate(above) if dim is divisor), None)
+        if position is None or isinstance(divisor, int):
             below.append(divisor)
         else:
-            del above[place]
+            del above[position]
     number = element_count(below)
     if isinstance(number, int):
         return element_count(above) // number if number else 0
@@ -76,22 +77,22 @@ def _quotient(dims: Sequence[Extent], divisors: Sequence[Extent]) -> PrimExpr:
 
 
 def reshape_to(data: Value, shape: Sequence[Extent]) -> Value:
-    """The data in another shape of as many elements."""
-    numbers = [getattr(dim, "value", dim) for dim in shape]
-    if any(isinstance(number, int) and number == 0 for number in numbers):
-        # TVM takes 0 for the dimension that the data has there.
+    """Reshape data to a shape of as many elements."""
+    sizes = [getattr(dim, "value", dim) for dim in shape]
+    if any(isinstance(size, int) and size == 0 for size in sizes):
+        # In TVM's reshape, 0 copies a dimension of the data.
         return relax.op.zeros(relax.ShapeExpr(list(shape)), tensor_dtype(data))
     return relax.op.reshape(data, list(shape))
 
 
 def _checked_reshape(call: OpCall, data: Value, shape: Sequence[Extent]) -> Value:
-    """The data in another shape of as many elements."""
+    """Reshape data; require that the shape has as many elements."""
     call.require(same_element_count(shape_of(data), shape), "the new shape has not as many elements")
     return reshape_to(data, shape)
 
 
-def same_element_count(left: Sequence[Extent], right: Sequence[Extent]) -> Tensor:
-    """Whether two shapes have as many elements: a bool, or a condition on what the call knows."""
+def same_element_count(left: Sequence[Extent], right: Sequence[Extent]) -> PrimExpr | bool:
+    """Return whether two shapes have as many elements: a bool, or a condition on dynamic dimensions."""
     before, after = element_count(left), element_count(right)
     if isinstance(before, int) and isinstance(after, int):
         return before == after
@@ -107,7 +108,7 @@ def _reshape(call: OpCall) -> Value:
 
 
 def _reverse_reshape(call: OpCall) -> Value:
-    """As reshape, with the codes read from the last dimension to the first."""
+    """Lower a reshape whose codes are read from the last dimension to the first."""
     (data,) = call.args
     codes = integers(call.attrs["newshape"])[::-1]
     shape = resolve_newshape(shape_of(data)[::-1], codes, allowzero=bool(call.attrs["allowzero"]))
@@ -137,19 +138,19 @@ def _expand_dims(call: OpCall) -> Value:
     (data,) = call.args
     axis, number = integer(call.attrs["axis"]), integer(call.attrs["num_newaxis"])
     shape = shape_of(data)
-    place = axis if axis >= 0 else axis + len(shape) + 1
-    return reshape_to(data, [*shape[:place], *[1] * number, *shape[place:]])
+    axis = axis if axis >= 0 else axis + len(shape) + 1
+    return reshape_to(data, [*shape[:axis], *[1] * number, *shape[axis:]])
 
 
 def _squeeze(call: OpCall) -> Value:
-    """Drops the named axes, of length 1; without any, all axes whose length is known to be 1."""
+    """Drop the given axes, which must have length 1, or else all axes of the static length 1."""
     (data,) = call.args
     shape = shape_of(data)
     axis = call.attrs["axis"]
-    dropped = {one % len(shape) for one in integers(axis)} if axis is not None else _unit_axes(shape)
-    for one in dropped:
-        call.require(shape[one] == 1, f"the dimension at axis {one} is not 1")
-    return reshape_to(data, [dim for one, dim in enumerate(shape) if one not in dropped])
+    dropped = {a % len(shape) for a in integers(axis)} if axis is not None else _unit_axes(shape)
+    for a in dropped:
+        call.require(shape[a] == 1, f"the dimension at axis {a} is not 1")
+    return reshape_to(data, [dim for a, dim in enumerate(shape) if a not in dropped])
 
 
 def _unit_axes(shape: Sequence[Extent]) -> set[int]:
@@ -173,7 +174,7 @@ def _stack(call: OpCall) -> Value:
 
 
 def _have_same_shape(parts: Sequence[Value], free: int | None) -> bool:
-    """Whether the parts are known to have one shape, but for the axis ``free``; else the call is asked."""
+    """Return whether the parts are known to have the same shape, apart from the axis ``free``."""
     columns = enumerate(zip(*map(shape_of, parts), strict=True))
     return all(
         tvm_ffi.structural_equal(dim, column[0]) for axis, column in columns if axis != free for dim in column
@@ -185,13 +186,13 @@ def _split(call: OpCall) -> Value:
     given = call.attrs["indices_or_sections"]
     where = integers(given) if isinstance(given, tuple) else integer(given)
     axis, shape = integer(call.attrs["axis"]), shape_of(data)
-    if isinstance(where, int) and shape[axis] == 0:  # TVM wants the places to increase
+    if isinstance(where, int) and shape[axis] == 0:  # TVM requires increasing indices
         return (data,) * where
     parts = call.te(lambda x: topi.split(x, where, axis=axis), data)
     bound = call.emit(parts)
     if not isinstance(bound.ty, relax.TupleType):
         return (bound,)
-    return tuple(call.emit(relax.TupleGetItem(bound, place)) for place in range(len(bound.ty.fields)))
+    return tuple(call.emit(relax.TupleGetItem(bound, i)) for i in range(len(bound.ty.fields)))
 
 
 def _meshgrid(call: OpCall) -> Value:
@@ -206,27 +207,27 @@ _FAR = 2**63 - 1
 
 
 def _strided_slice(call: OpCall) -> Value:
-    """A part of the data; its bounds are clamped to the data's, as NumPy does."""
+    """Lower to a slice; its bounds are clamped to the data's, as in NumPy."""
     (data,) = call.args
     attrs = call.attrs
     begin, end, strides = (integers(attrs[name]) for name in ("begin", "end", "strides"))
     shape = shape_of(data)
     axes = list(range(len(shape))) if attrs["axes"] is None else integers(attrs["axes"])
-    if attrs["axes"] is None:  # axes that are left out are taken whole
+    if attrs["axes"] is None:  # axes that are left out are whole
         strides += [1] * (len(shape) - len(strides))
         begin += [0 if step > 0 else _FAR for step in strides[len(begin) :]]
         end += [_FAR if step > 0 else -_FAR for step in strides[len(end) :]]
-    starts: list[PrimExpr] = [0] * len(shape)
+    starts: list[Index] = [0] * len(shape)
     steps = [1] * len(shape)
     lengths = list(shape)
-    for place, axis in enumerate(axis % len(shape) for axis in axes):
-        stop: int | None = end[place]
+    for i, axis in enumerate(axis % len(shape) for axis in axes):
+        stop: int | None = end[i]
         if attrs["slice_mode"] == "size":
-            stop = None if end[place] < 0 or end[place] == _FAR else begin[place] + end[place]
+            stop = None if end[i] < 0 or end[i] == _FAR else begin[i] + end[i]
         if attrs["slice_mode"] != "end":
-            strides[place] = 1
-        starts[axis], lengths[axis] = resolve_slice(shape[axis], begin[place], stop, strides[place])
-        steps[axis] = strides[place]
+            strides[i] = 1
+        starts[axis], lengths[axis] = resolve_slice(shape[axis], begin[i], stop, strides[i])
+        steps[axis] = strides[i]
 
     def compute(x: Tensor, *symbolic: Tensor) -> Tensor:
         first, size = symbolic
@@ -241,8 +242,8 @@ def _strided_slice(call: OpCall) -> Value:
 _LONGEST = 2**40
 
 
-def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[PrimExpr, PrimExpr]:
-    """The start and the length of ``begin:end:step`` of a dimension; an ``end`` of None goes to its end."""
+def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[Index, Extent]:
+    """Return the start and the length of ``begin:end:step`` in a dimension; an ``end`` of None is open."""
     if isinstance(dim, int):
         stop = end if end is not None else dim
         # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
@@ -255,7 +256,7 @@ def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[
     return start, tirx.max(length, tirx.const(0, "int64"))
 
 
-def _clamp_bound(bound: int, dim: Extent, low: Extent, high: Extent) -> PrimExpr:
+def _clamp_bound(bound: int, dim: Extent, low: Index, high: Index) -> Index:
     if abs(bound) >= _LONGEST:
         return high if bound > 0 else low
     limit = tirx.const(bound, "int64")
@@ -263,27 +264,28 @@ def _clamp_bound(bound: int, dim: Extent, low: Extent, high: Extent) -> PrimExpr
 
 
 def strided_set(call: OpCall) -> Value:
-    """The data with the elements that a slice names replaced; begin, end and strides are constants."""
+    """Replace the elements of a slice whose begin, end and strides are constants."""
     data, values, *bounds = call.args
     begin, end, strides = ([int(item) for item in as_array(bound.value)] for bound in bounds)
     strides = strides or [1] * len(begin)
-    spans = [resolve_slice(dim, *one) for dim, *one in zip(shape_of(data), begin, end, strides, strict=False)]
+    slices = zip(shape_of(data), begin, end, strides, strict=False)
+    spans = [resolve_slice(dim, *bounds) for dim, *bounds in slices]
     starts = [start for start, _ in spans]
     lengths = [length for _, length in spans] + shape_of(data)[len(spans) :]
     for given, length in zip(shape_of(values), lengths, strict=True):
         if given is not length:
             call.require(given == length, "the values have not the shape of the slice")
 
-    def compute(x: Tensor, new: Tensor, first: PrimExpr, size: Extent) -> Tensor:
+    def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
         def element(*index: Index) -> PrimExpr:
             steps = zip(index, first, size, strides, strict=False)
-            distances = [(at - start, length, step) for at, start, length, step in steps]
-            places = [tirx.floordiv(distance, step) for distance, _, step in distances]
+            distances = [(i - start, length, step) for i, start, length, step in steps]
+            positions = [tirx.floordiv(distance, step) for distance, _, step in distances]
             inside = [
-                tirx.all(tirx.floormod(distance, step) == 0, place >= 0, place < length)
-                for (distance, length, step), place in zip(distances, places, strict=True)
+                tirx.all(tirx.floormod(distance, step) == 0, position >= 0, position < length)
+                for (distance, length, step), position in zip(distances, positions, strict=True)
             ]
-            return tirx.if_then_else(tirx.all(*inside), new(*places, *index[len(places) :]), x(*index))
+            return tirx.if_then_else(tirx.all(*inside), new(*positions, *index[len(positions) :]), x(*index))
 
         return te.compute(x.shape, element)
 
@@ -291,7 +293,7 @@ def strided_set(call: OpCall) -> Value:
 
 
 def _fifo_buffer(attrs: Attrs, data: Tensor, buffer: Tensor) -> Tensor:
-    """The buffer moved along by the data's length, the data at its end."""
+    """Shift the buffer by the data's length and append the data."""
     axis = integer(attrs["axis"]) % len(data.shape)
     length, added = buffer.shape[axis], data.shape[axis]
 
@@ -309,18 +311,18 @@ def _slice_like(call: OpCall) -> Value:
     axes = call.attrs["axes"]
     chosen = integers(axes) if axes else range(len(shape_of(like)))
     shape, other = shape_of(data), shape_of(like)
-    for axis in (one % len(shape) for one in chosen):
+    for axis in (axis % len(shape) for axis in chosen):
         call.require(other[axis] <= shape[axis], f"axis {axis} is longer in the shape to slice to")
         shape[axis] = other[axis]
 
-    def compute(x: Tensor, dims: Tensor) -> Tensor:
+    def compute(x: Tensor, dims: Sequence[Extent]) -> Tensor:
         return te.compute(dims, lambda *index: x(*index))  # noqa: PLW0108 - TVM counts a function's arguments
 
     return call.te(compute, data, relax.ShapeExpr(shape))
 
 
 def broadcast_to(call: OpCall, shape: Sequence[Extent]) -> Value:
-    """The data repeated along its dimensions of 1."""
+    """Repeat the data along its dimensions of 1."""
     data = call.args[0]
     own = shape_of(data)
     call.require(len(own) <= len(shape), "the data has more dimensions than the shape")
@@ -329,21 +331,21 @@ def broadcast_to(call: OpCall, shape: Sequence[Extent]) -> Value:
             fits = dim == wanted if isinstance(dim, int) else tirx.any(dim == wanted, dim == 1)
             call.require(fits, "the data does not broadcast to this shape")
 
-    def compute(x: Tensor, dims: Tensor) -> Tensor:
+    def compute(x: Tensor, dims: Sequence[Extent]) -> Tensor:
         def element(*at: Index) -> PrimExpr:
-            places = zip(x.shape, at[len(at) - len(x.shape) :], strict=True)
-            return x(*(_within_own(dim, place) for dim, place in places))
+            dims_and_indices = zip(x.shape, at[len(at) - len(x.shape) :], strict=True)
+            return x(*(_source_index(dim, i) for dim, i in dims_and_indices))
 
         return te.compute(dims, element)
 
     return call.te(compute, data, relax.ShapeExpr(shape))
 
 
-def _within_own(dim: Extent, place: Index) -> PrimExpr:
-    """The place in a dimension that was repeated where it is 1."""
+def _source_index(dim: Extent, index: Index) -> PrimExpr:
+    """Return the index in a dimension that is repeated where it is 1."""
     if isinstance(dim, tirx.IntImm):
-        return tirx.const(0, "int64") if dim.value == 1 else place
-    return tirx.Select(dim == 1, tirx.const(0, "int64"), tirx.convert(place).astype("int64"))
+        return tirx.const(0, "int64") if dim.value == 1 else index
+    return tirx.Select(dim == 1, tirx.const(0, "int64"), tirx.convert(index).astype("int64"))
 
 
 def _broadcast_to(call: OpCall) -> Value:
@@ -353,12 +355,12 @@ def _broadcast_to(call: OpCall) -> Value:
 
 
 def _collapse(call: OpCall, shape: Sequence[Extent]) -> Value:
-    """The sums that undo a broadcast from ``shape``."""
+    """Lower to the sums that reverse a broadcast from ``shape``."""
     data = call.args[0]
     added = len(shape_of(data)) - len(shape)
 
-    def compute(x: Tensor, dims: Tensor) -> PrimExpr:
-        wide = "float32" if x.dtype in ("float16", "bfloat16") else x.dtype
+    def compute(x: Tensor, dims: Sequence[Extent]) -> Tensor:
+        wide = "float32" if x.dtype in scalar_functions.NARROW_FLOATS else x.dtype
         # A dimension that is not 1 is not summed over: its loop runs once.
         lengths = [*x.shape[:added]]
         lengths += [
@@ -369,21 +371,21 @@ def _collapse(call: OpCall, shape: Sequence[Extent]) -> Value:
 
         def element(*at: Index) -> PrimExpr:
             where = [span.var for span in spans[:added]]
-            where += [span.var + place for span, place in zip(spans[added:], at, strict=True)]
+            where += [span.var + i for span, i in zip(spans[added:], at, strict=True)]
             return te.sum(x(*where).astype(wide), axis=spans)
 
-        found = te.compute(dims, element) if spans else topi.identity(x)
-        return found if wide == x.dtype else topi.cast(found, x.dtype)
+        sums = te.compute(dims, element) if spans else topi.identity(x)
+        return sums if wide == x.dtype else topi.cast(sums, x.dtype)
 
     return call.te(compute, data, relax.ShapeExpr(shape))
 
 
-#: How a border is filled: with one value, with the outermost elements, with a mirror image.
+#: How a border is filled: with one value, with the outermost element, or with a mirror image.
 PAD_MODES = ("constant", "edge", "reflect")
 
 
 def _pad(call: OpCall) -> Value:
-    """Constant, edge or reflected padding; the constant is the second argument."""
+    """Lower to constant, edge or reflected padding; the constant is the second argument."""
     data, value = call.args
     widths = call.attrs["pad_width"]
     assert isinstance(widths, tuple)
@@ -396,13 +398,13 @@ def _pad(call: OpCall) -> Value:
     return call.refuse(f"pad_mode must be one of {', '.join(PAD_MODES)}, not {mode!r}")
 
 
-def pad_with(data: Tensor, before: Sequence[PrimExpr], after: Sequence[PrimExpr], fill: PrimExpr) -> Tensor:
-    """The data with borders of one value; negative widths crop."""
+def pad_with(data: Tensor, before: Sequence[Extent], after: Sequence[Extent], fill: PrimExpr) -> Tensor:
+    """Pad with one value; negative widths crop."""
     shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
 
     def element(*index: Index) -> PrimExpr:
-        where = [at - a for at, a in zip(index, before, strict=True)]
-        inside = [tirx.all(at >= 0, at < dim) for at, dim in zip(where, data.shape, strict=True)]
+        where = [i - width for i, width in zip(index, before, strict=True)]
+        inside = [tirx.all(i >= 0, i < dim) for i, dim in zip(where, data.shape, strict=True)]
         return (
             tirx.if_then_else(tirx.all(*inside), data(*where), fill.astype(data.dtype)) if inside else data()
         )
@@ -414,18 +416,18 @@ def _pad_by_repeating(data: Tensor, before: Sequence[int], after: Sequence[int],
     shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
 
     def element(*index: Index) -> PrimExpr:
-        places = zip(index, before, data.shape, strict=True)
-        return data(*(border_index(at - width, dim, mode) for at, width, dim in places))
+        dims = zip(index, before, data.shape, strict=True)
+        return data(*(border_index(i - width, dim, mode) for i, width, dim in dims))
 
     return te.compute(shape, element)
 
 
-def border_index(place: Index, dim: Extent, mode: str) -> PrimExpr:
-    """The element that stands at a place beyond the border."""
+def border_index(index: Index, dim: Extent, mode: str) -> PrimExpr:
+    """Return the index of the element that an index beyond the border repeats."""
     if mode == "reflect":  # the border itself is not repeated
-        place = tirx.Select(place < 0, -place, place)
-        place = tirx.Select(place >= dim, 2 * dim - 2 - place, place)
-    return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
+        index = tirx.Select(index < 0, -index, index)
+        index = tirx.Select(index >= dim, 2 * dim - 2 - index, index)
+    return tirx.max(tirx.min(index, dim - 1), tirx.const(0, "int64"))
 
 
 def _layout_transform(call: OpCall) -> Value:
@@ -434,7 +436,7 @@ def _layout_transform(call: OpCall) -> Value:
     if sorted(source) == sorted(target) and source.isalpha():
         return relax.op.permute_dims(data, [source.index(letter) for letter in target])
     if not all(isinstance(dim, int) for dim in shape_of(data)):
-        call.refuse("blocks of a dimension that is known only at the call cannot be run")
+        call.refuse("blocks of a dynamic dimension cannot be run")
     return call.te(lambda x: topi.layout_transform(x, source, target), data)
 
 
@@ -446,13 +448,13 @@ def _mirror_pad(attrs: Attrs, data: Tensor) -> Tensor:
 
 
 def _block_pairs(attrs: Attrs, name: str) -> tuple[list[int], list[int], list[int]]:
-    """The lengths of a block, and what is padded or cropped before and after."""
+    """Return the lengths of a block, and what is padded or cropped before and after."""
     pairs = [integers(pair) for pair in attrs[name]]  # type: ignore[attr-defined]  # a tuple by declaration
     return integers(attrs["block_shape"]), [a for a, _ in pairs], [b for _, b in pairs]
 
 
 def _space_to_batch(attrs: Attrs, data: Tensor) -> Tensor:
-    """Each place of a block becomes an image of the batch: first the places, then the images that were."""
+    """Turn each position in a block into an image of the batch; positions vary slowest."""
     lengths, before, after = _block_pairs(attrs, "paddings")
     count, rest = len(lengths), [0] * (len(data.shape) - 1 - len(lengths))
     value = tirx.const(number(attrs["pad_value"]), data.dtype)
@@ -460,17 +462,17 @@ def _space_to_batch(attrs: Attrs, data: Tensor) -> Tensor:
     spatial = [dim // length for dim, length in zip(wide.shape[1:], lengths, strict=False)]
 
     def element(image: Index, *at: Index) -> PrimExpr:
-        place, where = image // data.shape[0], []
+        position, where = image // data.shape[0], []
         for axis in reversed(range(count)):
-            where.append(at[axis] * lengths[axis] + place % lengths[axis])
-            place = place // lengths[axis]
+            where.append(at[axis] * lengths[axis] + position % lengths[axis])
+            position = position // lengths[axis]
         return wide(image % data.shape[0], *reversed(where), *at[count:])
 
     return te.compute((data.shape[0] * math.prod(lengths), *spatial, *data.shape[1 + count :]), element)
 
 
 def _batch_to_space(attrs: Attrs, data: Tensor) -> Tensor:
-    """What ``_space_to_batch`` does, undone, and cropped."""
+    """Undo ``_space_to_batch``, and crop."""
     lengths, before, after = _block_pairs(attrs, "crops")
     count, batch = len(lengths), data.shape[0] // math.prod(lengths)
     spatial = [
@@ -479,12 +481,12 @@ def _batch_to_space(attrs: Attrs, data: Tensor) -> Tensor:
     ]
 
     def element(image: Index, *at: Index) -> PrimExpr:
-        place: PrimExpr = 0
-        places = [i + a for i, a in zip(at, before, strict=False)]
-        for i, length in zip(places, lengths, strict=True):
-            place = place * length + i % length
-        inner = [i // length for i, length in zip(places, lengths, strict=True)]
-        return data(place * batch + image, *inner, *at[count:])
+        position: Index = 0
+        where = [i + a for i, a in zip(at, before, strict=False)]
+        for i, length in zip(where, lengths, strict=True):
+            position = position * length + i % length
+        inner = [i // length for i, length in zip(where, lengths, strict=True)]
+        return data(position * batch + image, *inner, *at[count:])
 
     return te.compute((batch, *spatial, *data.shape[1 + count :]), element)
 
@@ -494,13 +496,13 @@ def _reverse(attrs: Attrs, data: Tensor) -> Tensor:
 
 
 def _reverse_sequence(attrs: Attrs, data: Tensor, lengths: Tensor) -> Tensor:
-    """The first ``lengths`` elements along an axis reversed, as many as there are."""
+    """Reverse the first ``lengths`` elements along an axis, or all if there are fewer."""
     axis, batch = (integer(attrs[name]) % len(data.shape) for name in ("seq_axis", "batch_axis"))
 
     def element(*at: Index) -> PrimExpr:
         length = tirx.min(lengths(at[batch]).astype("int64"), data.shape[axis])
-        place = tirx.Select(at[axis] < length, length - 1 - at[axis], at[axis])
-        return data(*at[:axis], place, *at[axis + 1 :])
+        position = tirx.Select(at[axis] < length, length - 1 - at[axis], at[axis])
+        return data(*at[:axis], position, *at[axis + 1 :])
 
     return te.compute(data.shape, element)
 
@@ -513,16 +515,16 @@ def _repeat(call: OpCall) -> Value:
     if axis is None:
         data, axis = call.emit(reshape_to(data, [element_count(shape_of(data))])), 0
     dims = shape_of(data)
-    place = integer(axis) % len(dims)
-    dims[place] = dims[place] * (repeats if isinstance(dims[place], int) else tirx.const(repeats, "int64"))
+    repeated = integer(axis) % len(dims)
+    factor = repeats if isinstance(dims[repeated], int) else tirx.const(repeats, "int64")
+    dims[repeated] = dims[repeated] * factor
 
-    def compute(x: Tensor, shape: Tensor) -> Tensor:
-        return te.compute(
-            shape,
-            lambda *at: x(
-                *at[:place], tirx.floordiv(at[place], tirx.const(repeats, "int64")), *at[place + 1 :]
-            ),
-        )
+    def compute(x: Tensor, shape: Sequence[Extent]) -> Tensor:
+        def element(*at: Index) -> PrimExpr:
+            source = tirx.floordiv(at[repeated], tirx.const(repeats, "int64"))
+            return x(*at[:repeated], source, *at[repeated + 1 :])
+
+        return te.compute(shape, element)
 
     return call.te(compute, data, relax.ShapeExpr(dims))
 

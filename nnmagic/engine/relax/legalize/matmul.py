@@ -1,4 +1,4 @@
-"""Matrix products: matmul, dense, batch_matmul, einsum, and bias_add.
+"""Legalize matrix products: matmul, dense, batch_matmul, einsum, and bias_add.
 
 Products of float16 and bfloat16 are accumulated in float32; with an ``out_dtype``, in that.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
+from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, index_in
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -19,13 +20,11 @@ from nnmagic.engine.relax.schedules.matmul.analysis import PRODUCT
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 
-_NARROW = ("float16", "bfloat16")
-
 
 def accumulation_dtype(dtype: str, out_dtype: str) -> str:
-    """The dtype in which a product of ``dtype`` is summed up."""
+    """Return the dtype in which a product of ``dtype`` is accumulated."""
     wanted = out_dtype or dtype
-    return "float32" if wanted in _NARROW else wanted
+    return "float32" if wanted in scalar_functions.NARROW_FLOATS else wanted
 
 
 def matrix_product(
@@ -37,9 +36,9 @@ def matrix_product(
     transpose_b: bool = False,
     columns: Extent = None,
 ) -> PrimExpr:
-    """Matrices, or batches of them whose batch dimensions are equal or 1, multiplied.
+    """Multiply matrices, or batches of matrices whose batch dimensions are equal or 1.
 
-    With ``columns``, the right matrix has so many, and is laid out in panels: [columns / width][k][width].
+    With ``columns``, the right matrix has that many, and is packed in panels: [columns / width][k][width].
     """
     wide, wanted = accumulation_dtype(left.dtype, out_dtype), out_dtype or left.dtype
     rows, inner = (left.shape[-1], left.shape[-2]) if transpose_a else (left.shape[-2], left.shape[-1])
@@ -59,8 +58,8 @@ def matrix_product(
             b = right(*_batch_index(right, outer, batch), *((j, k) if transpose_b else (k, j)))
         return te.sum(a * b.astype(wide), axis=k)
 
-    found = te.compute((*batch, rows, columns), element, name="product", attrs={KIND: PRODUCT})
-    return found if wide == wanted else topi.cast(found, wanted)
+    product = te.compute((*batch, rows, columns), element, name="product", attrs={KIND: PRODUCT})
+    return product if wide == wanted else topi.cast(product, wanted)
 
 
 #: The width of the panels of constant matrices, in bytes: two vectors of the widest registers.
@@ -68,7 +67,7 @@ _PANEL_BYTES = 128
 
 
 def _pack_constant(matrix: Value, *, transposed: bool) -> tuple[Value, int | None]:
-    """A constant right matrix as the kernels read it fastest, and its columns where it is in panels."""
+    """Pack a constant right matrix as kernels read it fastest; return also its columns if it is in panels."""
     if isinstance(matrix, relax.Var) or tensor_dtype(matrix) not in {"float32", "float64"}:
         return matrix, None
     array = as_array(matrix.value)
@@ -85,12 +84,12 @@ def _pack_constant(matrix: Value, *, transposed: bool) -> tuple[Value, int | Non
     return relax.const(as_tensor(panels)), columns
 
 
-def _batch_index(tensor: Tensor, outer: Sequence[Index], batch: Sequence[Extent]) -> list[Extent]:
-    """Where the matrices stand in an operand whose batch dimensions are broadcast."""
+def _batch_index(tensor: Tensor, outer: Sequence[Index], batch: Sequence[Extent]) -> list[Index]:
+    """Return the index of a matrix in an operand whose batch dimensions are broadcast."""
     own = tensor.shape[:-2]
     skipped = len(batch) - len(own)
-    places = zip(own, batch[skipped:], outer[skipped:], strict=True)
-    return [index_in(dim, common, at) for dim, common, at in places]
+    dims = zip(own, batch[skipped:], outer[skipped:], strict=True)
+    return [index_in(dim, common, i) for dim, common, i in dims]
 
 
 def _matmul(call: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
@@ -98,29 +97,28 @@ def _matmul(call: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
     a, b = shape_of(left), shape_of(right)
     inner = a[-2] if transpose_a else a[-1], b[-1] if transpose_b else b[-2]
     call.require(_equal(*inner), "the inner dimensions differ")
-    for one, other in zip(reversed(a[:-2]), reversed(b[:-2]), strict=False):
-        if 1 not in (one, other) and _equal(one, other) is not True:
-            fit = False if isinstance(one, int) and isinstance(other, int) else one == other
-            if fit is not False:
-                fit = tirx.any(fit, one == 1, other == 1)
-            call.require(fit, "the batch dimensions differ")
+    for dim, other in zip(reversed(a[:-2]), reversed(b[:-2]), strict=False):
+        if 1 not in (dim, other) and _equal(dim, other) is not True:
+            static = isinstance(dim, int) and isinstance(other, int)
+            condition = False if static else tirx.any(dim == other, dim == 1, other == 1)
+            call.require(condition, "the batch dimensions differ")
     out_dtype = str(call.attrs["out_dtype"])
     units = call.attrs.get("units")
     if units is not None:
         columns = b[-2] if transpose_b else b[-1]
         call.require(_equal(columns, units), f"the weight has not {units} units")
-    laid, panels = _pack_constant(right, transposed=transpose_b)
-    transpose_b = transpose_b and laid is right
+    packed, panels = _pack_constant(right, transposed=transpose_b)
+    transpose_b = transpose_b and packed is right
     return call.te(
         lambda x, y: matrix_product(
             x, y, out_dtype, transpose_a=transpose_a, transpose_b=transpose_b, columns=panels
         ),
         left,
-        laid,
+        packed,
     )
 
 
-def _equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def _equal(left: Extent, right: Extent) -> PrimExpr | bool:
     if isinstance(left, int) and isinstance(right, int):
         return left == right
     return True if left is right else topi.utils.simplify(left == right)

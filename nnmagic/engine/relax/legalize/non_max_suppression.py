@@ -1,7 +1,7 @@
-"""Choosing among detected boxes: those of a high score, and of those that overlap the best one.
+"""Legalize non-maximum suppression: choose the best of the detected boxes that overlap.
 
-The kernels are loops, because each choice depends on the ones before. Numbers that Relay takes as operands
-(thresholds, limits) are tensors here, too. Places that Relay leaves uninitialised are 0.
+The kernels are loops, because each choice depends on the previous ones. Numbers that Relay takes as operands
+(thresholds, limits) are tensors here, too. Elements that Relay leaves uninitialised are 0.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _wide(value: int) -> PrimExpr:
 def _kernel(
     body: Callable[..., None], inputs: Sequence[PrimExpr], shapes: Sequence[Extent], dtypes: Sequence[str]
 ) -> Tensor:
-    """What ``body`` writes into buffers of these shapes, reading those of the inputs."""
+    """Return tensors of these shapes that ``body`` writes, reading the inputs."""
 
     def emit(ins: Sequence[PrimExpr], outs: Sequence[PrimExpr]) -> PrimExpr:
         with IRBuilder() as builder:
@@ -56,12 +56,12 @@ def _kernel(
 
 
 def _scalar(tensor: Tensor, dtype: str) -> Tensor:
-    """The only element of a tensor, as a tensor of rank 1 and of a dtype that holds it exactly."""
+    """Return the only element of a tensor, as a tensor of rank 1 and of a dtype that holds it exactly."""
     return te.compute((1,), lambda _i: tensor(*(0 for _ in tensor.shape)).astype(dtype))
 
 
 def _overlap(corner_a: Callable[[int], PrimExpr], corner_b: Callable[[int], PrimExpr]) -> PrimExpr:
-    """The area that two boxes share by the area of both; a box is two opposite corners."""
+    """Return the intersection over union of two boxes; a box is two opposite corners."""
     zero = tirx.const(0, corner_a(0).ty.dtype)
     sides, areas = [], []
     bounds = [
@@ -90,31 +90,31 @@ def _is_not_negative(value: PrimExpr) -> PrimExpr:
 
 
 def _fill(buffer: Tensor, row: tuple[Index, ...], value: int) -> None:
-    """Writes a number everywhere in a row."""
+    """Fill a row with a number."""
     with T.serial(0, buffer.shape[len(row)]) as k:
-        place = (*row, k)
-        buffer[place] = tirx.const(value, buffer.dtype)
+        index = (*row, k)
+        buffer[index] = tirx.const(value, buffer.dtype)
 
 
 def _copy(source: Tensor, here: tuple[Index, ...], target: Buffer, there: tuple[Index, ...]) -> None:
-    """Copies a row."""
+    """Copy a row."""
     with T.serial(0, source.shape[len(here)]) as k:
-        place, origin = (*there, k), (*here, k)
-        target[place] = source[origin]
+        to, origin = (*there, k), (*here, k)
+        target[to] = source[origin]
 
 
-def _drop(kept: PrimExpr, places: Buffer, i: Index, j: Index) -> None:
-    """Makes a box, and the place where it was, -1."""
+def _drop(kept: PrimExpr, positions: Buffer, i: Index, j: Index) -> None:
+    """Set a box and its index to -1."""
     _fill(kept, (i, j), -1)
-    places[i, j] = _int(-1)
+    positions[i, j] = _int(-1)
 
 
 def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: PrimExpr) -> Tensor:
-    """How many boxes of each image score higher, these moved to the front, and where they were."""
+    """Count each image's boxes above the threshold, move them to the front, and return their indices."""
     score, index = integer(attrs["score_index"]), integer(attrs["id_index"])
     batch, boxes, _ = data.shape
 
-    def body(data: Buffer, least: Buffer, count: Extent, moved: PrimExpr, places: Buffer) -> None:
+    def body(data: Buffer, least: Buffer, count: Extent, moved: PrimExpr, positions: Buffer) -> None:
         with T.serial(0, batch) as i:
             count[i] = _int(0)
             with T.serial(0, boxes) as j:
@@ -123,10 +123,10 @@ def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: PrimExpr) -> Tensor
                     kept = tirx.all(kept, _is_not_negative(data[i, j, index]))
                 with _when(kept):
                     _copy(data, (i, j), moved, (i, count[i]))
-                    places[i, count[i]] = j.astype("int32")
+                    positions[i, count[i]] = j.astype("int32")
                     count[i] = count[i] + _int(1)
             with T.serial(0, boxes) as j, _when(j >= count[i]):
-                _drop(moved, places, i, j)
+                _drop(moved, positions, i, j)
 
     shapes = [(batch,), data.shape, (batch, boxes)]
     return _kernel(body, [data, _scalar(threshold, "float64")], shapes, ["int32", data.dtype, "int32"])
@@ -135,10 +135,10 @@ def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: PrimExpr) -> Tensor
 def _non_max_suppression(
     attrs: Attrs, data: Tensor, counts: Tensor, indices: Buffer, most: Buffer, least: Buffer
 ) -> Tensor:
-    """The boxes, or ``indices`` of those, that are left; the others are -1.
+    """Return the boxes that are kept, or their ``indices``; the others are -1.
 
     Boxes without a positive score suppress nothing and are not suppressed. Without a positive threshold of
-    overlap every box is left, and in its place.
+    overlap every box is kept at its index.
     """
     batch, boxes, _ = data.shape
     counts = te.compute((batch,), lambda i: clip_to_range(counts(i), 0, boxes).astype("int32"))
@@ -153,31 +153,31 @@ def _non_max_suppression(
         least: Buffer,
         *outs: Tensor,
     ) -> None:
-        kept, places = outs
+        kept, positions = outs
         with T.serial(0, batch) as i:
             with T.If(least[0] > tirx.const(0, "float64")):
                 with T.Then():
-                    _take_best(integer(attrs["top_k"]), i, counts[i], data, best, kept, places)
-                    _suppress(attrs, i, counts[i], most[0], least[0], kept, places)
+                    _take_best(integer(attrs["top_k"]), i, counts[i], data, best, kept, positions)
+                    _suppress(attrs, i, counts[i], most[0], least[0], kept, positions)
                 with T.Else(), T.serial(0, counts[i]) as j:
                     _copy(data, (i, j), kept, (i, j))
-                    places[i, j] = j.astype("int32")
+                    positions[i, j] = j.astype("int32")
             with T.serial(0, boxes) as j:
                 with _when(j >= counts[i]):
-                    _drop(kept, places, i, j)
+                    _drop(kept, positions, i, j)
                 if attrs["return_indices"]:
-                    with _when(places[i, j] >= 0):
-                        places[i, j] = indices[i, places[i, j]].astype("int32")
+                    with _when(positions[i, j] >= 0):
+                        positions[i, j] = indices[i, positions[i, j]].astype("int32")
 
     inputs = [data, best, counts, indices, _scalar(most, "int64"), _scalar(least, "float64")]
-    kept, places = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
+    kept, positions = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
     if attrs["return_indices"]:
-        return _indices_first(places)
+        return _indices_first(positions)
     return _boxes_first(kept) if attrs["invalid_to_bottom"] else kept
 
 
 def _best_first(data: Tensor, counts: Tensor, score: int) -> PrimExpr:
-    """The order of each image's first ``counts`` boxes by their scores."""
+    """Return the indices that sort each image's first ``counts`` boxes by descending score."""
 
     def ranked(i: Index, j: Index) -> PrimExpr:
         return tirx.Select(j < counts(i), data(i, j, score), tirx.min_value(data.dtype))
@@ -186,22 +186,22 @@ def _best_first(data: Tensor, counts: Tensor, score: int) -> PrimExpr:
 
 
 def _take_best(
-    top: int, i: Index, count: Extent, data: Tensor, best: Buffer, kept: PrimExpr, places: Buffer
+    top: int, i: Index, count: Extent, data: Tensor, best: Buffer, kept: PrimExpr, positions: Buffer
 ) -> None:
-    """The boxes of an image in order; all but the best ``top`` of them dropped where that is positive."""
+    """Copy the boxes of an image in order, and drop all but the best ``top`` if that is positive."""
     limit = tirx.min(count, _int(top)) if top > 0 else count
     with T.serial(0, count) as j, T.If(j < limit):
         with T.Then():
             _copy(data, (i, best[i, j]), kept, (i, j))
-            places[i, j] = best[i, j]
+            positions[i, j] = best[i, j]
         with T.Else():
-            _drop(kept, places, i, j)
+            _drop(kept, positions, i, j)
 
 
 def _suppress(
-    attrs: Attrs, i: Index, count: Extent, most: PrimExpr, least: PrimExpr, kept: Buffer, places: PrimExpr
+    attrs: Attrs, i: Index, count: Extent, most: PrimExpr, least: PrimExpr, kept: Buffer, positions: PrimExpr
 ) -> None:
-    """Drops the boxes of an image that overlap a better one, and what comes after ``most`` that do not."""
+    """Drop the boxes of an image that overlap a better one, and those after ``most`` that do not."""
     start, score = integer(attrs["coord_start"]), integer(attrs["score_index"])
     number, good = _local("int32"), _local("int32")
     number[0] = _int(0)
@@ -214,11 +214,11 @@ def _suppress(
                     good[0] = _int(0)
             number[0] = number[0] + good[0]
         with _when(good[0] == 0):
-            _drop(kept, places, i, j)
+            _drop(kept, positions, i, j)
 
 
 def _may_suppress(attrs: Attrs, kept: Buffer, i: Index, k: Index, j: Index) -> Iterator[PrimExpr]:
-    """What holds where box ``k`` may suppress box ``j``: it is left, and of that class where this counts."""
+    """Yield the conditions for box ``k`` to suppress box ``j``: it is kept, and of the same class."""
     yield _is_positive(kept[i, k, integer(attrs["score_index"])])
     index = integer(attrs["id_index"])
     if index >= 0:
@@ -227,24 +227,24 @@ def _may_suppress(attrs: Attrs, kept: Buffer, i: Index, k: Index, j: Index) -> I
             yield kept[i, j, index] == kept[i, k, index]
 
 
-def _indices_first(places: Tensor) -> Tensor:
-    """The indices that are left in front, and how many there are."""
-    batch, boxes = places.shape
+def _indices_first(positions: Tensor) -> Tensor:
+    """Move the indices of kept boxes to the front, and count them."""
+    batch, boxes = positions.shape
 
-    def body(places: Buffer, moved: Buffer, count: Extent) -> None:
+    def body(positions: Buffer, moved: Buffer, count: Extent) -> None:
         with T.serial(0, batch) as i:
             count[i, 0] = _int(0)
-            with T.serial(0, boxes) as j, _when(places[i, j] >= 0):
-                moved[i, count[i, 0]] = places[i, j]
+            with T.serial(0, boxes) as j, _when(positions[i, j] >= 0):
+                moved[i, count[i, 0]] = positions[i, j]
                 count[i, 0] = count[i, 0] + _int(1)
             with T.serial(0, boxes) as j, _when(j >= count[i, 0]):
                 moved[i, j] = _int(-1)
 
-    return _kernel(body, [places], [places.shape, (batch, 1)], ["int32", "int32"])
+    return _kernel(body, [positions], [positions.shape, (batch, 1)], ["int32", "int32"])
 
 
 def _boxes_first(boxes: Tensor) -> Tensor:
-    """The boxes whose first number is not negative in front."""
+    """Move the boxes whose first number is not negative to the front."""
     batch, length, _ = boxes.shape
 
     def body(boxes: Buffer, moved: PrimExpr) -> None:
@@ -263,7 +263,7 @@ def _boxes_first(boxes: Tensor) -> Tensor:
 def _all_class(
     attrs: Attrs, boxes: Tensor, scores: Tensor, most: PrimExpr, least: PrimExpr, threshold: PrimExpr
 ) -> Tensor:
-    """Suppression for each image and class by itself, in the form of ONNX or of TensorFlow.
+    """Suppress boxes for each image and class separately, in the form of ONNX or of TensorFlow.
 
     As in Relay, no positive limit is no limit, without a positive threshold of overlap nothing is chosen, and
     a score of -1 or less never is.
@@ -282,7 +282,7 @@ def _all_class(
 
 
 def _all_class_as_onnx(classes: PrimExpr, *buffers: Tensor) -> None:
-    """(image, class, box) of every box chosen, and how many."""
+    """Emit (image, class, box) of every chosen box, and their number."""
     *inputs, selected, total, alive = buffers
     total[0] = _wide(0)
     with T.serial(0, _rows(selected)) as row:
@@ -290,15 +290,15 @@ def _all_class_as_onnx(classes: PrimExpr, *buffers: Tensor) -> None:
     with T.serial(0, _rows(alive)) as i:
 
         def choose(box: Index, _score: PrimExpr) -> None:
-            for place, value in enumerate((i // classes, i % classes, box)):
-                selected[total[0], place] = value.astype("int64")
+            for column, value in enumerate((i // classes, i % classes, box)):
+                selected[total[0], column] = value.astype("int64")
             total[0] = total[0] + _wide(1)
 
         _choose(classes, i, alive, choose, *inputs)
 
 
 def _all_class_as_tensorflow(classes: PrimExpr, *buffers: Tensor) -> None:
-    """For each image: (class, box) and score of every box chosen, and how many."""
+    """Emit for each image (class, box) and score of every chosen box, and their number."""
     *inputs, selected, values, total, alive = buffers
     with T.serial(0, _rows(total)) as image:
         total[image] = _wide(0)
@@ -309,8 +309,8 @@ def _all_class_as_tensorflow(classes: PrimExpr, *buffers: Tensor) -> None:
         image = i // classes
 
         def choose(box: Index, score: PrimExpr) -> None:
-            for place, value in enumerate((i % classes, box)):
-                selected[image, total[image], place] = value.astype("int64")
+            for column, value in enumerate((i % classes, box)):
+                selected[image, total[image], column] = value.astype("int64")
             values[image, total[image]] = score.astype("float32")
             total[image] = total[image] + _wide(1)
 
@@ -329,7 +329,7 @@ def _choose(
     least: Buffer,
     threshold: Buffer,
 ) -> None:
-    """Emits the suppression of one image and class, row ``i`` of scores and best; ``choose`` takes a box."""
+    """Emit the suppression for one image and class, row ``i`` of scores and best; ``choose`` takes a box."""
     count = scores.shape[1]
     number = _local("int64")
     number[0] = _wide(0)

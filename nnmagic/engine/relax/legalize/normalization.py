@@ -1,4 +1,4 @@
-"""Normalisation: batch, layer, group, instance, local response, L2.
+"""Legalize normalizations: batch, layer, group, instance, local response, L2.
 
 Mean and variance are computed in two passes (of float16 and bfloat16 in float32), as E[x^2] - E[x]^2 cancels.
 """
@@ -10,21 +10,19 @@ from collections.abc import Sequence
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
-from nnmagic.engine.relax.legalize import reduction
+from nnmagic.engine.relax.legalize import reduction, scalar_functions
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, te_of
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
-_NARROW = ("float16", "bfloat16")
-
 
 def _widen(data: Tensor) -> Tensor:
-    return topi.cast(data, "float32") if data.dtype in _NARROW else data
+    return topi.cast(data, "float32") if data.dtype in scalar_functions.NARROW_FLOATS else data
 
 
 def _scale_and_shift(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor, axis: int) -> Tensor:
-    """``data * gamma + beta`` along an axis, as far as the attributes say so."""
+    """Compute ``data * gamma + beta`` along an axis, as far as the attributes ask for it."""
 
     def element(*index: Index) -> PrimExpr:
         value = data(*index)
@@ -36,7 +34,7 @@ def _scale_and_shift(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor, ax
 
 
 def _standardize(data: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
-    """Zero mean and unit variance along axes."""
+    """Scale to zero mean and unit variance along axes."""
     center = reduction.mean(data, axes, keepdims=True)
     distance = topi.subtract(data, center)
     spread = reduction.mean(topi.multiply(distance, distance), axes, keepdims=True)
@@ -63,7 +61,7 @@ def _layer_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> Tens
 
 def _instance_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis = _axis(attrs, data)
-    spatial = [one for one in range(1, len(data.shape)) if one != axis]
+    spatial = [dim for dim in range(1, len(data.shape)) if dim != axis]
     return _normalize(attrs, data, gamma, beta, spatial, axis)
 
 
@@ -71,18 +69,18 @@ def _group_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> Tens
     axis, groups = _axis(attrs, data), integer(attrs["num_groups"])
     split = [*data.shape[:axis], groups, data.shape[axis] // groups, *data.shape[axis + 1 :]]
     grouped = topi.reshape(_widen(data), split)
-    axes = range(axis + 1, len(split))  # as Relay: none that stands before the channels
+    axes = range(axis + 1, len(split))  # as in Relay, without the axes before the channels
     standard = topi.reshape(_standardize(grouped, axes, number(attrs["epsilon"])), data.shape)
     result = _scale_and_shift(attrs, standard, gamma, beta, axis)
     return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
 
 def _batch_norm(call: OpCall) -> Value:
-    """As in inference: with the moving mean and variance, which are the second and third result."""
+    """Normalize as in inference, by the moving mean and variance, which are the second and third result."""
     data, gamma, beta, moving_mean, moving_var = call.args
     attrs = call.attrs
 
-    def compute(x: Tensor, g: PrimExpr, b: Index, center: Tensor, spread: Tensor) -> PrimExpr:
+    def compute(x: Tensor, g: Tensor, b: Tensor, center: Tensor, spread: Tensor) -> Tensor:
         axis, wide = _axis(attrs, x), _widen(x)
         epsilon = tirx.const(number(attrs["epsilon"]), wide.dtype)
 

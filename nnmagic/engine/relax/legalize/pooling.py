@@ -1,4 +1,4 @@
-"""Pooling over windows, adaptive and global pooling, and their gradients."""
+"""Legalize pooling over windows, adaptive and global pooling, and the gradients."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ _ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.ad
 def _pool_rule(spatial: int, kind: str) -> Rule:
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
         strides, pads = integers(attrs["strides"]), full_padding(attrs, spatial)
-        if attrs["ceil_mode"]:  # so that Relay's windows all have a place, and not only those that TVM leaves
+        if attrs["ceil_mode"]:  # pad for all of Relay's windows, some of which TVM drops
             if attrs.get("count_include_pad", False):
                 return _mean_pool_padded(attrs, data, spatial)
-            pads = [pad + (strides[at - spatial] - 1 if at >= spatial else 0) for at, pad in enumerate(pads)]
+            pads = [
+                *pads[:spatial],
+                *(pad + stride - 1 for pad, stride in zip(pads[spatial:], strides, strict=True)),
+            ]
         if kind == "max":
             return _max_pool(attrs, data, pads)
-        found = _POOL[spatial](
+        result = _POOL[spatial](
             data,
             integers(attrs["pool_size"]),
             strides,
@@ -40,52 +43,52 @@ def _pool_rule(spatial: int, kind: str) -> Rule:
             str(attrs["layout"]),
             bool(attrs.get("count_include_pad", False)),
         )
-        return found if found.dtype == data.dtype else topi.cast(found, data.dtype)
+        return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
     return te_of(compute)
 
 
 def _max_pool(attrs: Attrs, data: Tensor, pads: Sequence[int]) -> Tensor:
-    """The largest element of each window; NaN where there is one, which TVM's own may drop."""
+    """Return the largest element of each window; NaN where there is one, which TVM's own pool may drop."""
     layout = parse_layout(attrs["layout"])
-    places = [layout.index(letter) for letter in "DHW" if letter in layout.primal]
+    axes = [layout.index(letter) for letter in "DHW" if letter in layout.primal]
     sizes, strides, steps = (integers(attrs[name]) for name in ("pool_size", "strides", "dilation"))
     shape = list(data.shape)
     before, after = [0] * len(shape), [0] * len(shape)
-    for axis, at in enumerate(places):
-        before[at], after[at] = pads[axis], pads[axis + len(places)]
-        span = (sizes[axis] - 1) * steps[axis] + 1
-        shape[at] = (data.shape[at] + before[at] + after[at] - span) // strides[axis] + 1
-    window = [te.reduce_axis((0, size), f"k{axis}") for axis, size in enumerate(sizes)]
+    for i, axis in enumerate(axes):
+        before[axis], after[axis] = pads[i], pads[i + len(axes)]
+        span = (sizes[i] - 1) * steps[i] + 1
+        shape[axis] = (data.shape[axis] + before[axis] + after[axis] - span) // strides[i] + 1
+    window = [te.reduce_axis((0, size), f"k{i}") for i, size in enumerate(sizes)]
     wide = topi.nn.pad(data, before, after, lowest(scalar_functions.dtype_of(data))) if any(pads) else data
 
     def element(*index: Index) -> PrimExpr:
         where = list(index)
-        for axis, at in enumerate(places):
-            where[at] = index[at] * strides[axis] + window[axis] * steps[axis]
+        for i, axis in enumerate(axes):
+            where[axis] = index[axis] * strides[i] + window[i] * steps[i]
         return MAX(wide(*where), axis=window)
 
     return te.compute(shape, element)
 
 
 def _mean_pool_padded(attrs: Attrs, data: Tensor, spatial: int) -> Tensor:
-    """Means of windows that may stand out of the padded data; the padding counts, what is beyond does not."""
+    """Return the means of windows that may exceed the padded data; only data and padding are counted."""
     layout = parse_layout(attrs["layout"])
-    places = [layout.index(letter) for letter in "DHW"[3 - spatial :]]
+    axes = [layout.index(letter) for letter in "DHW"[3 - spatial :]]
     sizes, strides, steps = (integers(attrs[name]) for name in ("pool_size", "strides", "dilation"))
     pads = full_padding(attrs, spatial)
     shape, room = list(data.shape), []
-    for axis, at in enumerate(places):
-        room.append(data.shape[at] + pads[axis] + pads[axis + spatial])
-        span = (sizes[axis] - 1) * steps[axis] + 1
-        shape[at] = (room[axis] - span + strides[axis] - 1) // strides[axis] + 1
-    window = [te.reduce_axis((0, size), f"k{axis}") for axis, size in enumerate(sizes)]
+    for i, axis in enumerate(axes):
+        room.append(data.shape[axis] + pads[i] + pads[i + spatial])
+        span = (sizes[i] - 1) * steps[i] + 1
+        shape[axis] = (room[i] - span + strides[i] - 1) // strides[i] + 1
+    window = [te.reduce_axis((0, size), f"k{i}") for i, size in enumerate(sizes)]
 
     def total(*index: Index) -> PrimExpr:
         where, inside = list(index), []
-        for axis, at in enumerate(places):
-            where[at] = index[at] * strides[axis] + window[axis] * steps[axis] - pads[axis]
-            inside += [where[at] >= 0, where[at] < data.shape[at]]
+        for i, axis in enumerate(axes):
+            where[axis] = index[axis] * strides[i] + window[i] * steps[i] - pads[i]
+            inside += [where[axis] >= 0, where[axis] < data.shape[axis]]
         return te.sum(
             tirx.if_then_else(tirx.all(*inside), data(*where), tirx.const(0, data.dtype)), axis=window
         )
@@ -94,16 +97,16 @@ def _mean_pool_padded(attrs: Attrs, data: Tensor, spatial: int) -> Tensor:
 
     def mean(*index: Index) -> PrimExpr:
         count: PrimExpr = tirx.const(1, "int64")
-        for axis, at in enumerate(places):
-            rest = (room[axis] - index[at] * strides[axis] - 1) // steps[axis] + 1
-            count = count * tirx.min(rest.astype("int64"), tirx.const(sizes[axis], "int64"))
+        for i, axis in enumerate(axes):
+            rest = (room[i] - index[axis] * strides[i] - 1) // steps[i] + 1
+            count = count * tirx.min(rest.astype("int64"), tirx.const(sizes[i], "int64"))
         return scalar_functions.divide(sums(*index), count.astype(data.dtype))
 
     return te.compute(shape, mean)
 
 
 def _adaptive_max_pool(data: Tensor, size: Sequence[int], axes: Sequence[int]) -> Tensor:
-    """The largest element of each of the windows that share out an image; NaN where there is one."""
+    """Return the largest element of each of the windows that divide an image; NaN where there is one."""
     shape = list(data.shape)
     for axis, count in zip(axes, size, strict=True):
         shape[axis] = tirx.const(count, "int64")
@@ -112,8 +115,8 @@ def _adaptive_max_pool(data: Tensor, size: Sequence[int], axes: Sequence[int]) -
         where, window = list(index), []
         for axis in axes:
             first = index[axis] * data.shape[axis] // shape[axis]
-            behind = ((index[axis] + 1) * data.shape[axis] + shape[axis] - 1) // shape[axis]
-            window.append(te.reduce_axis((0, behind - first), f"k{axis}"))
+            end = ((index[axis] + 1) * data.shape[axis] + shape[axis] - 1) // shape[axis]
+            window.append(te.reduce_axis((0, end - first), f"k{axis}"))
             where[axis] = first + window[-1]
         return MAX(data(*where), axis=window)
 
@@ -121,7 +124,7 @@ def _adaptive_max_pool(data: Tensor, size: Sequence[int], axes: Sequence[int]) -
 
 
 def _adaptive_rule(spatial: int, kind: str) -> Rule:
-    """To a given size; without one, to the size that the data has."""
+    """Pool to a given size; without one, return the data."""
 
     def rule(call: OpCall) -> Value:
         (data,) = call.args
@@ -166,8 +169,8 @@ def _gradient_rule(kind: str) -> Rule:
 
     def rule(call: OpCall) -> Value:
         sizes = [dim for arg in call.args for dim in shape_of(arg)]
-        if not all(isinstance(dim, int) for dim in sizes):  # topi's loops then read beyond the data
-            call.refuse("the sizes of its tensors must be known when compiling")
+        if not all(isinstance(dim, int) for dim in sizes):  # topi's loops would read beyond the data
+            call.refuse("the sizes of its tensors must be known at compile time")
         return te_of(compute)(call)
 
     return rule

@@ -1,4 +1,4 @@
-"""Arithmetic on quantized numbers, in integers: differences from the zero points, fixed-point factors.
+"""Legalize arithmetic on quantized numbers in integers: differences from zero points, fixed-point factors.
 
 The results are those of Relay's own lowering for a CPU, bit for bit, with its wrapping of int32 and int16.
 """
@@ -17,35 +17,35 @@ from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_rule
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 
 
 def _channel_parameter(parameter: Tensor, index: Sequence[Index], axis: int) -> PrimExpr:
-    """The scale or zero point of an element: the tensor's one, or that of the element's channel."""
+    """Return the scale or zero point of an element: that of the tensor, or of the element's channel."""
     if not len(parameter.shape):
         return parameter()
     return parameter(0 if parameter.shape[0] == 1 else index[axis])
 
 
 def _axis(value: object, rank: int) -> int:
-    """An axis counted from the front; the only one of a vector, and a scalar's single channel, are 0."""
+    """Count an axis from the front; the only axis of a vector, and the channel of a scalar, are 0."""
     return integer(value) % rank if rank > 1 else 0
 
 
 def _int32(value: PrimExpr) -> PrimExpr:
-    """An int64 as int32 holds it, in int64."""
+    """Wrap an int64 as int32 does, in int64."""
     return value.astype("int32").astype("int64")
 
 
 def _center_element(data: Tensor, zero_point: PrimExpr, index: Sequence[Index], axis: int) -> PrimExpr:
-    """How far an element is from its zero point; it wraps as int32."""
+    """Subtract the zero point from an element; the result wraps as int32."""
     return _int32(data(*index).astype("int64") - _channel_parameter(zero_point, index, axis).astype("int64"))
 
 
 def _saturate(value: PrimExpr, dtype: str) -> PrimExpr:
-    """An int64 that wraps as int32, then is limited to the dtype's range."""
+    """Wrap an int64 as int32 does, then limit it to the dtype's range."""
     return scalar_functions.clip(_int32(value), *_limits(dtype)).astype(dtype)
 
 
@@ -57,7 +57,7 @@ def _limits(dtype: str) -> tuple[int, int]:
 
 
 class _Factors:
-    """Real factors, one a channel, as a multiplier of 31 bits and a power of 2 (as ``frexp`` splits them)."""
+    """Real factors, one per channel, as a 31-bit multiplier and a power of 2 (as ``frexp`` splits them)."""
 
     def __init__(self, real: Tensor) -> None:
         def parts(*index: Index) -> tuple[PrimExpr, PrimExpr]:
@@ -75,8 +75,9 @@ class _Factors:
     def times(
         self, value: PrimExpr, index: Sequence[Index], axis: int, *, rounding: str = "UPWARD"
     ) -> PrimExpr:
-        """An int64 that int32 can hold, times the factor of its channel; halves are rounded up, or away from
-        zero with the rounding ``TONEAREST``.
+        """Multiply an int64 that int32 can hold by the factor of its channel.
+
+        Halves are rounded up, or away from zero with the rounding ``TONEAREST``.
         """
         zero, one = tirx.const(0, "int64"), tirx.const(1, "int64")
         exponent = _channel_parameter(self.exponent, index, axis)
@@ -91,7 +92,7 @@ class _Factors:
 
 
 def _ratios(scale: Tensor, output_scale: Tensor) -> Tensor:
-    """The real factors from one scale to another."""
+    """Return the real factors from one scale to another."""
     return te.compute(
         scale.shape,
         lambda *index: scale(*index).astype("float64") / output_scale().astype("float64"),
@@ -100,7 +101,7 @@ def _ratios(scale: Tensor, output_scale: Tensor) -> Tensor:
 
 
 def _scalar(value: PrimExpr) -> Tensor:
-    """A number as a tensor of rank 0."""
+    """Return a number as a tensor of rank 0."""
     return te.compute((), lambda: value)
 
 
@@ -112,7 +113,7 @@ def _requantize_to_int64(
     rounding: str = "UPWARD",
     name: str = "requantized",
 ) -> Tensor:
-    """An int64 tensor that still has to wrap and be limited; ``parameters``: both scales and zero points."""
+    """Return an int64 tensor that is still to be saturated; ``parameters``: both scales and zero points."""
     scale, zero_point, output_scale, output_zero_point = parameters
     factors = _Factors(_ratios(scale, output_scale))
 
@@ -126,7 +127,7 @@ def _requantize_to_int64(
 def _requantize_in_floats(
     data: Tensor, parameters: Sequence[PrimExpr], axis: int, rounding: str, dtype: str, out_dtype: str
 ) -> Tensor:
-    """The same in floats of ``dtype``; what is out of range is limited before it is an integer."""
+    """Requantize in floats of ``dtype``; the result is limited to the range before it becomes an integer."""
     scale, zero_point, output_scale, output_zero_point = parameters
     ratio = _ratios(scale, output_scale)
 
@@ -170,7 +171,7 @@ def _requantize(call: OpCall) -> Value:
 
 
 def _sum_rule(sign: int) -> Rule:
-    """Both operands are brought to the result's scale and zero point, which is in the sum once too often."""
+    """Requantize both operands to the result's scale and zero point, and subtract the second zero point."""
 
     def add(left: PrimExpr, right: PrimExpr) -> PrimExpr:
         return left + right if sign > 0 else left - right
@@ -180,7 +181,7 @@ def _sum_rule(sign: int) -> Rule:
         lhs, rhs, *parameters, scale, zero_point = call.args
 
         def side(data: Value, own: Sequence[Value], axis: object) -> Value:
-            def compute(x: Tensor, *parameters: Tensor) -> PrimExpr:
+            def compute(x: Tensor, *parameters: Tensor) -> Tensor:
                 return _requantize_to_int64(x, parameters, _axis(axis, len(x.shape)))
 
             return call.emit(call.te(compute, data, *own, scale, zero_point))
@@ -199,13 +200,15 @@ def _sum_rule(sign: int) -> Rule:
 
 
 def _product(call: OpCall) -> Value:
-    """The product of the differences, requantized from the product of the scales."""
+    """Multiply the centered operands, and requantize from the product of the scales."""
     dtype = tensor_dtype(call.args[0])
     lhs, rhs, lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, *output = call.args
     ranks = len(shape_of(lhs)), len(shape_of(rhs))
     axes = [_axis(call.attrs[f"{name}_axis"], rank) for name, rank in zip(("lhs", "rhs"), ranks, strict=True)]
     scales = lhs_scale, rhs_scale
-    places = {axis - rank for axis, rank, scale in zip(axes, ranks, scales, strict=True) if shape_of(scale)}
+    axes_from_end = {
+        axis - rank for axis, rank, scale in zip(axes, ranks, scales, strict=True) if shape_of(scale)
+    }
     left = _center(call, lhs, lhs_zero_point, axes[0], "int64")
     right = _center(call, rhs, rhs_zero_point, axes[1], "int64")
     products = call.emit(broadcast_rule(operator.mul)(replace(call, args=(left, right))))
@@ -213,7 +216,7 @@ def _product(call: OpCall) -> Value:
 
     def compute(x: Tensor, scale: PrimExpr, output_scale: PrimExpr, zero_point: Tensor) -> Tensor:
         factors = _Factors(_ratios(scale, output_scale))
-        axis = max(places, default=0) + (len(x.shape) if places else 0)
+        axis = max(axes_from_end, default=0) + (len(x.shape) if axes_from_end else 0)
 
         def element(*index: Index) -> PrimExpr:
             moved = factors.times(x(*index), index, axis) + zero_point().astype("int64")
@@ -225,7 +228,7 @@ def _product(call: OpCall) -> Value:
 
 
 def _center(call: OpCall, data: Value, zero_point: Value, axis: int, dtype: str) -> Value:
-    """The tensor of distances from the zero point; those of int16 wrap."""
+    """Subtract the zero point from a tensor; int16 wraps."""
 
     def compute(x: Tensor, zero: PrimExpr) -> Tensor:
         return te.compute(
@@ -237,14 +240,14 @@ def _center(call: OpCall, data: Value, zero_point: Value, axis: int, dtype: str)
 
 
 def _leaky_relu(call: OpCall) -> Value:
-    """Requantized; where the element is below its zero point, times alpha from the result's zero point on."""
+    """Requantize; distances below the zero point are multiplied by alpha."""
     dtype = tensor_dtype(call.args[0])
     alpha = number(call.attrs["alpha"])
 
     def compute(data: Tensor, *parameters: Tensor) -> Tensor:
         moved = _requantize_to_int64(data, parameters, 0)
         slope, rest = (_Factors(_scalar(tirx.const(factor, "float64"))) for factor in (alpha, 1 - alpha))
-        zero_point, output_zero_point = (parameters[at]().astype("int64") for at in (1, 3))
+        zero_point, output_zero_point = (parameters[i]().astype("int64") for i in (1, 3))
 
         def element(*index: Index) -> PrimExpr:
             value = _int32(moved(*index))
@@ -258,7 +261,7 @@ def _leaky_relu(call: OpCall) -> Value:
 
 
 def _avg_pool2d(call: OpCall) -> Value:
-    """The mean of what was brought to the result's scale and zero point; padding is 0, as in Relay."""
+    """Requantize, then average; padding is 0, as in Relay."""
     dtype = tensor_dtype(call.args[0])
 
     def compute(data: Tensor, *parameters: Tensor) -> Tensor:
@@ -273,7 +276,7 @@ def _avg_pool2d(call: OpCall) -> Value:
 
 
 def _concatenate(call: OpCall) -> Value:
-    """Each tensor requantized, then joined."""
+    """Requantize each tensor, then concatenate."""
     tensors, scales, zero_points, *output = call.args
     dtype = tensor_dtype(tensors[0])
 
@@ -291,7 +294,7 @@ def _concatenate(call: OpCall) -> Value:
 
 
 def _centered_product_rule(name: str, channel_axis: Callable[[OpCall], int], dtype: str = "int16") -> Rule:
-    """The product of the differences by the operator ``name``; Relay takes the differences in ``dtype``."""
+    """Center both operands in ``dtype``, as Relay does, and multiply by the operator ``name``."""
 
     def rule(call: OpCall) -> Value:
         data, weight, data_zero_point, weight_zero_point, *_ = call.args
@@ -311,15 +314,15 @@ def _output_channel(call: OpCall) -> int:
 
 
 def _constant_parameter(call: OpCall, index: int) -> PrimExpr:
-    """A scale or zero point that must be known when the program is compiled."""
+    """Return a scale or zero point that must be a constant."""
     value = call.args[index]
     if isinstance(value, relax.Var):
         call.refuse("the scales and zero points must be constants")
     return as_array(value.value)[()]
 
 
-def _table_rule(function: Callable[[PrimExpr], PrimExpr]) -> Rule:
-    """A function of real numbers, computed for each of the 256 numbers there can be."""
+def _table_rule(function: ElementFunction) -> Rule:
+    """Compute a function of real numbers for each of the 256 quantized numbers, and look results up."""
 
     def rule(call: OpCall) -> Value:
         dtype = tensor_dtype(call.args[0])
@@ -346,7 +349,7 @@ def _hardswish(x: PrimExpr) -> PrimExpr:
 
 
 _erf = np.vectorize(math.erf, otypes=["float32"])
-_TABLE_FUNCTIONS: dict[str, Callable[[PrimExpr], PrimExpr]] = {
+_TABLE_FUNCTIONS: dict[str, ElementFunction] = {
     "abs": np.abs,
     "erf": _erf,
     "exp": np.exp,
@@ -362,8 +365,10 @@ _TABLE_FUNCTIONS: dict[str, Callable[[PrimExpr], PrimExpr]] = {
 
 
 def _softmax(call: OpCall) -> Value:
-    """Powers of 2 in integers: exp(x) is 2**(x log2(e)), log2(e) about 1 + 1/2 - 1/16, 2**-f about 1 - f/2
-    (Shiftmax: Li and Gu, I-ViT, 2022, https://arxiv.org/abs/2207.01405).
+    """Compute softmax in integers by powers of 2.
+
+    exp(x) is 2**(x log2(e)), log2(e) about 1 + 1/2 - 1/16, 2**-f about 1 - f/2 (Shiftmax: Li and Gu, I-ViT,
+    2022, https://arxiv.org/abs/2207.01405).
     """
     scale, zero_point = _constant_parameter(call, 1), _constant_parameter(call, 2)
     if not 0 < scale <= 1:
@@ -373,7 +378,7 @@ def _softmax(call: OpCall) -> Value:
 
     def compute(data: Tensor, output_scale: Tensor, output_zero_point: Tensor) -> Tensor:
         def along(tensor: Tensor, index: Sequence[Index]) -> PrimExpr:
-            return tensor(*(0 if at == axis else place for at, place in enumerate(index)))
+            return tensor(*(0 if dim == axis else i for dim, i in enumerate(index)))
 
         distance = te.compute(
             data.shape, lambda *i: data(*i).astype("int32") - tirx.const(zero_point, "int32")
@@ -412,12 +417,12 @@ def _softmax(call: OpCall) -> Value:
 
 # --- simulated ----------------------------------------------------------------------------------------------
 
-#: The code of a dtype, by which a simulated operator chooses; 0 means none.
+#: The code by which a simulated operator chooses a dtype; 0 means none.
 _CODES = {1: "int8", 2: "uint8", 3: "int32"}
 
 
 def _simulation_rule(element: Callable[[PrimExpr, PrimExpr, PrimExpr, str], PrimExpr]) -> Rule:
-    """What ``element`` makes of an element, its scale, its zero point and the dtype of that code."""
+    """Apply ``element`` to an element, its scale, its zero point and the dtype that the code names."""
 
     def rule(call: OpCall) -> Value:
         data, code, scale, zero_point = call.args
@@ -429,8 +434,10 @@ def _simulation_rule(element: Callable[[PrimExpr, PrimExpr, PrimExpr, str], Prim
                     _channel_parameter(each, index, axis).astype(x.dtype) for each in (scale, zero)
                 )
                 result = x(*index)
-                for known, dtype in _CODES.items():
-                    result = tirx.Select(code() == known, element(x(*index), step, offset, dtype), result)
+                for dtype_code, dtype in _CODES.items():
+                    result = tirx.Select(
+                        code() == dtype_code, element(x(*index), step, offset, dtype), result
+                    )
                 return result
 
             return te.compute(x.shape, value)

@@ -1,4 +1,4 @@
-"""Quantisation: floating-point numbers as integers with a scale and a zero point, per tensor or channel."""
+"""Legalize quantization to integers with a scale and a zero point, per tensor or per channel."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nnmagic.relay.expr import Attrs
 
 
 def _channel_parameter(parameter: Tensor, index: Index, axis: int) -> PrimExpr:
-    """The scale or zero point of an element."""
+    """Return the scale or zero point of an element."""
     return parameter(index[axis]) if len(parameter.shape) else parameter()
 
 
 def _quantize(attrs: Attrs, data: Tensor, scale: PrimExpr, zero_point: PrimExpr) -> Tensor:
-    """round(data / scale) + zero_point, halves away from zero, limited to the dtype's range."""
+    """Compute round(data / scale) + zero_point, halves away from zero, limited to the dtype's range."""
     axis = integer(attrs["axis"]) % max(len(data.shape), 1)
     dtype = str(attrs["out_dtype"])
     limits = float(tirx.min_value(dtype).value), float(tirx.max_value(dtype).value)
@@ -32,7 +32,7 @@ def _quantize(attrs: Attrs, data: Tensor, scale: PrimExpr, zero_point: PrimExpr)
 
 
 def _dequantize(attrs: Attrs, data: Tensor, scale: PrimExpr, zero_point: PrimExpr) -> Tensor:
-    """(data - zero_point) * scale."""
+    """Compute (data - zero_point) * scale."""
     axis = integer(attrs["axis"]) % max(len(data.shape), 1)
     dtype = str(attrs["out_dtype"])
 

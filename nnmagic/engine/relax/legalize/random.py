@@ -1,4 +1,4 @@
-"""Random numbers by Threefry (Salmon et al. 2011), bit for bit Relay's.
+"""Legalize random numbers by Threefry (Salmon et al. 2011), bit for bit as in Relay.
 
 A key is ten words: key 0-3, path 4-5, counter 6-7, and 8-9 with the one bit where the path goes on. A split
 writes a 0 or a 1 there; a full path, or counter, is hashed into a new key (Claessen and Palka 2013).
@@ -22,7 +22,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 #: The rotations of eight rounds, for the two pairs of words (Skein, version 1.3).
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
 
-#: What the last part of a key's schedule is made of, with the key's words (the same).
+#: The last word of a key's schedule is this, xor the key's words (the same source).
 _PARITY = 0x1BD11BDAA9FC1A22
 
 _ROUNDS = 20
@@ -37,12 +37,12 @@ def _word(value: int) -> PrimExpr:
 
 
 def _shift_right(word: PrimExpr, count: int) -> PrimExpr:
-    """Zeros come in from the left."""
+    """Shift a word right; zeros come in from the left."""
     return (word >> _word(count)) & _word((1 << (64 - count)) - 1)
 
 
 def _less_unsigned(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Whether a word is the smaller one, both without a sign."""
+    """Return whether a word is smaller, both as unsigned numbers."""
     return (left ^ _word(_TOP)) < (right ^ _word(_TOP))
 
 
@@ -51,34 +51,34 @@ def _local(size: int) -> PrimExpr:
 
 
 class _Words:
-    """A buffer of uint64 read and written as int64."""
+    """A buffer of uint64 that is read and written as int64."""
 
     def __init__(self, buffer: Tensor) -> None:
         self._buffer = T.buffer_proxy(buffer)
 
-    def __getitem__(self, place: Index) -> PrimExpr:
-        return tirx.reinterpret("int64", self._buffer[place])
+    def __getitem__(self, index: Index) -> PrimExpr:
+        return tirx.reinterpret("int64", self._buffer[index])
 
-    def __setitem__(self, place: Index, word: PrimExpr) -> None:
+    def __setitem__(self, index: Index, word: PrimExpr) -> None:
         held = _local(1)  # TVM cannot reinterpret a constant
         held[0] = word
-        self._buffer[place] = tirx.reinterpret("uint64", held[0])
+        self._buffer[index] = tirx.reinterpret("uint64", held[0])
 
 
 def _hash(key: Buffer, counter: Sequence[PrimExpr]) -> list[Extent]:
-    """Emits the hash of four words under the key in ``key[0:4]``; gives its four words."""
+    """Emit the hash of four words under the key in ``key[0:4]``, and return its four words."""
     words, schedule = _local(4), _local(5)
     schedule[4] = _word(_PARITY)
-    for place in range(4):
-        words[place] = counter[place]
-        schedule[place] = key[place]
-        schedule[4] = schedule[4] ^ key[place]
+    for i in range(4):
+        words[i] = counter[i]
+        schedule[i] = key[i]
+        schedule[4] = schedule[4] ^ key[i]
     order = [0, 1, 2, 3]  # which of ``words`` is the first, the second, ...: permuted in each round
     for number in range(_ROUNDS):
         if number % 4 == 0:
             part = number // 4
-            for place in range(4):
-                words[place] = words[place] + schedule[(part + place) % 5]
+            for i in range(4):
+                words[i] = words[i] + schedule[(part + i) % 5]
             words[3] = words[3] + _word(part)
         for pair, rotation in enumerate(_ROTATIONS[number % 8]):
             left, right = order[2 * pair], order[2 * pair + 1]
@@ -87,63 +87,63 @@ def _hash(key: Buffer, counter: Sequence[PrimExpr]) -> list[Extent]:
             # Threefry has words[left] here. Relay reads both words after it has written the sum; so do we.
             words[right] = (words[left] + words[right]) ^ turned
         order = [order[0], order[3], order[2], order[1]]
-    return [words[place] for place in range(4)]
+    return [words[i] for i in range(4)]
 
 
 def _is_full(key: Buffer) -> PrimExpr:
-    """Whether the path has no place left; Relay never goes on in its second word."""
+    """Return whether the path has no bit left; Relay never continues in its second word."""
     return key[8] == _word(0)
 
 
 def _write(target: Buffer, words: Sequence[PrimExpr]) -> None:
-    for place, word in enumerate(words):
-        target[place] = word
+    for i, word in enumerate(words):
+        target[i] = word
 
 
 def _next_bit(key: Buffer) -> tuple[PrimExpr, PrimExpr]:
-    """The bit at which the path goes on, one to the right."""
+    """Return the bit at which the path continues, one to the right."""
     return _shift_right(key[8], 1), tirx.Select(key[8] == _word(1), _word(_TOP), _word(0))
 
 
 def _split(key: Buffer, left: PrimExpr, right: Buffer) -> None:
-    """Two keys: the path with a 0, and the path with a 1."""
+    """Emit two keys: that with a 0 at the end of its path, and that with a 1."""
     with T.If(_is_full(key)):
         with T.Then():
-            hashed = _hash(key, [key[4 + place] for place in range(4)])
+            hashed = _hash(key, [key[4 + i] for i in range(4)])
             for half, bit in ((left, 0), (right, _TOP)):
                 _write(half, [*hashed, *map(_word, (bit, 0, 0, 0, 1 << 62, 0))])
         with T.Else():
             for half in (left, right):
-                _write(half, [*(key[place] for place in range(8)), *_next_bit(key)])
-            for place in (4, 5):
-                right[place] = key[place] | key[place + 4]
+                _write(half, [*(key[i] for i in range(8)), *_next_bit(key)])
+            for i in (4, 5):
+                right[i] = key[i] | key[i + 4]
 
 
 def _make_room(key: Buffer, count: Extent, ready: PrimExpr) -> None:
-    """The key itself where its counter has room for so many numbers, or the one that comes after it.
+    """Emit the key if its counter has room for ``count`` numbers, else the key that follows it.
 
-    Where the path is full, too, Relay hashes memory beyond an array of its own; here it is a counter of ones,
-    which is what it says that it hashes.
+    Where the path is full, too, Relay hashes memory beyond an array of its own. Here a counter of ones is
+    hashed, as Relay's comment says.
     """
     zero = _word(0)
     with T.If(_less_unsigned(key[7], _word(-1) - count)):
         with T.Then():
-            _write(ready, [key[place] for place in range(_KEY)])
+            _write(ready, [key[i] for i in range(_KEY)])
         with T.Else(), T.If(_is_full(key)):
             with T.Then():
                 hashed = _hash(key, [_word(-1)] * 4)
                 _write(ready, [*hashed, zero, zero, zero, zero, _word(_TOP), zero])
             with T.Else():
                 path = [key[4] | key[8], key[5] | key[9]]
-                kept = [key[place] for place in range(4)]
+                kept = [key[i] for i in range(4)]
                 _write(ready, [*kept, *path, zero, zero, *_next_bit(key)])
 
 
 def _generate(key: PrimExpr, after: PrimExpr, numbers: Buffer, count: Extent) -> None:
-    """So many words, and the key for what comes after.
+    """Emit ``count`` words, and the key for the words after them.
 
-    Four words are the hash of one counter. The last block, where it is not full, counts from where the full
-    ones end, in the last word of the counter alone.
+    Four words are the hash of one counter. The last block, if it is not full, counts from where the full ones
+    end, in the last word of the counter alone.
     """
     count = tirx.convert(count).astype("int64")
     full, rest = tirx.floordiv(count, _word(4)), tirx.floormod(count, _word(4))
@@ -151,22 +151,22 @@ def _generate(key: PrimExpr, after: PrimExpr, numbers: Buffer, count: Extent) ->
     _make_room(key, count, ready)
     with T.serial(0, full) as block:
         step = block.astype("int64")
-        words = _hash(ready, [ready[4 + place] + step for place in range(4)])
-        for place, word in enumerate(words):
-            numbers[step * 4 + place] = word
+        words = _hash(ready, [ready[4 + i] + step for i in range(4)])
+        for i, word in enumerate(words):
+            numbers[step * 4 + i] = word
     ready[7] = ready[7] + full * 4
     with T.If(rest > 0), T.Then():
-        words = _hash(ready, [ready[4 + place] for place in range(4)])
-        for place, word in enumerate(words[:3]):
-            with T.If(rest > place), T.Then():
-                numbers[full * 4 + place] = word
+        words = _hash(ready, [ready[4 + i] for i in range(4)])
+        for i, word in enumerate(words[:3]):
+            with T.If(rest > i), T.Then():
+                numbers[full * 4 + i] = word
         ready[7] = ready[7] + _word(4)
     ready[6] = _word(0)
-    _write(after, [ready[place] for place in range(_KEY)])
+    _write(after, [ready[i] for i in range(_KEY)])
 
 
 def _kernel(body: Callable[..., None], key: PrimExpr, shapes: Sequence[Extent]) -> Tensor:
-    """What ``body`` writes: arrays of words of these shapes, computed of a key."""
+    """Return arrays of words of these shapes, which ``body`` computes from a key."""
 
     def emit(ins: Sequence[PrimExpr], outs: Sequence[PrimExpr]) -> PrimExpr:
         with IRBuilder() as builder:
@@ -178,7 +178,7 @@ def _kernel(body: Callable[..., None], key: PrimExpr, shapes: Sequence[Extent]) 
 
 
 def _random_words(key: PrimExpr, count: Extent) -> Tensor:
-    """The key for what comes after, and so many words."""
+    """Return the key for the words that follow, and ``count`` words."""
 
     def body(key: PrimExpr, after: PrimExpr, numbers: PrimExpr) -> None:
         _generate(key, after, numbers, count)
@@ -191,14 +191,14 @@ def _threefry_split(key: PrimExpr) -> Tensor:
 
 
 def _flat_index(index: Sequence[Index], shape: Sequence[Extent]) -> PrimExpr:
-    place: PrimExpr = tirx.const(0, "int64")
-    for at, length in zip(index, shape, strict=True):
-        place = place * length + at
-    return place
+    flat: PrimExpr = tirx.const(0, "int64")
+    for i, length in zip(index, shape, strict=True):
+        flat = flat * length + i
+    return flat
 
 
 def _fraction(word: PrimExpr, dtype: str) -> PrimExpr:
-    """A number in [0, 1): random bits as the fraction of a number in [1, 2), less 1."""
+    """Return a number in [0, 1): random bits as the fraction of a number in [1, 2), minus 1."""
     if dtype == "float32":
         bits = (word & _word((1 << 32) - 1)) >> _word(9)
         return tirx.reinterpret(dtype, (bits | _word(127 << 23)).astype("int32")) - tirx.const(1, dtype)
@@ -206,7 +206,7 @@ def _fraction(word: PrimExpr, dtype: str) -> PrimExpr:
 
 
 def _round_product(value: PrimExpr) -> PrimExpr:
-    """A product that is rounded before it is added to: LLVM makes no fused instruction of the two."""
+    """Keep LLVM from fusing a product with a following addition, so that the product is rounded."""
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
 
 
@@ -216,7 +216,7 @@ def _shape(call: OpCall) -> list[Extent]:
 
 
 def _threefry_generate(call: OpCall) -> Value:
-    def compute(key: PrimExpr, shape: Tensor) -> list[Extent]:
+    def compute(key: Tensor, shape: Sequence[Extent]) -> list[Tensor]:
         after, words = _random_words(key, element_count(list(shape)))
         return [after, te.compute(shape, lambda *index: words(_flat_index(index, shape)))]
 
@@ -226,7 +226,7 @@ def _threefry_generate(call: OpCall) -> Value:
 def _uniform(call: OpCall) -> Value:
     dtype = str(call.attrs["out_dtype"])
 
-    def compute(key: PrimExpr, low: Tensor, high: Tensor, shape: Tensor) -> list[Extent]:
+    def compute(key: Tensor, low: Tensor, high: Tensor, shape: Sequence[Extent]) -> list[Tensor]:
         after, words = _random_words(key, element_count(list(shape)))
 
         def element(*index: Index) -> PrimExpr:
@@ -239,17 +239,17 @@ def _uniform(call: OpCall) -> Value:
 
 
 def _normal(call: OpCall) -> Value:
-    """Box and Muller's transform of two uniform numbers."""
+    """Lower to the Box-Muller transform of two uniform numbers."""
     dtype = str(call.attrs["out_dtype"])
 
-    def compute(key: PrimExpr, mean: Tensor, scale: Tensor, shape: Tensor) -> list[Extent]:
+    def compute(key: Tensor, mean: Tensor, scale: Tensor, shape: Sequence[Extent]) -> list[Tensor]:
         count = element_count(list(shape))
         after, words = _random_words(key, 2 * count)
 
         def element(*index: Index) -> PrimExpr:
-            place = _flat_index(index, shape)
+            position = _flat_index(index, shape)
             first, second = (
-                _fraction(tirx.reinterpret("int64", words(at)), dtype) for at in (place, place + count)
+                _fraction(tirx.reinterpret("int64", words(i)), dtype) for i in (position, position + count)
             )
             radius = tirx.sqrt(tirx.const(-2, dtype) * tirx.log(tirx.const(1, dtype) - first))
             sine = tirx.sin(tirx.const(2 * math.pi, dtype) * second)

@@ -1,6 +1,6 @@
-"""Reductions and scans along axes.
+"""Legalize reductions and scans along axes.
 
-Sums of float16 and bfloat16 are accumulated in float32. What a reduction over no elements gives: sum 0,
+Sums of float16 and bfloat16 are accumulated in float32. Reductions over no elements give: sum 0,
 product 1, all True, any False, mean and variance NaN, max and min the dtype's lowest and highest (floats:
 -inf and inf), argmax and argmin -1.
 """
@@ -8,57 +8,69 @@ product 1, all True, any False, mean and variance NaN, max and min the dtype's l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
+from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast
+from nnmagic.engine.relax.legalize.extern_loops import grid
 from nnmagic.engine.relax.legalize.manipulation import element_count
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, te_of, tensor_dtype
-from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.registry import (
+    ALL,
+    OPAQUE,
+    RULES,
+    OpCall,
+    Rule,
+    Value,
+    te_of,
+    tensor_dtype,
+)
+from nnmagic.engine.relax.legalize.types import ElementFunction, ReduceAxis, Reducer, Tensor
 from nnmagic.engine.relax.schedules.reduction.analysis import PLACE
 from nnmagic.engine.relax.schedules.reduction.argreduce import keeps
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import TensorType, is_float
 
-_NARROW = ("float16", "bfloat16")
-
 
 def axes_of(axis: object, rank: int, *, exclude: bool = False) -> list[int]:
-    """The axes of a reduction, not negative and in order; None is all of them, ``exclude`` all others."""
+    """Return the axes of a reduction, not negative and in order.
+
+    Without ``axis`` these are all axes; with ``exclude`` those that ``axis`` does not have.
+    """
     given = range(rank) if axis is None else integers(axis)
-    named = {one % rank if rank else 0 for one in given}
-    return [one for one in range(rank) if (one in named) != (exclude and axis is not None)]
+    chosen = {a % rank if rank else 0 for a in given}
+    return [a for a in range(rank) if (a in chosen) != (exclude and axis is not None)]
 
 
 def reduce(
-    function: Callable[..., PrimExpr],
+    function: Callable[[list[Index], list[ReduceAxis]], PrimExpr],
     data: Tensor,
     axes: Sequence[int],
     *,
     keepdims: bool = False,
     attrs: Mapping[str, str] | None = None,
 ) -> Tensor:
-    """The tensor of ``function(elements, reduction axes)``, where ``elements`` are those of one result."""
-    spans = {axis: te.reduce_axis((0, data.shape[axis]), f"k{axis}") for axis in axes}
-    kept = [axis for axis in range(len(data.shape)) if axis not in spans]
-    shape = [1 if axis in spans else data.shape[axis] for axis in range(len(data.shape))]
+    """Reduce along axes by ``function(index, reduction axes)``, with the index of an element of the data."""
+    reduce_axes = {axis: te.reduce_axis((0, data.shape[axis]), f"k{axis}") for axis in axes}
+    kept = [axis for axis in range(len(data.shape)) if axis not in reduce_axes]
+    shape = [1 if axis in reduce_axes else data.shape[axis] for axis in range(len(data.shape))]
     result = shape if keepdims else [data.shape[axis] for axis in kept]
 
     def element(*index: Index) -> PrimExpr:
         outer = dict(zip(range(len(shape)) if keepdims else kept, index, strict=True))
-        where = [spans[axis].var if axis in spans else outer[axis] for axis in range(len(shape))]
-        return function(where, list(spans.values()))
+        where = [reduce_axes[axis].var if axis in reduce_axes else outer[axis] for axis in range(len(shape))]
+        return function(where, list(reduce_axes.values()))
 
     return te.compute(result, element, attrs=attrs)
 
 
 def lowest(dtype: str) -> PrimExpr:
-    """What is below every number of a dtype: the largest element where there is none."""
+    """Return the lower bound of a dtype, the maximum of no elements."""
     if dtype == "bool":
         return tirx.const(0, dtype)
     return tirx.const(float("-inf"), dtype) if is_float(dtype) else tirx.min_value(dtype)
@@ -70,27 +82,26 @@ def _highest(dtype: str) -> PrimExpr:
     return tirx.const(float("inf"), dtype) if is_float(dtype) else tirx.max_value(dtype)
 
 
-#: The largest element; NaN where there is one.
+#: Gives the largest element; NaN where there is one.
 MAX = te.comm_reducer(scalar_functions.maximum, lowest)
 _MIN = te.comm_reducer(scalar_functions.minimum, _highest)
 _PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
-_ALL = te.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
-_ANY = te.comm_reducer(lambda a, b: tirx.Or(a, b), lambda dtype: tirx.const(0, dtype))  # noqa: PLW0108 - the same
+_ANY = te.comm_reducer(lambda a, b: tirx.Or(a, b), lambda dtype: tirx.const(0, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
 
 
 def _axes(attrs: Attrs, data: Tensor) -> list[int]:
     return axes_of(attrs["axis"], len(data.shape), exclude=bool(attrs["exclude"]))
 
 
-def reduction_rule(reducer: Callable[..., PrimExpr]) -> Rule:
-    """A reduction by a TE reducer, over the attributes ``axis``, ``keepdims`` and ``exclude``."""
+def reduction_rule(reducer: Reducer) -> Rule:
+    """Lower to a reduction with the attributes ``axis``, ``keepdims`` and ``exclude``."""
 
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
         axes = _axes(attrs, data)
         if not axes:
             return topi.identity(data)
         return reduce(
-            lambda where, spans: reducer(data(*where), axis=spans),
+            lambda where, reduce_axes: reducer(data(*where), axis=reduce_axes),
             data,
             axes,
             keepdims=bool(attrs["keepdims"]),
@@ -100,40 +111,43 @@ def reduction_rule(reducer: Callable[..., PrimExpr]) -> Rule:
 
 
 def accumulate(
-    data: Tensor, axes: Sequence[int], *, keepdims: bool = False, reducer: Tensor = te.sum
+    data: Tensor, axes: Sequence[int], *, keepdims: bool = False, reducer: Reducer = te.sum
 ) -> Tensor:
-    """The sum (or product) along axes, accumulated in float32 where the dtype is narrower."""
+    """Sum (or multiply) along axes, accumulated in float32 where the dtype is narrower."""
     if not axes:
         return topi.identity(data)
-    wide = "float32" if data.dtype in _NARROW else data.dtype
-    found = reduce(
-        lambda where, spans: reducer(data(*where).astype(wide), axis=spans), data, axes, keepdims=keepdims
+    wide = "float32" if data.dtype in scalar_functions.NARROW_FLOATS else data.dtype
+    result = reduce(
+        lambda where, reduce_axes: reducer(data(*where).astype(wide), axis=reduce_axes),
+        data,
+        axes,
+        keepdims=keepdims,
     )
-    return found if wide == data.dtype else topi.cast(found, data.dtype)
+    return result if wide == data.dtype else topi.cast(result, data.dtype)
 
 
-def reduced_count(data: Tensor, axes: Sequence[int]) -> PrimExpr:
-    """How many elements one result is made of."""
+def reduced_count(data: Tensor, axes: Sequence[int]) -> Extent:
+    """Return how many elements each result combines."""
     number: PrimExpr = tirx.const(1, "int64")
     for axis in axes:
         number = number * data.shape[axis]
     return number
 
 
-def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> PrimExpr:
-    """The mean along axes in the data's dtype; of integers it is truncated, as in Relay."""
+def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> Tensor:
+    """Return the mean along axes in the data's dtype; of integers it is truncated, as in Relay."""
     return _divide_by_count(accumulate(data, axes, keepdims=keepdims), reduced_count(data, axes))
 
 
 def _divide_by_count(sums: Tensor, number: Extent) -> Tensor:
-    """Sums divided by how many elements they are of; NaN where that is none (integers: 0)."""
+    """Divide sums by the number of their elements; of no elements the result is NaN (integers: 0)."""
     dtype = scalar_functions.dtype_of(sums)
     if getattr(number, "value", 1) == 0:
         return topi.full(sums.shape, dtype, float("nan") if is_float(dtype) else 0)
     return te.compute(sums.shape, lambda *index: scalar_functions.divide(sums(*index), number.astype(dtype)))
 
 
-def _sum_rule(reducer: PrimExpr, of_bools: PrimExpr) -> Rule:
+def _sum_rule(reducer: Reducer, of_bools: Reducer) -> Rule:
     bools = reduction_rule(of_bools)
 
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
@@ -149,7 +163,7 @@ def _mean(attrs: Attrs, data: Tensor) -> Tensor:
 
 
 def _variance(call: OpCall) -> Value:
-    """Around a mean of the same data both are one kernel, in which a row is read from memory once."""
+    """Lower to a variance; with the mean of the same data it is one kernel, which reads each row once."""
     center = call.node.args[1]
     if (
         isinstance(center, Call)
@@ -158,15 +172,15 @@ def _variance(call: OpCall) -> Value:
         and bool(center.attrs["keepdims"])
     ):
 
-        def whole(data: Tensor) -> PrimExpr:
+        def mean_and_variance(data: Tensor) -> Tensor:
             return _mean_squared_distance(call.attrs, data, _mean(center.attrs, data))
 
-        return call.te(whole, call.args[0])
+        return call.te(mean_and_variance, call.args[0])
     return call.te(lambda *tensors: _mean_squared_distance(call.attrs, *tensors), *call.args)
 
 
-def _mean_squared_distance(attrs: Attrs, data: Tensor, center: PrimExpr) -> Tensor:
-    """From ``center``, which has the data's rank."""
+def _mean_squared_distance(attrs: Attrs, data: Tensor, center: Tensor) -> Tensor:
+    """Return the mean squared distance from ``center``, which has the data's rank."""
     axes = _axes(attrs, data)
     distance = broadcast(lambda x, middle: x - middle, data, center)
     squares = topi.multiply(distance, distance)
@@ -177,12 +191,16 @@ def _mean_squared_distance(attrs: Attrs, data: Tensor, center: PrimExpr) -> Tens
     return _divide_by_count(sums, number)
 
 
-def _argreducer(place: str) -> PrimExpr:
-    """A reducer of (index, value) pairs: where the best value stands first or last; a NaN is the best."""
+#: An index and the value there.
+_Pair: TypeAlias = tuple[PrimExpr, PrimExpr]
 
-    def combine(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+
+def _argreducer(tie_rule: str) -> Reducer:
+    """Return a reducer of (index, value) pairs to the index of the best value; a NaN is the best."""
+
+    def combine(left: _Pair, right: _Pair) -> _Pair:
         (i, a), (j, b) = left, right
-        keep = tirx.any(j < 0, tirx.all(i >= 0, keeps(place, i, a, j, b)))  # -1: nothing was seen yet
+        keep = tirx.any(j < 0, tirx.all(i >= 0, keeps(tie_rule, i, a, j, b)))  # -1: no element yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
     return te.comm_reducer(combine, lambda i, value: (tirx.const(-1, i), tirx.const(0, value)))
@@ -191,57 +209,56 @@ def _argreducer(place: str) -> PrimExpr:
 def _argreduce_rule(name: str) -> Rule:
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
         axes = _axes(attrs, data)
-        place = f"{name}_{'last' if attrs['select_last_index'] else 'first'}"
-        reducer = _argreducer(place)
-        if data.dtype in _NARROW:
+        tie_rule = f"{name}_{'last' if attrs['select_last_index'] else 'first'}"
+        reducer = _argreducer(tie_rule)
+        if data.dtype in scalar_functions.NARROW_FLOATS:
             data = topi.cast(data, "float32")
 
-        def element(where: Sequence[Index], spans: Sequence[Index]) -> PrimExpr:
+        def element(where: Sequence[Index], reduce_axes: Sequence[ReduceAxis]) -> PrimExpr:
             flat: PrimExpr = tirx.const(0, "int64")
-            for axis, span in zip(axes, spans, strict=True):
-                flat = flat * data.shape[axis] + span.var
-            return reducer((flat.astype("int32"), data(*where)), axis=list(spans))
+            for axis, k in zip(axes, reduce_axes, strict=True):
+                flat = flat * data.shape[axis] + k.var
+            return reducer((flat.astype("int32"), data(*where)), axis=list(reduce_axes))
 
         if not axes:
             return topi.full(data.shape, "int32", 0)
-        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={PLACE: place})[0]
+        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={PLACE: tie_rule})[0]
 
     return te_of(compute)
 
 
-def _scan_rule(combine: Callable[[PrimExpr, PrimExpr], PrimExpr], start: int) -> Rule:
-    """What ``combine`` makes of all elements up to each one, or before each one, along an axis."""
+def _scan_rule(combine: ElementFunction, start: int) -> Rule:
+    """Lower to a scan along an axis: ``combine`` of all elements up to each one, or before each one."""
 
     def rule(call: OpCall) -> Value:
         axis, exclusive = call.attrs["axis"], bool(call.attrs["exclusive"])
         result = call.node.checked_type
         assert isinstance(result, TensorType)
 
-        def compute(data: Tensor) -> PrimExpr:
+        def compute(data: Tensor) -> Tensor:
             flat = topi.reshape(data, [element_count(data.shape)]) if axis is None else data
             return scan(combine, start, flat, integer(axis or 0), result.dtype, exclusive)
 
-        # Opaque: TVM's fusion does not follow what a loop nest of our own reads.
+        # Opaque, because TVM's fusion does not follow what a loop nest of our own reads.
         return call.te(compute, *call.args, primfunc_attrs={"op_pattern": OPAQUE})
 
     return rule
 
 
 def scan(
-    combine: Callable[[PrimExpr, PrimExpr], PrimExpr],
+    combine: ElementFunction,
     start: int,
     data: Tensor,
     axis: int,
     dtype: str,
     exclusive: bool,
 ) -> Tensor:
-    """A scan as a tensor expression; it starts with ``start`` and is computed in ``dtype``."""
+    """Scan along an axis in ``dtype``; ``start`` precedes the first element."""
     axis %= len(data.shape)
 
-    def kernel(source: Buffer, target: Buffer) -> PrimExpr:
+    def kernel(source: Buffer, target: Buffer) -> Stmt:
         with IRBuilder() as builder:
-            with T.grid(*data.shape) as places:
-                at = [places] if isinstance(places, tirx.Var) else list(places)
+            with grid(data.shape) as at:
                 before = [*at[:axis], at[axis] - 1, *at[axis + 1 :]]
                 element = source[tuple(before if exclusive else at)].astype(dtype)
                 first = tirx.const(start, dtype) if exclusive else element
@@ -266,10 +283,10 @@ def scan(
 RULES.update(
     {
         "sum": _sum_rule(te.sum, _ANY),
-        "prod": _sum_rule(_PRODUCT, _ALL),
+        "prod": _sum_rule(_PRODUCT, ALL),
         "max": reduction_rule(MAX),
         "min": reduction_rule(_MIN),
-        "all": reduction_rule(_ALL),
+        "all": reduction_rule(ALL),
         "any": reduction_rule(_ANY),
         "mean": te_of(_mean),
         "variance": _variance,

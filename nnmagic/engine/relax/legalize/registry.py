@@ -38,7 +38,8 @@ def assertion(condition: PrimExpr | RelaxExpr, message: str) -> RelaxExpr:
     )
 
 
-_ALL = te_language.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
+#: Reduces truth values to whether all hold.
+ALL = te_language.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.const(1, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class OpCall:
         def compute(data: Tensor) -> Tensor:
             flat = topi.reshape(data, [math.prod(data.shape)])
             k = te_language.reduce_axis((0, flat.shape[0]), "k")
-            return te_language.compute((), lambda: _ALL(predicate(flat(k)), axis=k))
+            return te_language.compute((), lambda: ALL(predicate(flat(k)), axis=k))
 
         condition = self.emit(self.te(compute, tensor))
         self.emit(assertion(condition, f"{self.name}: {message}"))

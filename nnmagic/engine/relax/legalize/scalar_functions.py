@@ -1,4 +1,4 @@
-"""Element functions that TVM lacks or defines otherwise than NumPy and Relay. Knows TIR expressions only.
+"""Define element functions that TVM lacks, or that differ there from NumPy and Relay.
 
 TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process;
 its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its atanh loses all digits near 0.
@@ -6,47 +6,51 @@ its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tvm
 from tvm import tirx
 
+from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.relay.types import is_float, is_integer
 
+#: Floating-point dtypes that are accumulated in float32.
+NARROW_FLOATS = ("float16", "bfloat16")
 
-def dtype_of(value: PrimExpr) -> str:
-    """The dtype of a TIR expression or a tensor."""
+
+def dtype_of(value: PrimExpr | Tensor) -> str:
+    """Return the dtype of a TIR expression or a tensor."""
     return str(value.dtype if isinstance(value, tvm.te.Tensor) else value.ty.dtype)
 
 
 def constant(value: float, like: PrimExpr) -> PrimExpr:
-    """A constant of the dtype of ``like``."""
+    """Return a constant of the dtype of ``like``."""
     return tirx.const(value, dtype_of(like))
 
 
 def is_nan(value: PrimExpr) -> PrimExpr:
-    """Whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
+    """Return whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
     return tirx.isnan(value.astype("float32") if dtype_of(value) == "bfloat16" else value)
 
 
 def is_true(value: PrimExpr) -> PrimExpr:
-    """Whether a value is true or not zero."""
+    """Return whether a value is true or not zero."""
     return value if dtype_of(value) == "bool" else not_equal(value, constant(0, value))
 
 
 def logical_or(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Whether one of two truth values holds. (TVM takes ``x < y or x >= y`` for true; not so of NaN.)"""
+    """Return whether one of two truth values holds. (TVM takes ``x < y or x >= y`` for true, even of NaN.)"""
     return tirx.const(0, "int8") < tirx.bitwise_or(left.astype("int8"), right.astype("int8"))
 
 
 def logical_not(value: PrimExpr) -> PrimExpr:
-    """Not a truth value. (TVM turns a negated ``<`` into ``>=``, which is not the same of NaN.)"""
+    """Negate a truth value. (TVM turns a negated ``<`` into ``>=``, which differs for NaN.)"""
     return value.astype("int8") < tirx.const(1, "int8")
 
 
 def maximum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """The larger; NaN where either is."""
+    """Return the larger number, or NaN if either is NaN."""
     if dtype_of(left) == "bool":
         return tirx.any(left, right)
     if not is_float(dtype_of(left)):
@@ -55,7 +59,7 @@ def maximum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 
 def minimum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """The smaller; NaN where either is."""
+    """Return the smaller number, or NaN if either is NaN."""
     if dtype_of(left) == "bool":
         return tirx.all(left, right)
     if not is_float(dtype_of(left)):
@@ -64,7 +68,7 @@ def minimum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 
 def not_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Whether two numbers differ, as NaN does from everything."""
+    """Return whether two numbers differ; NaN differs from everything."""
     if dtype_of(left) == "bool":
         return tirx.any(tirx.all(left, logical_not(right)), tirx.all(logical_not(left), right))
     if not is_float(dtype_of(left)):
@@ -73,56 +77,55 @@ def not_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 
 def equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Whether two are equal: not unequal. (LLVM refuses TVM's own comparison of truth values, and TVM takes
-    ``x == x`` for true, which of NaN it is not.)
+    """Return whether two numbers are equal.
+
+    LLVM refuses TVM's own comparison of truth values, and TVM takes ``x == x`` for true, even of NaN.
     """
     exact = dtype_of(left) != "bool" and not is_float(dtype_of(left))
     return left == right if exact else logical_not(not_equal(left, right))
 
 
 def less(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Whether ``left`` is smaller; False is smaller than True."""
+    """Return whether ``left`` is smaller; False is smaller than True."""
     return tirx.all(logical_not(left), right) if dtype_of(left) == "bool" else left < right
 
 
 def less_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Whether ``left`` is not larger; False is smaller than True."""
+    """Return whether ``left`` is not larger; False is smaller than True."""
     return tirx.any(logical_not(left), right) if dtype_of(left) == "bool" else left <= right
 
 
-#: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.
+#: The dtype to compute in so that overflow wraps; in these dtypes TVM tells LLVM that there is no overflow.
 WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
 
 
-def wrap_overflow(function: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    """An arithmetic function whose integer results wrap, as NumPy's do."""
+def wrap_overflow(function: ElementFunction) -> ElementFunction:
+    """Let the integer results of an arithmetic function wrap, as NumPy's do."""
 
-    def computed(*operands: PrimExpr) -> PrimExpr:
+    def wrapped(*operands: PrimExpr) -> PrimExpr:
         dtype = dtype_of(operands[0])
         if dtype not in WRAPPING:
             return function(*operands)
         return function(*(operand.astype(WRAPPING[dtype]) for operand in operands)).astype(dtype)
 
-    return computed
+    return wrapped
 
 
 negative = wrap_overflow(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
 
 
 def multiply_all(factors: Sequence[PrimExpr]) -> PrimExpr:
-    """All multiplied, from the first on."""
+    """Multiply all factors, from left to right."""
     result = factors[0]
     for factor in factors[1:]:
         result = result * factor
     return result
 
 
-def guard_division(
-    divide: Callable[[PrimExpr, PrimExpr], PrimExpr], by_minus_one: Callable[[PrimExpr], PrimExpr]
-) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
-    """An integer division that cannot trap: by zero it gives 0, as NumPy does, by -1 what is said."""
+def guard_division(divide: ElementFunction, by_minus_one: ElementFunction) -> ElementFunction:
+    """Return an integer division that cannot trap: by 0 it gives 0, as NumPy does; by -1 ``by_minus_one``."""
 
-    def divided(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    def guarded(left: PrimExpr, right: PrimExpr) -> PrimExpr:
         zero, one = constant(0, right), constant(1, right)
         if dtype_of(right).startswith("uint"):
             safe = tirx.Select(right == zero, one, right)
@@ -132,7 +135,7 @@ def guard_division(
         quotient = tirx.Select(right == minus, by_minus_one(left), divide(left, safe))
         return tirx.Select(right == zero, zero, quotient)
 
-    return divided
+    return guarded
 
 
 def _negate(value: PrimExpr) -> PrimExpr:
@@ -150,37 +153,37 @@ _FLOOR_MOD = guard_division(tirx.floormod, _zero_like)
 
 
 def trunc_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Division that rounds to zero."""
+    """Divide and round towards zero."""
     return tirx.trunc(left / right) if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
 
 
 def trunc_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """What truncated division leaves, with the sign of ``left``; exact, also of floats."""
+    """Return the remainder of truncated division, with the sign of ``left``; exact, also of floats."""
     return _fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
 
 
 def _fmod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """The C library's ``fmod``: ``left - trunc(left / right) * right`` loses digits of large quotients."""
+    """Call C's ``fmod``; ``left - trunc(left / right) * right`` is inexact for large quotients."""
     dtype = dtype_of(left)
     return tirx.call_pure_extern(dtype, "fmod" if dtype == "float64" else "fmodf", left, right)
 
 
 def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Division that rounds down; of floats as NumPy: from what is left without the rest, which is exact."""
+    """Divide and round down; for floats, as NumPy, subtract the exact remainder first."""
     if not is_float(dtype_of(left)):
         return _FLOOR_DIVIDE(left, right)
-    rest, found = (tirx.Var(name, dtype_of(left)) for name in ("rest", "quotient"))
+    rest, q = (tirx.Var(name, dtype_of(left)) for name in ("rest", "quotient"))
     quotient = (left - rest) / right
-    below = tirx.Select(_crosses(rest, right), quotient - constant(1, left), quotient)
-    floor = tirx.floor(found)
-    nearest = tirx.Select(found - floor > constant(0.5, left), floor + constant(1, left), floor)
-    signed = tirx.Select(found == constant(0, left), _zero_of_quotient(left, right), nearest)
-    settled = tirx.Let(rest, _fmod(left, right), tirx.Let(found, below, signed))
-    return tirx.Select(right == constant(0, left), left / right, settled)
+    below = tirx.Select(_differs_in_sign(rest, right), quotient - constant(1, left), quotient)
+    floor = tirx.floor(q)
+    nearest = tirx.Select(q - floor > constant(0.5, left), floor + constant(1, left), floor)
+    signed = tirx.Select(q == constant(0, left), _zero_of_quotient(left, right), nearest)
+    floored = tirx.Let(rest, _fmod(left, right), tirx.Let(q, below, signed))
+    return tirx.Select(right == constant(0, left), left / right, floored)
 
 
 def _zero_of_quotient(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """0 with the sign of ``left / right``, by the bits: TVM takes ``0 / x`` for 0, whatever sign x has."""
+    """Return 0 with the sign of ``left / right``, by the bits: TVM takes ``0 / x`` for 0, ignoring signs."""
     dtype = dtype_of(left)
     bits = {"float32": "int32", "float64": "int64"}[dtype]
     sign = tirx.reinterpret(bits, left) ^ tirx.reinterpret(bits, right)
@@ -188,49 +191,47 @@ def _zero_of_quotient(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 
 def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """What floored division leaves, with the sign of ``right``; exact, also of floats."""
+    """Return the remainder of floored division, with the sign of ``right``; exact, also of floats."""
     if not is_float(dtype_of(left)):
         return _FLOOR_MOD(left, right)
     zero, rest = constant(0, left), tirx.Var("rest", dtype_of(left))
     nothing = tirx.Select(right < zero, -tirx.abs(rest), tirx.abs(rest))
-    found = tirx.Select(_crosses(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
-    return tirx.Let(rest, _fmod(left, right), found)
+    q = tirx.Select(_differs_in_sign(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
+    return tirx.Let(rest, _fmod(left, right), q)
 
 
-def _crosses(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Whether a truncated division's rest, not 0, has another sign than the divisor; NaN has not."""
+def _differs_in_sign(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return whether a remainder other than 0 differs in sign from the divisor; false for NaN."""
     zero = constant(0, right)
     return tirx.any(tirx.all(rest < zero, right > zero), tirx.all(rest > zero, right < zero))
 
 
 def divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """True division of floats; integers are truncated, as in Relay."""
+    """Divide floats; of integers the quotient is truncated, as in Relay."""
     return left / right if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
 
 
 def shift_left(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """``left << right``; 0 where that shifts everything out."""
+    """Return ``left << right``, or 0 where that shifts everything out."""
     return _shift(left, right, tirx.shift_left, constant(0, left))
 
 
 def shift_right(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """``left >> right``, the sign kept; where that shifts everything out, only the sign is left."""
+    """Return ``left >> right`` with the sign kept; only the sign is left where that shifts everything out."""
     nothing = constant(0, left)
     if dtype_of(left).startswith("int"):
         nothing = tirx.Select(left < nothing, constant(-1, left), nothing)
     return _shift(left, right, tirx.shift_right, nothing)
 
 
-def _shift(
-    left: PrimExpr, right: PrimExpr, shift: Callable[[PrimExpr, PrimExpr], PrimExpr], beyond: PrimExpr
-) -> PrimExpr:
+def _shift(left: PrimExpr, right: PrimExpr, shift: ElementFunction, beyond: PrimExpr) -> PrimExpr:
     bits = tvm.DataType(dtype_of(left)).bits
     outside = tirx.any(right < constant(0, right), right >= constant(bits, right))
     return tirx.Select(outside, beyond, shift(left, tirx.Select(outside, constant(0, right), right)))
 
 
 def round_half_away(value: PrimExpr) -> PrimExpr:
-    """The nearest whole number, halves away from zero, as Relay rounds (NumPy: to even)."""
+    """Round to the nearest whole number, halves away from zero as in Relay (NumPy: to even)."""
     if not is_float(dtype_of(value)):
         return value
     whole = tirx.trunc(value)
@@ -239,7 +240,7 @@ def round_half_away(value: PrimExpr) -> PrimExpr:
 
 
 def sign(value: PrimExpr) -> PrimExpr:
-    """-1, 0 or 1; NaN stays NaN."""
+    """Return -1, 0 or 1; NaN stays NaN."""
     zero = constant(0, value)
     below = (
         value if dtype_of(value).startswith("uint") else tirx.Select(value < zero, constant(-1, value), value)
@@ -248,7 +249,7 @@ def sign(value: PrimExpr) -> PrimExpr:
 
 
 def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
-    """Limited to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
+    """Limit to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
 
     For integers the limits are first brought into the dtype's range.
     """
@@ -260,6 +261,6 @@ def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
 
 
 def atanh(value: PrimExpr) -> PrimExpr:
-    """The inverse hyperbolic tangent, by the C library."""
+    """Call the C library's inverse hyperbolic tangent."""
     dtype = dtype_of(value)
     return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)

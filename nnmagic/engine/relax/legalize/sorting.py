@@ -1,6 +1,6 @@
-"""Sorting, the largest elements, searching.
+"""Legalize sorting, the largest elements, searching.
 
-TVM's sort takes few dtypes and gives anything where there is a NaN. Here every element becomes an integer key
+TVM's sort takes few dtypes, and a NaN makes its result arbitrary. Here every element becomes an integer key
 of the same order, NaN above all, and the keys are sorted.
 """
 
@@ -20,7 +20,7 @@ _KEYS = {"float64": "int64", "uint32": "int64", "int64": "int64", "uint64": "int
 
 
 def sort_key(value: PrimExpr) -> PrimExpr:
-    """An integer that orders as the number does; -0 and 0 are one, so are all NaN, which are the highest."""
+    """Return an integer that sorts as the number does; -0 and 0 have one key, all NaN the highest."""
     dtype = scalar_functions.dtype_of(value)
     if dtype in {"float16", "bfloat16"}:
         return sort_key(value.astype("float32"))
@@ -36,7 +36,7 @@ def sort_key(value: PrimExpr) -> PrimExpr:
 
 
 def from_sort_key(key: PrimExpr, dtype: str) -> PrimExpr:
-    """The number that has this key."""
+    """Return the number that has this key."""
     if dtype in {"float16", "bfloat16"}:
         return from_sort_key(key, "float32").astype(dtype)
     kind = _KEYS.get(dtype, "int32")
@@ -52,7 +52,7 @@ def _keys(data: Tensor) -> Tensor:
 
 
 def sort_order(data: Tensor, axis: int, *, ascending: bool, dtype: str = "int32") -> Tensor:
-    """Where the elements stand that a sort puts first, second, ...; equal elements keep their order."""
+    """Return the indices that sort the data along an axis; equal elements keep their order."""
     return topi.argsort(_keys(data), axis=axis, is_ascend=ascending, dtype=dtype)
 
 
@@ -70,7 +70,7 @@ def _argsort(attrs: Attrs, data: Tensor) -> Tensor:
 
 
 def _topk(call: OpCall) -> Value:
-    """The first k of everything sorted; for k < 1 all."""
+    """Lower to the first k of the sorted elements; for k < 1 to all."""
     attrs = call.attrs
     kind, dtype = str(attrs["ret_type"]), str(attrs["dtype"])
     if kind != "values" and not dtype:
@@ -79,17 +79,17 @@ def _topk(call: OpCall) -> Value:
     axis = integer(attrs["axis"]) % len(own)
     call.require(k <= own[axis], f"k is {k}, more elements than axis {axis} has")
 
-    def compute(data: Tensor) -> PrimExpr:
+    def compute(data: Tensor) -> Tensor | list[Tensor]:
         shape = [*data.shape[:axis], k if k > 0 else data.shape[axis], *data.shape[axis + 1 :]]
-        places = sort_order(data, axis, ascending=bool(attrs["is_ascend"]), dtype="int64")
+        positions = sort_order(data, axis, ascending=bool(attrs["is_ascend"]), dtype="int64")
 
         def element(*at: Index) -> PrimExpr:
-            return data(*at[:axis], places(*at), *at[axis + 1 :])
+            return data(*at[:axis], positions(*at), *at[axis + 1 :])
 
-        found = [te.compute(shape, element)] if kind != "indices" else []
+        results = [te.compute(shape, element)] if kind != "indices" else []
         if kind != "values":
-            found.append(te.compute(shape, lambda *at: places(*at).astype(dtype)))
-        return found if kind == "both" else found[0]
+            results.append(te.compute(shape, lambda *at: positions(*at).astype(dtype)))
+        return results if kind == "both" else results[0]
 
     return call.te(compute, *call.args)
 

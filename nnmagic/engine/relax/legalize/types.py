@@ -5,10 +5,16 @@ TVM has no type information that mypy can use, so each name stands for ``Any``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
+
+from nnmagic.engine.relax.tir.types import PrimExpr
 
 #: A tensor expression: ``te.Tensor``. Called with indices, it gives the element there.
 Tensor: TypeAlias = Any
+
+#: Computes an element of the result from the elements of the operands.
+ElementFunction: TypeAlias = Callable[..., PrimExpr]
 
 #: What ``te.comm_reducer`` returns, such as ``te.sum``.
 Reducer: TypeAlias = Any

@@ -1,4 +1,4 @@
-"""Element-wise operators of one tensor: mathematics, rounding, tests, conversions."""
+"""Legalize element-wise operators of one tensor: mathematics, rounding, tests, conversions."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, te_of, tensor_dtype
 from nnmagic.engine.relax.legalize.registry import te as te_rule
-from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir import vector_math
-from nnmagic.engine.relax.tir.types import Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float
 
 
-def relax_math_rule(named: Callable[[PrimExpr], PrimExpr]) -> Rule:
-    """A Relax operator of floating-point numbers, computed in float32 where they are narrower."""
-    return _float_rule(lambda _call, data: named(data))
+def relax_math_rule(relax_op: Callable[[RelaxExpr], RelaxExpr]) -> Rule:
+    """Lower to a Relax operator of floating-point numbers, in float32 where they are narrower."""
+    return _float_rule(lambda _call, data: relax_op(data))
 
 
-def element_math_rule(function: Callable[[PrimExpr], PrimExpr]) -> Rule:
-    """As ``relax_math_rule``, by an element function."""
+def element_math_rule(function: ElementFunction) -> Rule:
+    """Lower to an element function of floating-point numbers, in float32 where they are narrower."""
     return _float_rule(lambda call, data: call.te(lambda x: _map_elements(function, x), data))
 
 
-def _map_elements(function: Callable[[PrimExpr], PrimExpr], data: Tensor) -> Tensor:
+def _map_elements(function: ElementFunction, data: Tensor) -> Tensor:
     return te.compute(data.shape, lambda *index: function(data(*index)))
 
 
-def _float_rule(compute: Callable[[OpCall, Value], Value]) -> Rule:
+def _float_rule(lower: Callable[[OpCall, Value], Value]) -> Rule:
 
     def rule(call: OpCall) -> Value:
         (data,) = call.args
@@ -39,28 +39,27 @@ def _float_rule(compute: Callable[[OpCall, Value], Value]) -> Rule:
         if not is_float(dtype):
             call.refuse(f"needs floating-point numbers, not {dtype}")
         if dtype in {"float16", "bfloat16"}:
-            return relax.op.astype(
-                call.emit(compute(call, call.emit(relax.op.astype(data, "float32")))), dtype
-            )
-        return compute(call, data)
+            wide = call.emit(relax.op.astype(data, "float32"))
+            return relax.op.astype(call.emit(lower(call, wide)), dtype)
+        return lower(call, data)
 
     return rule
 
 
-def elementwise_rule(function: Callable[[PrimExpr], PrimExpr]) -> Rule:
-    """A function of each element."""
+def elementwise_rule(function: ElementFunction) -> Rule:
+    """Lower to a function of each element."""
     return te_rule(lambda data: _map_elements(function, data))
 
 
-def rounding_rule(function: Callable[[PrimExpr], PrimExpr]) -> Rule:
-    """A function of each element that leaves integers as they are."""
+def rounding_rule(function: ElementFunction) -> Rule:
+    """Lower to a function of each element that leaves integers as they are."""
     return elementwise_rule(
         lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else value
     )
 
 
-def predicate_rule(function: Callable[[PrimExpr], PrimExpr], *, otherwise: bool) -> Rule:
-    """A test of each floating-point number; ``otherwise`` is what holds of all others."""
+def predicate_rule(function: ElementFunction, *, otherwise: bool) -> Rule:
+    """Lower to a test of each floating-point number; of other numbers it gives ``otherwise``."""
     found = tirx.const(int(otherwise), "bool")
     return elementwise_rule(
         lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else found
@@ -82,7 +81,7 @@ def _clip(attrs: Attrs, data: Tensor) -> Tensor:
 
 
 def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
-    """``data * multiplier * 2**(shift - 31)`` in 64-bit integers, rounded half up."""
+    """Compute ``data * multiplier * 2**(shift - 31)`` in 64-bit integers, rounded half up."""
     multiplier, shift = integer(attrs["multiplier"]), integer(attrs["shift"])
     left, right = max(shift, 0), 31 - min(shift, 0)
 

@@ -1,8 +1,8 @@
-"""Tensors whose channels stand in blocks of one vector, and the operators that compute on them as they are.
+"""Represent tensors whose channels are in blocks of one vector, and legalize operators that keep them so.
 
-A convolution gives such a tensor, and it stays one through what follows; another operator, a branch, a call
-and the result take the plain form, which is made once (``lowering``). The last block may have lanes beyond
-the channels: what is in them is never read as a channel.
+A convolution returns such a tensor, and it stays blocked as long as these operators follow. Other operators,
+branches, calls and results take the dense form, which ``lowering`` computes once. The last block may have
+lanes beyond the channels; their contents are never read as a channel.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from nnmagic.engine.relax.legalize.registry import (
     shape_of,
     tensor_dtype,
 )
-from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.types import RelaxType, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.schedules import cpu_model
 from nnmagic.engine.relax.schedules.registry import KIND
-from nnmagic.engine.relax.tir.types import Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocked:
-    """``data``: [n, block, other axes, lane]; ``shape``: of the plain tensor; ``axis``: its channels'."""
+    """data: [n, block, other axes, lane]. shape, axis: the shape and the channel axis of the dense tensor."""
 
-    data: PrimExpr
+    data: RelaxExpr
     shape: tuple[int, ...]
     axis: int
 
     @property
-    def ty(self) -> PrimExpr:
-        """The type of the plain tensor."""
+    def ty(self) -> RelaxType:
+        """The type of the dense tensor."""
         return relax.TensorType(self.shape, tensor_dtype(self.data))
 
     @property
     def lanes(self) -> int:
-        """The channels of a block."""
+        """The number of channels in a block."""
         return int(shape_of(self.data)[-1])
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return int(shape_of(self.data)[1])
 
-    def plain(self, builder: relax.BlockBuilder) -> PrimExpr:
-        """A variable with the plain tensor."""
+    def to_dense_layout(self, builder: relax.BlockBuilder) -> RelaxExpr:
+        """Emit the conversion to the dense layout, and return its variable."""
 
         def compute(data: Tensor) -> Tensor:
             def element(*index: Index) -> PrimExpr:
@@ -70,13 +70,13 @@ class Blocked:
             compute, self.data, primfunc_name_hint="unblocked", primfunc_attrs={"op_pattern": OPAQUE}
         )
 
-    def like(self, data: Tensor) -> Blocked:
-        """Another tensor of the same shape."""
+    def with_data(self, data: Tensor) -> Blocked:
+        """Return a blocked tensor of the same shape with other data."""
         return Blocked(data, self.shape, self.axis)
 
 
 def lanes_for(dtype: str) -> int | None:
-    """The channels of a block on the machine that is compiled for; None where nothing is to be blocked."""
+    """Return the number of channels in a block on the target, or None if nothing is to be blocked."""
     target = tvm.target.Target.current(allow_none=True)
     if target is None or int(target.attrs.get("opt-level", 0)) == 0 or dtype not in ("float32", "float64"):
         return None
@@ -84,18 +84,18 @@ def lanes_for(dtype: str) -> int | None:
 
 
 def to_blocked_layout(call: OpCall, value: Value, axis: int) -> Blocked:
-    """A plain tensor with its channels in blocks."""
+    """Emit the conversion of a dense tensor to blocks."""
     shape = shape_of(value)
     lanes = lanes_for(tensor_dtype(value))
     assert lanes is not None
     channels = shape[axis]
-    others = [dim for at, dim in enumerate(shape) if at not in (0, axis)]
+    others = [dim for i, dim in enumerate(shape) if i not in (0, axis)]
 
     def compute(data: Tensor) -> Tensor:
         def element(n: Index, block: Index, *rest: Index) -> PrimExpr:
-            *places, lane = rest
+            *outer, lane = rest
             c = block * lanes + lane
-            index = [n, *places]
+            index = [n, *outer]
             index.insert(axis, c)
             zero = tirx.const(0, data.dtype)
             return (
@@ -112,26 +112,26 @@ def to_blocked_layout(call: OpCall, value: Value, axis: int) -> Blocked:
     return Blocked(emit_layout_kernel(call, compute, value), tuple(shape), axis)
 
 
-def emit_layout_kernel(call: OpCall, compute: Callable[[PrimExpr], PrimExpr], value: Value) -> Value:
-    """A tensor in another layout: a kernel of its own."""
+def emit_layout_kernel(call: OpCall, compute: Callable[[Tensor], Tensor], value: Value) -> Value:
+    """Emit a kernel of its own that computes a tensor in another layout."""
     return call.builder.emit_te(
         compute, value, primfunc_name_hint="blocked", primfunc_attrs={"op_pattern": OPAQUE}
     )
 
 
 def constant_array(value: Value) -> np.ndarray | None:
-    """The array of a constant; None of what is computed."""
+    """Return the array of a constant, or None of a computed value."""
     return as_array(value.value) if isinstance(value, tvm.ir.GenericConst) else None
 
 
 def channel_vector(call: OpCall, value: Value, like: Blocked) -> Value:
-    """A number for each channel as ``[block, 1, ..., lane]``, which broadcasts to blocked data."""
+    """Return a vector over the channels as ``[block, 1, ..., lane]``, which broadcasts to blocked data."""
     lanes, blocks, channels = like.lanes, like.blocks, like.shape[like.axis]
     shape = [blocks, *[1] * (len(like.shape) - 2), lanes]
-    known = constant_array(value)
-    if known is not None:
-        padded = np.zeros(blocks * lanes, known.dtype)
-        padded[:channels] = known.reshape(-1)
+    constant = constant_array(value)
+    if constant is not None:
+        padded = np.zeros(blocks * lanes, constant.dtype)
+        padded[:channels] = constant.reshape(-1)
         return relax.const(as_tensor(padded.reshape(shape)))
     flat = value if shape_of(value) == [channels] else call.emit(relax.op.reshape(value, [channels]))
 
@@ -146,7 +146,7 @@ def channel_vector(call: OpCall, value: Value, like: Blocked) -> Value:
 
 
 def _as_operand(call: OpCall, value: Value, like: Blocked) -> Value | None:
-    """An operand that broadcasts to blocked data; None where it does not."""
+    """Return an operand in a form that broadcasts to blocked data, or None if it has none."""
     if isinstance(value, Blocked):
         same = value.shape == like.shape and value.axis == like.axis and value.lanes == like.lanes
         return value.data if same else None
@@ -157,11 +157,11 @@ def _as_operand(call: OpCall, value: Value, like: Blocked) -> Value | None:
         return value
     sizes = [1] * (len(like.shape) - len(shape)) + shape
     if all(dim == 1 for dim in sizes):
-        known = constant_array(value)
-        if known is not None:
-            return relax.const(as_tensor(np.ascontiguousarray(known.reshape(()))))
+        constant = constant_array(value)
+        if constant is not None:
+            return relax.const(as_tensor(np.ascontiguousarray(constant.reshape(()))))
         return call.emit(relax.op.reshape(value, []))
-    if all(dim == (like.shape[at] if at == like.axis else 1) for at, dim in enumerate(sizes)):
+    if all(dim == (like.shape[i] if i == like.axis else 1) for i, dim in enumerate(sizes)):
         return channel_vector(call, value, like)
     if tuple(sizes) == like.shape == tuple(shape) and lanes_for(tensor_dtype(value)) == like.lanes:
         return to_blocked_layout(call, value, like.axis).data
@@ -169,21 +169,21 @@ def _as_operand(call: OpCall, value: Value, like: Blocked) -> Value | None:
 
 
 def _elementwise_rule(name: str) -> Rule:
-    """The operator's own rule, on the blocked data: it is the same for every element."""
+    """Apply the rule of an element-wise operator to the blocked data."""
 
     def rule(call: OpCall) -> Value | None:
-        given = [arg for arg in call.args if isinstance(arg, Blocked)]
-        if not given:
+        blocked = [arg for arg in call.args if isinstance(arg, Blocked)]
+        if not blocked:
             return None
-        like = max(given, key=lambda one: len(one.shape))
+        like = max(blocked, key=lambda arg: len(arg.shape))
         operands = []
         for arg in call.args:
             operand = _as_operand(call, arg, like)
             if operand is None:
                 return None
             operands.append(operand)
-        found = RULES[name](replace(call, args=tuple(operands)))
-        return like.like(found if isinstance(found, relax.Var) else call.emit(found))
+        lowered = RULES[name](replace(call, args=tuple(operands)))
+        return like.with_data(lowered if isinstance(lowered, relax.Var) else call.emit(lowered))
 
     return rule
 
@@ -194,13 +194,13 @@ def _bias_add(call: OpCall) -> Value | None:
         return None
     if shape_of(bias) != [data.shape[data.axis]]:
         return None
-    return data.like(
+    return data.with_data(
         call.emit(RULES["add"](replace(call, args=(data.data, channel_vector(call, bias, data)))))
     )
 
 
 def _batch_norm(call: OpCall) -> Value | None:
-    """``(x - mean) * scale + shift``, the scale of each channel computed once."""
+    """Compute ``(x - mean) * scale + shift``, with the scale of each channel computed once."""
     data, gamma, beta, mean, variance = call.args
     attrs = call.attrs
     if not isinstance(data, Blocked) or integer(attrs["axis"]) % len(data.shape) != data.axis:
@@ -212,11 +212,11 @@ def _batch_norm(call: OpCall) -> Value | None:
         one = tirx.const(1, v.dtype)
         return te.compute(v.shape, lambda c: (g(c) if attrs["scale"] else one) / root(c))
 
-    known = [constant_array(each) for each in (gamma, variance)]
-    if known[0] is not None and known[1] is not None:
+    constants = [constant_array(value) for value in (gamma, variance)]
+    if constants[0] is not None and constants[1] is not None:
         with np.errstate(all="ignore"):
-            root = np.sqrt(known[1] + known[1].dtype.type(epsilon))
-            scale = relax.const(as_tensor((known[0] if attrs["scale"] else np.ones_like(root)) / root))
+            root = np.sqrt(constants[1] + constants[1].dtype.type(epsilon))
+            scale = relax.const(as_tensor((constants[0] if attrs["scale"] else np.ones_like(root)) / root))
     else:
         scale = call.builder.emit_te(factor, gamma, variance, primfunc_name_hint="scale")
     vectors = [
@@ -231,11 +231,11 @@ def _batch_norm(call: OpCall) -> Value | None:
 
         return te.compute(x.shape, element, name="normalized")
 
-    return (data.like(call.emit(call.te(compute, data.data, *vectors))), mean, variance)
+    return (data.with_data(call.emit(call.te(compute, data.data, *vectors))), mean, variance)
 
 
 def _dropout(call: OpCall) -> Value | None:
-    """The data, which stays blocked, and a mask of ones."""
+    """Return the data, which stays blocked, and a mask of ones."""
     (data,) = call.args
     if not isinstance(data, Blocked):
         return None
@@ -244,7 +244,7 @@ def _dropout(call: OpCall) -> Value | None:
 
 
 def _concatenate(call: OpCall) -> Value | None:
-    """Along the channels, where all but the last have whole blocks."""
+    """Concatenate along the channels if all but the last tensor have whole blocks."""
     (parts,) = call.args
     first = parts[0]
     if not all(isinstance(part, Blocked) for part in parts):
