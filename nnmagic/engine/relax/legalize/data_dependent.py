@@ -12,17 +12,12 @@ from tvm import relax, te, tirx, topi
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.creation import arange
-from nnmagic.engine.relax.legalize.manipulation import (
-    PAD_MODES,
-    border_index,
-    broadcast_to,
-    element_count,
-    reshape_to,
-    same_element_count,
-    strided_set,
-)
+from nnmagic.engine.relax.legalize.manipulation import broadcast_to
+from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
 from nnmagic.engine.relax.legalize.reduction import scan
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to, same_element_count
+from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
@@ -110,8 +105,8 @@ def _reshape(call: OpCall) -> Value:
             joined = tirx.Select(code == -3, own * _select_dim(x.shape, at + 1), code)
             given.append(tirx.Select(code == 0, copied, joined))
             at = at + tirx.Select(code == -3, one + one, one)
-        known = element_count([tirx.Select(size == -1, one, size) for size in given] or [one])
-        rest = tirx.floordiv(element_count(x.shape or [one]), tirx.max(known, 1))
+        static = element_count([tirx.Select(size == -1, one, size) for size in given] or [one])
+        rest = tirx.floordiv(element_count(x.shape or [one]), tirx.max(static, 1))
         return [tirx.Select(size == -1, rest, size) for size in given]
 
     dims = _compute_dims(call, sizes, rank, data, wanted)

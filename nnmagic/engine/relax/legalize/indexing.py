@@ -15,9 +15,9 @@ from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, element_at
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
-from nnmagic.engine.relax.legalize.manipulation import element_count
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
+from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr

@@ -1,4 +1,4 @@
-"""Legalize arithmetic on quantized numbers in integers: differences from zero points, fixed-point factors.
+"""Legalize arithmetic on quantized numbers, in integers.
 
 The results are those of Relay's own lowering for a CPU, bit for bit, with its wrapping of int32 and int16.
 """
@@ -13,142 +13,25 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax, te, tirx, topi
 
-from nnmagic.engine.relax.analysis.attribute_values import integer, number
+from nnmagic.engine.relax.analysis.attribute_values import number
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_rule
+from nnmagic.engine.relax.legalize.fixed_point import (
+    Factors,
+    channel_axis,
+    channel_parameter,
+    dtype_limits,
+    requantize_in_floats,
+    requantize_to_int64,
+    saturate,
+    scalar_tensor,
+    scale_ratios,
+    wrap_int32,
+)
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
-
-
-def _channel_parameter(parameter: Tensor, index: Sequence[Index], axis: int) -> PrimExpr:
-    """Return the scale or zero point of an element: that of the tensor, or of the element's channel."""
-    if not len(parameter.shape):
-        return parameter()
-    return parameter(0 if parameter.shape[0] == 1 else index[axis])
-
-
-def _axis(value: object, rank: int) -> int:
-    """Count an axis from the front; the only axis of a vector, and the channel of a scalar, are 0."""
-    return integer(value) % rank if rank > 1 else 0
-
-
-def _int32(value: PrimExpr) -> PrimExpr:
-    """Wrap an int64 as int32 does, in int64."""
-    return value.astype("int32").astype("int64")
-
-
-def _center_element(data: Tensor, zero_point: PrimExpr, index: Sequence[Index], axis: int) -> PrimExpr:
-    """Subtract the zero point from an element; the result wraps as int32."""
-    return _int32(data(*index).astype("int64") - _channel_parameter(zero_point, index, axis).astype("int64"))
-
-
-def _saturate(value: PrimExpr, dtype: str) -> PrimExpr:
-    """Wrap an int64 as int32 does, then limit it to the dtype's range."""
-    return scalar_functions.clip(_int32(value), *_limits(dtype)).astype(dtype)
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    return int(tirx.min_value(dtype).value), int(tirx.max_value(dtype).value)
-
-
-# --- fixed-point factors ------------------------------------------------------------------------------------
-
-
-class _Factors:
-    """Real factors, one per channel, as a 31-bit multiplier and a power of 2 (as ``frexp`` splits them)."""
-
-    def __init__(self, real: Tensor) -> None:
-        def parts(*index: Index) -> tuple[PrimExpr, PrimExpr]:
-            bits = tirx.reinterpret("int64", real(*index))
-            fraction = (bits & tirx.const((1 << 52) - 1, "int64")) | tirx.const(1022 << 52, "int64")
-            scaled = tirx.reinterpret("float64", fraction) * tirx.const(2.0**31, "float64")
-            exponent = ((bits >> tirx.const(52, "int64")) & tirx.const(2047, "int64")) - 1022
-            size = (scaled + tirx.const(0.5, "float64")).astype("int64")
-            return tirx.Select(bits < tirx.const(0, "int64"), -size, size), exponent
-
-        # A multiplier that is rounded up to 2**31 does not matter: it is 2**30 times one power of 2 more.
-        self.multiplier = te.compute(real.shape, lambda *index: parts(*index)[0], "multiplier")
-        self.exponent = te.compute(real.shape, lambda *index: parts(*index)[1], "exponent")
-
-    def times(
-        self, value: PrimExpr, index: Sequence[Index], axis: int, *, rounding: str = "UPWARD"
-    ) -> PrimExpr:
-        """Multiply an int64 that int32 can hold by the factor of its channel.
-
-        Halves are rounded up, or away from zero with the rounding ``TONEAREST``.
-        """
-        zero, one = tirx.const(0, "int64"), tirx.const(1, "int64")
-        exponent = _channel_parameter(self.exponent, index, axis)
-        left = tirx.min(tirx.max(exponent, zero), tirx.const(62, "int64"))
-        right = tirx.const(31, "int64") - tirx.min(exponent, zero)
-        total = tirx.min(right, tirx.const(62, "int64"))
-        product = (value << left) * _channel_parameter(self.multiplier, index, axis)
-        half = one << (total - one)
-        if rounding == "TONEAREST":
-            half = half - tirx.Select(product < zero, one, zero)
-        return tirx.Select(right == total, (product + half) >> total, zero)
-
-
-def _ratios(scale: Tensor, output_scale: Tensor) -> Tensor:
-    """Return the real factors from one scale to another."""
-    return te.compute(
-        scale.shape,
-        lambda *index: scale(*index).astype("float64") / output_scale().astype("float64"),
-        "ratio",
-    )
-
-
-def _scalar(value: PrimExpr) -> Tensor:
-    """Return a number as a tensor of rank 0."""
-    return te.compute((), lambda: value)
-
-
-def _requantize_to_int64(
-    data: Tensor,
-    parameters: Sequence[PrimExpr],
-    axis: int,
-    *,
-    rounding: str = "UPWARD",
-    name: str = "requantized",
-) -> Tensor:
-    """Return an int64 tensor that is still to be saturated; ``parameters``: both scales and zero points."""
-    scale, zero_point, output_scale, output_zero_point = parameters
-    factors = _Factors(_ratios(scale, output_scale))
-
-    def element(*index: Index) -> PrimExpr:
-        moved = factors.times(_center_element(data, zero_point, index, axis), index, axis, rounding=rounding)
-        return moved + output_zero_point().astype("int64")
-
-    return te.compute(data.shape, element, name)
-
-
-def _requantize_in_floats(
-    data: Tensor, parameters: Sequence[PrimExpr], axis: int, rounding: str, dtype: str, out_dtype: str
-) -> Tensor:
-    """Requantize in floats of ``dtype``; the result is limited to the range before it becomes an integer."""
-    scale, zero_point, output_scale, output_zero_point = parameters
-    ratio = _ratios(scale, output_scale)
-
-    def product(*index: Index) -> PrimExpr:
-        distance = data(*index).astype(dtype) - _channel_parameter(zero_point, index, axis).astype(dtype)
-        return distance * _channel_parameter(ratio, index, axis).astype(dtype)
-
-    # Stored, so that LLVM cannot make one operation of it and the addition, which rounds otherwise.
-    products = te.compute(data.shape, product, "product")
-    half = tirx.const(0.5, dtype)
-
-    def element(*index: Index) -> PrimExpr:
-        moved = products(*index) + output_zero_point().astype(dtype)
-        if rounding == "UPWARD":
-            rounded = tirx.floor(moved + half)
-        else:
-            rounded = tirx.trunc(moved + tirx.Select(moved < tirx.const(0, dtype), -half, half))
-        low, high = map(float, _limits(out_dtype))
-        return scalar_functions.clip(rounded.astype("float64"), low, high).astype(out_dtype)
-
-    return te.compute(data.shape, element)
 
 
 def _requantize(call: OpCall) -> Value:
@@ -158,11 +41,11 @@ def _requantize(call: OpCall) -> Value:
     out_dtype = str(attrs["out_dtype"])
 
     def compute(data: Tensor, *parameters: Tensor) -> Tensor:
-        axis = _axis(attrs["axis"], len(data.shape))
+        axis = channel_axis(attrs["axis"], len(data.shape))
         if compute_dtype != "int64":
-            return _requantize_in_floats(data, parameters, axis, rounding, compute_dtype, out_dtype)
-        moved = _requantize_to_int64(data, parameters, axis, rounding=rounding)
-        return te.compute(data.shape, lambda *index: _saturate(moved(*index), out_dtype))
+            return requantize_in_floats(data, parameters, axis, rounding, compute_dtype, out_dtype)
+        moved = requantize_to_int64(data, parameters, axis, rounding=rounding)
+        return te.compute(data.shape, lambda *index: saturate(moved(*index), out_dtype))
 
     return call.te(compute, *call.args)
 
@@ -182,7 +65,7 @@ def _sum_rule(sign: int) -> Rule:
 
         def side(data: Value, own: Sequence[Value], axis: object) -> Value:
             def compute(x: Tensor, *parameters: Tensor) -> Tensor:
-                return _requantize_to_int64(x, parameters, _axis(axis, len(x.shape)))
+                return requantize_to_int64(x, parameters, channel_axis(axis, len(x.shape)))
 
             return call.emit(call.te(compute, data, *own, scale, zero_point))
 
@@ -192,7 +75,7 @@ def _sum_rule(sign: int) -> Rule:
 
         def without(x: Tensor, once: Tensor) -> Tensor:
             step = once().astype("int64")
-            return te.compute(x.shape, lambda *index: _saturate(add(x(*index), -step), dtype))
+            return te.compute(x.shape, lambda *index: saturate(add(x(*index), -step), dtype))
 
         return call.te(without, total, zero_point)
 
@@ -204,7 +87,10 @@ def _product(call: OpCall) -> Value:
     dtype = tensor_dtype(call.args[0])
     lhs, rhs, lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, *output = call.args
     ranks = len(shape_of(lhs)), len(shape_of(rhs))
-    axes = [_axis(call.attrs[f"{name}_axis"], rank) for name, rank in zip(("lhs", "rhs"), ranks, strict=True)]
+    axes = [
+        channel_axis(call.attrs[f"{name}_axis"], rank)
+        for name, rank in zip(("lhs", "rhs"), ranks, strict=True)
+    ]
     scales = lhs_scale, rhs_scale
     axes_from_end = {
         axis - rank for axis, rank, scale in zip(axes, ranks, scales, strict=True) if shape_of(scale)
@@ -215,12 +101,12 @@ def _product(call: OpCall) -> Value:
     scale = call.emit(broadcast_rule(operator.mul)(replace(call, args=scales)))
 
     def compute(x: Tensor, scale: PrimExpr, output_scale: PrimExpr, zero_point: Tensor) -> Tensor:
-        factors = _Factors(_ratios(scale, output_scale))
+        factors = Factors(scale_ratios(scale, output_scale))
         axis = max(axes_from_end, default=0) + (len(x.shape) if axes_from_end else 0)
 
         def element(*index: Index) -> PrimExpr:
             moved = factors.times(x(*index), index, axis) + zero_point().astype("int64")
-            return _saturate(moved, dtype)
+            return saturate(moved, dtype)
 
         return te.compute(x.shape, element)
 
@@ -233,7 +119,7 @@ def _center(call: OpCall, data: Value, zero_point: Value, axis: int, dtype: str)
     def compute(x: Tensor, zero: PrimExpr) -> Tensor:
         return te.compute(
             x.shape,
-            lambda *index: x(*index).astype(dtype) - _channel_parameter(zero, index, axis).astype(dtype),
+            lambda *index: x(*index).astype(dtype) - channel_parameter(zero, index, axis).astype(dtype),
         )
 
     return call.emit(call.te(compute, data, zero_point))
@@ -245,15 +131,15 @@ def _leaky_relu(call: OpCall) -> Value:
     alpha = number(call.attrs["alpha"])
 
     def compute(data: Tensor, *parameters: Tensor) -> Tensor:
-        moved = _requantize_to_int64(data, parameters, 0)
-        slope, rest = (_Factors(_scalar(tirx.const(factor, "float64"))) for factor in (alpha, 1 - alpha))
+        moved = requantize_to_int64(data, parameters, 0)
+        slope, rest = (Factors(scalar_tensor(tirx.const(factor, "float64"))) for factor in (alpha, 1 - alpha))
         zero_point, output_zero_point = (parameters[i]().astype("int64") for i in (1, 3))
 
         def element(*index: Index) -> PrimExpr:
-            value = _int32(moved(*index))
+            value = wrap_int32(moved(*index))
             below = slope.times(value, index, 0) + rest.times(output_zero_point, index, 0)
             negative = data(*index).astype("int64") < zero_point
-            return _saturate(tirx.Select(negative, below, value), dtype)
+            return saturate(tirx.Select(negative, below, value), dtype)
 
         return te.compute(data.shape, element)
 
@@ -265,13 +151,13 @@ def _avg_pool2d(call: OpCall) -> Value:
     dtype = tensor_dtype(call.args[0])
 
     def compute(data: Tensor, *parameters: Tensor) -> Tensor:
-        moved = _requantize_to_int64(data, parameters, 0)
+        moved = requantize_to_int64(data, parameters, 0)
         return te.compute(data.shape, lambda *index: moved(*index).astype("int32"))
 
     moved = call.emit(call.te(compute, *call.args))
     means = call.emit(RULES["nn.avg_pool2d"](replace(call, args=(moved,))))
     return call.te(
-        lambda x: te.compute(x.shape, lambda *index: _saturate(x(*index).astype("int64"), dtype)), means
+        lambda x: te.compute(x.shape, lambda *index: saturate(x(*index).astype("int64"), dtype)), means
     )
 
 
@@ -281,11 +167,12 @@ def _concatenate(call: OpCall) -> Value:
     dtype = tensor_dtype(tensors[0])
 
     def compute(data: Tensor, *parameters: Tensor) -> Tensor:
-        moved = _requantize_to_int64(data, parameters, 0)
-        return te.compute(data.shape, lambda *index: _saturate(moved(*index), dtype))
+        moved = requantize_to_int64(data, parameters, 0)
+        return te.compute(data.shape, lambda *index: saturate(moved(*index), dtype))
 
     moved = tuple(
-        call.emit(call.te(compute, *each, *output)) for each in zip(tensors, scales, zero_points, strict=True)
+        call.emit(call.te(compute, *operands, *output))
+        for operands in zip(tensors, scales, zero_points, strict=True)
     )
     return RULES["concatenate"](replace(call, args=(moved,)))
 
@@ -333,7 +220,7 @@ def _table_rule(function: ElementFunction) -> Rule:
         with np.errstate(all="ignore"):
             real = function((numbers - zero_point).astype("float32") * scale) / output_scale
             whole = np.trunc(real + np.copysign(np.float32(0.5), real)) + np.float32(output_zero_point)
-            low, high = _limits(dtype)
+            low, high = dtype_limits(dtype)
             within = np.where(np.isnan(whole), high, np.clip(whole, low, high))  # as Relay's clip has it
 
         def compute(data: Tensor, table: Tensor) -> Tensor:
@@ -374,7 +261,7 @@ def _softmax(call: OpCall) -> Value:
     if not 0 < scale <= 1:
         call.refuse(f"the scale of the data must be positive and at most 1, not {scale:g}")
     unit = int(np.float32(1) / scale + np.float32(0.5))
-    axis = _axis(call.attrs["axis"], len(shape_of(call.args[0])))
+    axis = channel_axis(call.attrs["axis"], len(shape_of(call.args[0])))
 
     def compute(data: Tensor, output_scale: Tensor, output_zero_point: Tensor) -> Tensor:
         def along(tensor: Tensor, index: Sequence[Index]) -> PrimExpr:
@@ -402,13 +289,13 @@ def _softmax(call: OpCall) -> Value:
 
         terms = te.compute(data.shape, mantissa)
         total = topi.sum(terms, axis, keepdims=True)
-        factors = _Factors(_scalar(tirx.const(2.0**-7, "float64") / output_scale().astype("float64")))
+        factors = Factors(scalar_tensor(tirx.const(2.0**-7, "float64") / output_scale().astype("float64")))
 
         def element(*index: Index) -> PrimExpr:
             share = scalar_functions.trunc_divide(tirx.const(1 << 30, "int32"), along(total, index))
             value = (share * terms(*index)) >> 23
             moved = factors.times(value.astype("int64"), index, 0) + output_zero_point().astype("int64")
-            return _saturate(moved, "int8")
+            return saturate(moved, "int8")
 
         return te.compute(data.shape, element)
 
@@ -426,12 +313,12 @@ def _simulation_rule(element: Callable[[PrimExpr, PrimExpr, PrimExpr, str], Prim
 
     def rule(call: OpCall) -> Value:
         data, code, scale, zero_point = call.args
-        axis = _axis(call.attrs["axis"], len(shape_of(data)))
+        axis = channel_axis(call.attrs["axis"], len(shape_of(data)))
 
         def compute(x: Tensor, code: Tensor, scale: PrimExpr, zero: PrimExpr) -> Tensor:
             def value(*index: Index) -> PrimExpr:
                 step, offset = (
-                    _channel_parameter(each, index, axis).astype(x.dtype) for each in (scale, zero)
+                    channel_parameter(value, index, axis).astype(x.dtype) for value in (scale, zero)
                 )
                 result = x(*index)
                 for dtype_code, dtype in _CODES.items():
@@ -448,7 +335,7 @@ def _simulation_rule(element: Callable[[PrimExpr, PrimExpr, PrimExpr, str], Prim
 
 
 def _simulated_quantize(x: PrimExpr, scale: PrimExpr, zero_point: PrimExpr, dtype: str) -> PrimExpr:
-    low, high = map(float, _limits(dtype))
+    low, high = map(float, dtype_limits(dtype))
     return scalar_functions.clip(scalar_functions.round_half_away(x / scale) + zero_point, low, high)
 
 

@@ -14,8 +14,8 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
-from nnmagic.engine.relax.legalize.manipulation import element_count
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
+from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 

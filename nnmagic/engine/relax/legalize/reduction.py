@@ -18,7 +18,6 @@ from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast
 from nnmagic.engine.relax.legalize.extern_loops import grid
-from nnmagic.engine.relax.legalize.manipulation import element_count
 from nnmagic.engine.relax.legalize.registry import (
     ALL,
     OPAQUE,
@@ -29,6 +28,7 @@ from nnmagic.engine.relax.legalize.registry import (
     te_of,
     tensor_dtype,
 )
+from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import ElementFunction, ReduceAxis, Reducer, Tensor
 from nnmagic.engine.relax.schedules.reduction.analysis import PLACE
 from nnmagic.engine.relax.schedules.reduction.argreduce import keeps

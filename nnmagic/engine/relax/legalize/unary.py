@@ -60,9 +60,9 @@ def rounding_rule(function: ElementFunction) -> Rule:
 
 def predicate_rule(function: ElementFunction, *, otherwise: bool) -> Rule:
     """Lower to a test of each floating-point number; of other numbers it gives ``otherwise``."""
-    found = tirx.const(int(otherwise), "bool")
+    other = tirx.const(int(otherwise), "bool")
     return elementwise_rule(
-        lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else found
+        lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else other
     )
 
 

@@ -220,7 +220,7 @@ def _batch_norm(call: OpCall) -> Value | None:
     else:
         scale = call.builder.emit_te(factor, gamma, variance, primfunc_name_hint="scale")
     vectors = [
-        channel_vector(call, each, data) for each in (mean, scale, *([beta] if attrs["center"] else []))
+        channel_vector(call, value, data) for value in (mean, scale, *([beta] if attrs["center"] else []))
     ]
 
     def compute(x: Tensor, center: Tensor, by: Tensor, *shift: Tensor) -> Tensor:
