@@ -64,12 +64,12 @@ def _static_size(dim: Extent) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _same_dim(left: PrimExpr, right: PrimExpr) -> bool:
+def _same_dim(left: Extent, right: Extent) -> bool:
     a, b = _static_size(left), _static_size(right)
     return a == b if a is not None or b is not None else bool(tvm_ffi.structural_equal(left, right))
 
 
-def element_at(operand: Tensor, index: Sequence[Index], shape: Sequence[Extent]) -> PrimExpr:
+def element_at(operand: Tensor | PrimExpr, index: Sequence[Index], shape: Sequence[Extent]) -> PrimExpr:
     """Return the element of an operand at ``index`` of the common shape."""
     if not isinstance(operand, te.Tensor):
         return operand
@@ -131,9 +131,7 @@ def _as_immediate(value: Value) -> Value:
     return tirx.const(as_array(value.value).item(), tensor_dtype(value))
 
 
-def in_float32(
-    function: ElementFunction,
-) -> ElementFunction:
+def in_float32(function: ElementFunction) -> ElementFunction:
     """Compute the function in float32 where the operands are narrower."""
 
     def computed(left: PrimExpr, right: PrimExpr) -> PrimExpr:
@@ -147,14 +145,12 @@ def in_float32(
 
 def _arithmetic_rule(
     function: ElementFunction,
-    relax_op: ElementFunction,
+    relax_op: Callable[..., RelaxExpr],
     of_bools: ElementFunction,
 ) -> Rule:
     """Lower to arithmetic; Relay computes with bools as with numbers of one bit."""
-    floats, integers = (
-        broadcast_rule(function, relax_op),
-        broadcast_rule(scalar_functions.wrap_overflow(function)),
-    )
+    floats = broadcast_rule(function, relax_op)
+    integers = broadcast_rule(scalar_functions.wrap_overflow(function))
     bools = broadcast_rule(of_bools)
 
     def rule(call: OpCall) -> Value:
@@ -164,7 +160,7 @@ def _arithmetic_rule(
     return rule
 
 
-def _comparison_rule(function: ElementFunction, relax_op: ElementFunction) -> Rule:
+def _comparison_rule(function: ElementFunction, relax_op: Callable[..., RelaxExpr]) -> Rule:
     bools, numbers = broadcast_rule(function), broadcast_rule(function, relax_op)
     return lambda call: (bools if tensor_dtype(call.args[0]) == "bool" else numbers)(call)
 

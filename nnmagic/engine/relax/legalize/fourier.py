@@ -19,7 +19,7 @@ def _angle(row: Index, column: Index, length: Extent) -> PrimExpr:
     return tirx.const(2 * math.pi, "float64") * turns
 
 
-def _dft(attrs: Attrs, real: Tensor, imaginary: Tensor) -> Tensor:
+def _dft(attrs: Attrs, real: Tensor, imaginary: Tensor) -> list[Tensor]:
     """Transform along the last axis, accumulated in float64."""
     inverse = bool(attrs["inverse"])
     length = real.shape[-1]

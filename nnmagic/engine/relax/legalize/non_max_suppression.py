@@ -18,18 +18,18 @@ from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, te_of
 from nnmagic.engine.relax.legalize.sorting import sort_order
-from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
+from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Attrs
 
 
 @contextmanager
-def _when(condition: Tensor) -> Iterator[None]:
+def _when(condition: PrimExpr) -> Iterator[None]:
     with T.If(condition), T.Then():
         yield
 
 
-def _local(dtype: str) -> PrimExpr:
+def _local(dtype: str) -> Buffer:
     return T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
 
 
@@ -42,11 +42,14 @@ def _wide(value: int) -> PrimExpr:
 
 
 def _kernel(
-    body: Callable[..., None], inputs: Sequence[PrimExpr], shapes: Sequence[Extent], dtypes: Sequence[str]
-) -> Tensor:
+    body: Callable[..., None],
+    inputs: Sequence[Tensor],
+    shapes: Sequence[Sequence[Extent]],
+    dtypes: Sequence[str],
+) -> Tensors:
     """Return tensors of these shapes that ``body`` writes, reading the inputs."""
 
-    def emit(ins: Sequence[PrimExpr], outs: Sequence[PrimExpr]) -> PrimExpr:
+    def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         with IRBuilder() as builder:
             with T.seq_scope():
                 body(*map(T.buffer_proxy, (*ins, *outs)))
@@ -77,7 +80,7 @@ def _overlap(corner_a: Callable[[int], PrimExpr], corner_b: Callable[[int], Prim
     return tirx.Select(both <= zero, zero, shared / both)
 
 
-def _rows(buffer: Tensor) -> PrimExpr:
+def _rows(buffer: Buffer) -> Extent:
     return buffer.shape[0]
 
 
@@ -89,32 +92,32 @@ def _is_not_negative(value: PrimExpr) -> PrimExpr:
     return value >= tirx.const(0, value.ty.dtype)
 
 
-def _fill(buffer: Tensor, row: tuple[Index, ...], value: int) -> None:
+def _fill(buffer: Buffer, row: tuple[Index, ...], value: int) -> None:
     """Fill a row with a number."""
     with T.serial(0, buffer.shape[len(row)]) as k:
         index = (*row, k)
         buffer[index] = tirx.const(value, buffer.dtype)
 
 
-def _copy(source: Tensor, here: tuple[Index, ...], target: Buffer, there: tuple[Index, ...]) -> None:
+def _copy(source: Buffer, here: tuple[Index, ...], target: Buffer, there: tuple[Index, ...]) -> None:
     """Copy a row."""
     with T.serial(0, source.shape[len(here)]) as k:
         to, origin = (*there, k), (*here, k)
         target[to] = source[origin]
 
 
-def _drop(kept: PrimExpr, positions: Buffer, i: Index, j: Index) -> None:
+def _drop(kept: Buffer, positions: Buffer, i: Index, j: Index) -> None:
     """Set a box and its index to -1."""
     _fill(kept, (i, j), -1)
     positions[i, j] = _int(-1)
 
 
-def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: PrimExpr) -> Tensor:
+def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: Tensor) -> Tensors:
     """Count each image's boxes above the threshold, move them to the front, and return their indices."""
     score, index = integer(attrs["score_index"]), integer(attrs["id_index"])
     batch, boxes, _ = data.shape
 
-    def body(data: Buffer, least: Buffer, count: Extent, moved: PrimExpr, positions: Buffer) -> None:
+    def body(data: Buffer, least: Buffer, count: Buffer, moved: Buffer, positions: Buffer) -> None:
         with T.serial(0, batch) as i:
             count[i] = _int(0)
             with T.serial(0, boxes) as j:
@@ -133,7 +136,7 @@ def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: PrimExpr) -> Tensor
 
 
 def _non_max_suppression(
-    attrs: Attrs, data: Tensor, counts: Tensor, indices: Buffer, most: Buffer, least: Buffer
+    attrs: Attrs, data: Tensor, counts: Tensor, indices: Tensor, most: Tensor, least: Tensor
 ) -> Tensor:
     """Return the boxes that are kept, or their ``indices``; the others are -1.
 
@@ -145,13 +148,13 @@ def _non_max_suppression(
     best = _best_first(data, counts, integer(attrs["score_index"]))
 
     def body(
-        data: Tensor,
-        best: PrimExpr,
+        data: Buffer,
+        best: Buffer,
         counts: Buffer,
         indices: Buffer,
         most: Buffer,
         least: Buffer,
-        *outs: Tensor,
+        *outs: Buffer,
     ) -> None:
         kept, positions = outs
         with T.serial(0, batch) as i:
@@ -176,7 +179,7 @@ def _non_max_suppression(
     return _boxes_first(kept) if attrs["invalid_to_bottom"] else kept
 
 
-def _best_first(data: Tensor, counts: Tensor, score: int) -> PrimExpr:
+def _best_first(data: Tensor, counts: Tensor, score: int) -> Tensor:
     """Return the indices that sort each image's first ``counts`` boxes by descending score."""
 
     def ranked(i: Index, j: Index) -> PrimExpr:
@@ -186,7 +189,7 @@ def _best_first(data: Tensor, counts: Tensor, score: int) -> PrimExpr:
 
 
 def _take_best(
-    top: int, i: Index, count: Extent, data: Tensor, best: Buffer, kept: PrimExpr, positions: Buffer
+    top: int, i: Index, count: PrimExpr, data: Buffer, best: Buffer, kept: Buffer, positions: Buffer
 ) -> None:
     """Copy the boxes of an image in order, and drop all but the best ``top`` if that is positive."""
     limit = tirx.min(count, _int(top)) if top > 0 else count
@@ -199,7 +202,7 @@ def _take_best(
 
 
 def _suppress(
-    attrs: Attrs, i: Index, count: Extent, most: PrimExpr, least: PrimExpr, kept: Buffer, positions: PrimExpr
+    attrs: Attrs, i: Index, count: PrimExpr, most: PrimExpr, least: PrimExpr, kept: Buffer, positions: Buffer
 ) -> None:
     """Drop the boxes of an image that overlap a better one, and those after ``most`` that do not."""
     start, score = integer(attrs["coord_start"]), integer(attrs["score_index"])
@@ -227,11 +230,11 @@ def _may_suppress(attrs: Attrs, kept: Buffer, i: Index, k: Index, j: Index) -> I
             yield kept[i, j, index] == kept[i, k, index]
 
 
-def _indices_first(positions: Tensor) -> Tensor:
+def _indices_first(positions: Tensor) -> Tensors:
     """Move the indices of kept boxes to the front, and count them."""
     batch, boxes = positions.shape
 
-    def body(positions: Buffer, moved: Buffer, count: Extent) -> None:
+    def body(positions: Buffer, moved: Buffer, count: Buffer) -> None:
         with T.serial(0, batch) as i:
             count[i, 0] = _int(0)
             with T.serial(0, boxes) as j, _when(positions[i, j] >= 0):
@@ -247,7 +250,7 @@ def _boxes_first(boxes: Tensor) -> Tensor:
     """Move the boxes whose first number is not negative to the front."""
     batch, length, _ = boxes.shape
 
-    def body(boxes: Buffer, moved: PrimExpr) -> None:
+    def body(boxes: Buffer, moved: Buffer) -> None:
         count = _local("int32")
         with T.serial(0, batch) as i:
             count[0] = _int(0)
@@ -261,7 +264,7 @@ def _boxes_first(boxes: Tensor) -> Tensor:
 
 
 def _all_class(
-    attrs: Attrs, boxes: Tensor, scores: Tensor, most: PrimExpr, least: PrimExpr, threshold: PrimExpr
+    attrs: Attrs, boxes: Tensor, scores: Tensor, most: Tensor, least: Tensor, threshold: Tensor
 ) -> Tensor:
     """Suppress boxes for each image and class separately, in the form of ONNX or of TensorFlow.
 
@@ -281,7 +284,7 @@ def _all_class(
     return _kernel(body, inputs, shapes, ["int64", "float32", "int64", "int32"])[:3]
 
 
-def _all_class_as_onnx(classes: PrimExpr, *buffers: Tensor) -> None:
+def _all_class_as_onnx(classes: Extent, *buffers: Buffer) -> None:
     """Emit (image, class, box) of every chosen box, and their number."""
     *inputs, selected, total, alive = buffers
     total[0] = _wide(0)
@@ -297,7 +300,7 @@ def _all_class_as_onnx(classes: PrimExpr, *buffers: Tensor) -> None:
         _choose(classes, i, alive, choose, *inputs)
 
 
-def _all_class_as_tensorflow(classes: PrimExpr, *buffers: Tensor) -> None:
+def _all_class_as_tensorflow(classes: Extent, *buffers: Buffer) -> None:
     """Emit for each image (class, box) and score of every chosen box, and their number."""
     *inputs, selected, values, total, alive = buffers
     with T.serial(0, _rows(total)) as image:
@@ -318,12 +321,12 @@ def _all_class_as_tensorflow(classes: PrimExpr, *buffers: Tensor) -> None:
 
 
 def _choose(
-    classes: PrimExpr,
+    classes: Extent,
     i: Index,
     alive: Buffer,
-    choose: Callable[[PrimExpr, PrimExpr], None],
+    choose: Callable[[Index, PrimExpr], None],
     boxes: Buffer,
-    scores: Tensor,
+    scores: Buffer,
     best: Buffer,
     most: Buffer,
     least: Buffer,

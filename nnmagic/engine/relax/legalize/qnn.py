@@ -29,7 +29,7 @@ from nnmagic.engine.relax.legalize.fixed_point import (
     wrap_int32,
 )
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
+from nnmagic.engine.relax.legalize.types import NumpyScalar, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 
@@ -100,7 +100,7 @@ def _product(call: OpCall) -> Value:
     products = call.emit(broadcast_rule(operator.mul)(replace(call, args=(left, right))))
     scale = call.emit(broadcast_rule(operator.mul)(replace(call, args=scales)))
 
-    def compute(x: Tensor, scale: PrimExpr, output_scale: PrimExpr, zero_point: Tensor) -> Tensor:
+    def compute(x: Tensor, scale: Tensor, output_scale: Tensor, zero_point: Tensor) -> Tensor:
         factors = Factors(scale_ratios(scale, output_scale))
         axis = max(axes_from_end, default=0) + (len(x.shape) if axes_from_end else 0)
 
@@ -116,7 +116,7 @@ def _product(call: OpCall) -> Value:
 def _center(call: OpCall, data: Value, zero_point: Value, axis: int, dtype: str) -> Value:
     """Subtract the zero point from a tensor; int16 wraps."""
 
-    def compute(x: Tensor, zero: PrimExpr) -> Tensor:
+    def compute(x: Tensor, zero: Tensor) -> Tensor:
         return te.compute(
             x.shape,
             lambda *index: x(*index).astype(dtype) - channel_parameter(zero, index, axis).astype(dtype),
@@ -180,12 +180,12 @@ def _concatenate(call: OpCall) -> Value:
 # --- products -----------------------------------------------------------------------------------------------
 
 
-def _centered_product_rule(name: str, channel_axis: Callable[[OpCall], int], dtype: str = "int16") -> Rule:
+def _centered_product_rule(name: str, weight_axis: Callable[[OpCall], int], dtype: str = "int16") -> Rule:
     """Center both operands in ``dtype``, as Relay does, and multiply by the operator ``name``."""
 
     def rule(call: OpCall) -> Value:
         data, weight, data_zero_point, weight_zero_point, *_ = call.args
-        axis = channel_axis(call)
+        axis = weight_axis(call)
         left = _center(call, data, data_zero_point, 0, dtype)
         right = _center(call, weight, weight_zero_point, axis, dtype)
         return RULES[name](replace(call, args=(left, right)))
@@ -200,7 +200,7 @@ def _output_channel(call: OpCall) -> int:
 # --- by a table of all results ------------------------------------------------------------------------------
 
 
-def _constant_parameter(call: OpCall, index: int) -> PrimExpr:
+def _constant_parameter(call: OpCall, index: int) -> NumpyScalar:
     """Return a scale or zero point that must be a constant."""
     value = call.args[index]
     if isinstance(value, relax.Var):
@@ -208,7 +208,7 @@ def _constant_parameter(call: OpCall, index: int) -> PrimExpr:
     return as_array(value.value)[()]
 
 
-def _table_rule(function: ElementFunction) -> Rule:
+def _table_rule(function: Callable[[np.ndarray], np.ndarray]) -> Rule:
     """Compute a function of real numbers for each of the 256 quantized numbers, and look results up."""
 
     def rule(call: OpCall) -> Value:
@@ -231,12 +231,13 @@ def _table_rule(function: ElementFunction) -> Rule:
     return rule
 
 
-def _hardswish(x: PrimExpr) -> PrimExpr:
-    return x * np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+def _hardswish(x: np.ndarray) -> np.ndarray:
+    result: np.ndarray = x * np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+    return result
 
 
 _erf = np.vectorize(math.erf, otypes=["float32"])
-_TABLE_FUNCTIONS: dict[str, ElementFunction] = {
+_TABLE_FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "abs": np.abs,
     "erf": _erf,
     "exp": np.exp,
@@ -315,7 +316,7 @@ def _simulation_rule(element: Callable[[PrimExpr, PrimExpr, PrimExpr, str], Prim
         data, code, scale, zero_point = call.args
         axis = channel_axis(call.attrs["axis"], len(shape_of(data)))
 
-        def compute(x: Tensor, code: Tensor, scale: PrimExpr, zero: PrimExpr) -> Tensor:
+        def compute(x: Tensor, code: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
             def value(*index: Index) -> PrimExpr:
                 step, offset = (
                     channel_parameter(value, index, axis).astype(x.dtype) for value in (scale, zero)

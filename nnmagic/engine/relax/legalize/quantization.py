@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm import te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
@@ -12,12 +14,12 @@ from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def _channel_parameter(parameter: Tensor, index: Index, axis: int) -> PrimExpr:
+def _channel_parameter(parameter: Tensor, index: Sequence[Index], axis: int) -> PrimExpr:
     """Return the scale or zero point of an element."""
     return parameter(index[axis]) if len(parameter.shape) else parameter()
 
 
-def _quantize(attrs: Attrs, data: Tensor, scale: PrimExpr, zero_point: PrimExpr) -> Tensor:
+def _quantize(attrs: Attrs, data: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
     """Compute round(data / scale) + zero_point, halves away from zero, limited to the dtype's range."""
     axis = integer(attrs["axis"]) % max(len(data.shape), 1)
     dtype = str(attrs["out_dtype"])
@@ -31,7 +33,7 @@ def _quantize(attrs: Attrs, data: Tensor, scale: PrimExpr, zero_point: PrimExpr)
     return te.compute(data.shape, element)
 
 
-def _dequantize(attrs: Attrs, data: Tensor, scale: PrimExpr, zero_point: PrimExpr) -> Tensor:
+def _dequantize(attrs: Attrs, data: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
     """Compute (data - zero_point) * scale."""
     axis = integer(attrs["axis"]) % max(len(data.shape), 1)
     dtype = str(attrs["out_dtype"])

@@ -16,8 +16,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.reshaping import element_count
-from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
+from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 #: The rotations of eight rounds, for the two pairs of words (Skein, version 1.3).
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
@@ -46,14 +46,14 @@ def _less_unsigned(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     return (left ^ _word(_TOP)) < (right ^ _word(_TOP))
 
 
-def _local(size: int) -> PrimExpr:
+def _local(size: int) -> Buffer:
     return T.buffer_proxy(T.alloc_buffer((size,), "int64", scope="local"))
 
 
 class _Words:
     """A buffer of uint64 that is read and written as int64."""
 
-    def __init__(self, buffer: Tensor) -> None:
+    def __init__(self, buffer: Buffer) -> None:
         self._buffer = T.buffer_proxy(buffer)
 
     def __getitem__(self, index: Index) -> PrimExpr:
@@ -65,7 +65,7 @@ class _Words:
         self._buffer[index] = tirx.reinterpret("uint64", held[0])
 
 
-def _hash(key: Buffer, counter: Sequence[PrimExpr]) -> list[Extent]:
+def _hash(key: Buffer | _Words, counter: Sequence[PrimExpr]) -> list[PrimExpr]:
     """Emit the hash of four words under the key in ``key[0:4]``, and return its four words."""
     words, schedule = _local(4), _local(5)
     schedule[4] = _word(_PARITY)
@@ -90,22 +90,22 @@ def _hash(key: Buffer, counter: Sequence[PrimExpr]) -> list[Extent]:
     return [words[i] for i in range(4)]
 
 
-def _is_full(key: Buffer) -> PrimExpr:
+def _is_full(key: _Words) -> PrimExpr:
     """Return whether the path has no bit left; Relay never continues in its second word."""
     return key[8] == _word(0)
 
 
-def _write(target: Buffer, words: Sequence[PrimExpr]) -> None:
+def _write(target: Buffer | _Words, words: Sequence[PrimExpr]) -> None:
     for i, word in enumerate(words):
         target[i] = word
 
 
-def _next_bit(key: Buffer) -> tuple[PrimExpr, PrimExpr]:
+def _next_bit(key: _Words) -> tuple[PrimExpr, PrimExpr]:
     """Return the bit at which the path continues, one to the right."""
     return _shift_right(key[8], 1), tirx.Select(key[8] == _word(1), _word(_TOP), _word(0))
 
 
-def _split(key: Buffer, left: PrimExpr, right: Buffer) -> None:
+def _split(key: _Words, left: _Words, right: _Words) -> None:
     """Emit two keys: that with a 0 at the end of its path, and that with a 1."""
     with T.If(_is_full(key)):
         with T.Then():
@@ -119,7 +119,7 @@ def _split(key: Buffer, left: PrimExpr, right: Buffer) -> None:
                 right[i] = key[i] | key[i + 4]
 
 
-def _make_room(key: Buffer, count: Extent, ready: PrimExpr) -> None:
+def _make_room(key: _Words, count: PrimExpr, ready: Buffer) -> None:
     """Emit the key if its counter has room for ``count`` numbers, else the key that follows it.
 
     Where the path is full, too, Relay hashes memory beyond an array of its own. Here a counter of ones is
@@ -139,7 +139,7 @@ def _make_room(key: Buffer, count: Extent, ready: PrimExpr) -> None:
                 _write(ready, [*kept, *path, zero, zero, *_next_bit(key)])
 
 
-def _generate(key: PrimExpr, after: PrimExpr, numbers: Buffer, count: Extent) -> None:
+def _generate(key: _Words, after: _Words, numbers: _Words, count: Extent) -> None:
     """Emit ``count`` words, and the key for the words after them.
 
     Four words are the hash of one counter. The last block, if it is not full, counts from where the full ones
@@ -165,10 +165,10 @@ def _generate(key: PrimExpr, after: PrimExpr, numbers: Buffer, count: Extent) ->
     _write(after, [ready[i] for i in range(_KEY)])
 
 
-def _kernel(body: Callable[..., None], key: PrimExpr, shapes: Sequence[Extent]) -> Tensor:
+def _kernel(body: Callable[..., None], key: Tensor, shapes: Sequence[Sequence[Extent]]) -> Tensors:
     """Return arrays of words of these shapes, which ``body`` computes from a key."""
 
-    def emit(ins: Sequence[PrimExpr], outs: Sequence[PrimExpr]) -> PrimExpr:
+    def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         with IRBuilder() as builder:
             with T.seq_scope():
                 body(*map(_Words, (*ins, *outs)))
@@ -177,16 +177,16 @@ def _kernel(body: Callable[..., None], key: PrimExpr, shapes: Sequence[Extent]) 
     return te.extern(list(shapes), [key], emit, dtype=["uint64"] * len(shapes), name="threefry")
 
 
-def _random_words(key: PrimExpr, count: Extent) -> Tensor:
+def _random_words(key: Tensor, count: Extent) -> Tensors:
     """Return the key for the words that follow, and ``count`` words."""
 
-    def body(key: PrimExpr, after: PrimExpr, numbers: PrimExpr) -> None:
+    def body(key: _Words, after: _Words, numbers: _Words) -> None:
         _generate(key, after, numbers, count)
 
     return _kernel(body, key, [(_KEY,), (count,)])
 
 
-def _threefry_split(key: PrimExpr) -> Tensor:
+def _threefry_split(key: Tensor) -> Tensors:
     return _kernel(_split, key, [(_KEY,), (_KEY,)])
 
 

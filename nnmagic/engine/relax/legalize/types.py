@@ -13,6 +13,12 @@ from nnmagic.engine.relax.tir.types import PrimExpr
 #: A tensor expression: ``te.Tensor``. Called with indices, it gives the element there.
 Tensor: TypeAlias = Any
 
+#: What ``te.extern`` returns: a tensor, or a list of tensors.
+Tensors: TypeAlias = Any
+
+#: A scalar of NumPy, whose stubs do not say that ``array[()]`` is one.
+NumpyScalar: TypeAlias = Any
+
 #: Computes an element of the result from the elements of the operands.
 ElementFunction: TypeAlias = Callable[..., PrimExpr]
 
