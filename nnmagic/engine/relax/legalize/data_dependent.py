@@ -252,7 +252,7 @@ def _pad(call: OpCall) -> Value:
 def _slice_spans(
     shape: Sequence[Extent], begin: Tensor, end: Tensor, strides: Tensor, *, by_size: bool = False
 ) -> list[tuple[Index, Extent, Index]]:
-    """Return the start, length and step of ``begin:end:strides`` in iota dimension, clamped to the data.
+    """Return the start, length and step of ``begin:end:strides`` in every dimension, clamped to the data.
 
     Axes for which ``begin`` has no number are whole. With ``by_size``, ``end`` is a length (-1: all).
     """
