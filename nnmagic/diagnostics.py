@@ -163,7 +163,7 @@ class Diagnostics:
             raise kind(self.found)
 
 
-def located(message: str, span: Span | None) -> str:
+def append_location(message: str, span: Span | None) -> str:
     """A message with the place that it speaks of, for an error that is raised when a program runs."""
     return "\n".join([message, *(_render_place(span, _painter(color=False), "error") if span else [])])
 

@@ -20,7 +20,7 @@ def report(stage: str, done: int = 0, total: int = 0) -> None:
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listen(listener: Listener) -> Iterator[None]:
     """Has a listener told of what is compiled meanwhile."""
     token = _listener.set(listener)
     try:

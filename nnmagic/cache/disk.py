@@ -46,7 +46,7 @@ class CacheWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingEntry:
     """No entry was found; ``why`` is empty where there is none, else what is wrong with it."""
 
     why: str = ""
@@ -69,40 +69,40 @@ class DiskCache:
         self._nbytes: int | None = None  # of all entries at the last look, with what was put since
         self._put_since = 0
 
-    def get(self, key: str) -> Content | Missing:
+    def get(self, key: str) -> Content | MissingEntry:
         """The entry of a key, which is then the one that was used last."""
         try:
             with self._opened(create=False) as root:
                 return self._read(root, key)
         except FileNotFoundError:
-            return Missing()
+            return MissingEntry()
         except OSError as error:
-            return Missing(self._warn(f"cannot be read: {_reason(error)}"))
+            return MissingEntry(self._warn(f"cannot be read: {_reason(error)}"))
 
-    def _read(self, root: int, key: str) -> Content | Missing:
+    def _read(self, root: int, key: str) -> Content | MissingEntry:
         opened: tuple[int, int] | None = None
         try:
             with _folder(key, root) as folder, _held(folder, exclusive=False) as held:
                 opened = _identity(os.fstat(folder))
                 if not held:  # it is being dropped
-                    return Missing()
+                    return MissingEntry()
                 content = from_members(lambda name: self._member(name, folder))
                 with suppress(OSError):  # a directory that can only be read
                     os.utime(folder)
                 return content
         except FileNotFoundError as error:
             if error.filename == key:
-                return Missing()
+                return MissingEntry()
             why = f"{error.filename} is missing"
         except DamagedError as error:
             why = str(error)
         except NotADirectoryError:
             why = "it is no folder"
         if opened is not None and not _is_still(opened, key, root):
-            return Missing()  # it was dropped or replaced meanwhile
+            return MissingEntry()  # it was dropped or replaced meanwhile
         self._discard(root, key)
         self._warn(f"held a damaged entry, which was dropped: {why}")
-        return Missing(f"the entry was damaged: {why}")
+        return MissingEntry(f"the entry was damaged: {why}")
 
     def _member(self, name: str, folder: int) -> bytes:
         """A file of an entry. Raises DamagedError for what is no plain file of this user's."""

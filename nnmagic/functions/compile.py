@@ -42,7 +42,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.serialization import module_to_data
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.used_types import used_types, with_fields
+from nnmagic.relay.used_types import used_types, with_field_types
 from nnmagic.tinynn import compile_source, look_up
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
@@ -282,7 +282,7 @@ def _needed(module: Module, graph: CallGraph, entry: str) -> Module:
 def _with_types(module: Module, own: Sequence[str]) -> Module:
     """The module with the data types that its functions use, and those that the source itself defines."""
     used = used_types(module.functions.values(), module.types)
-    kept = with_fields([*used, *own], module.types)
+    kept = with_field_types([*used, *own], module.types)
     return replace(module, types=kept)
 
 

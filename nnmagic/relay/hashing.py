@@ -17,7 +17,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.module import Module
-from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, names, polynomial
+from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, names, polynomial
 from nnmagic.relay.serialization import Encoder, Json
 
 #: From how many bytes on an array's hash is remembered, and how many hashes are.
@@ -154,4 +154,4 @@ class _Nameless(Encoder):
             self.spelled = self._dims.names
             return f"text {label}"
         numbered = {name: polynomial(f"d{self._dims.of(name)}") for name in names(found)}
-        return str(evaluated(found, numbered, constant))
+        return str(evaluate(found, numbered, constant))

@@ -26,7 +26,7 @@ class Module:
     types: Mapping[str, TypeData] = field(default_factory=dict)
     #: The types that the typed text shows where they are not the ``checked_type``: real Relay forgets some of
     #: what it knows, see infer/shown.py.
-    shown_types: Mapping[Expr, Type] = field(default_factory=dict)
+    printed_types: Mapping[Expr, Type] = field(default_factory=dict)
 
     def astext(self, show_meta_data: bool = True, *, exact: bool = False) -> str:
         """The text with the version line and, where there are ``meta[...]`` references, the metadata section.

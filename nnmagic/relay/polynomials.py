@@ -238,7 +238,7 @@ def names(of: Polynomial) -> Iterator[str]:
                 yield from names(atom.divisor)
 
 
-def evaluated(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> Any:
+def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> Any:
     """What it comes to for these values of its names: ints, polynomials, or whatever has ``+ * //``.
 
     ``number`` makes such a value of an int. Raises KeyError for a name that has none, ZeroDivisionError.
@@ -247,7 +247,7 @@ def evaluated(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> A
     def of_atom(atom: Atom) -> Any:
         if isinstance(atom, str):
             return values[atom]
-        return evaluated(atom.numerator, values, number) // evaluated(atom.divisor, values, number)
+        return evaluate(atom.numerator, values, number) // evaluate(atom.divisor, values, number)
 
     total = None
     for monomial, coefficient in of.terms:
@@ -275,13 +275,13 @@ def solution(
 ) -> Polynomial | None:
     """The name that makes it ``size``, by the values of the other names; None where it is not found."""
     try:
-        parts = linear(evaluated(of, {**values, name: polynomial(name)}, constant), name)
+        parts = linear(evaluate(of, {**values, name: polynomial(name)}, constant), name)
         return None if parts is None else (size - parts[1]).divided(parts[0])
     except (KeyError, NoPolynomialError):
         return None
 
 
-def not_negative(of: Polynomial) -> bool:
+def is_nonnegative(of: Polynomial) -> bool:
     """Whether it is surely 0 or more, whatever its names are, which count something."""
     terms: dict[Monomial, Fraction] = {}
     for monomial, number in of.terms:
@@ -300,4 +300,4 @@ def not_negative(of: Polynomial) -> bool:
 
 def _is_count(atom: Quotient) -> bool:
     below = atom.divisor.number
-    return not_negative(atom.numerator) and (below is None or below > 0)
+    return is_nonnegative(atom.numerator) and (below is None or below > 0)

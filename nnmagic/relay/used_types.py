@@ -23,10 +23,10 @@ from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TupleType, Typ
 def used_types(functions: Iterable[Function], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
     """Those of the types that the functions need, in the order of ``types``."""
     work = [name for function in functions for node in post_order(function) for name in _mentioned(node)]
-    return with_fields(work, types)
+    return with_field_types(work, types)
 
 
-def with_fields(names: Iterable[str], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
+def with_field_types(names: Iterable[str], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
     """Types by name, and those that their values hold, in the order of ``types``."""
     needed: set[str] = set()
     work = list(names)

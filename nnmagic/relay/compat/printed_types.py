@@ -48,7 +48,7 @@ class UnlikeRelayError(Exception):
     """A step that real Relay would not have done: what it shows cannot be told."""
 
 
-def shown_types(
+def printed_types(
     module: Module, attrs: Mapping[Call, Mapping[str, object]], signatures: Mapping[str, FuncType]
 ) -> dict[Expr, Type]:
     """The type that real Relay shows for each expression of a module that is well typed.

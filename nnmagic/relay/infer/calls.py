@@ -14,7 +14,7 @@ from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef
 from nnmagic.relay.infer.context import TOO_DEEP, Context, callee_name, close_name, note
 from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, map_leaves, shown, type_parts
 from nnmagic.relay.ops import OPERATORS, Operator, RelationError
-from nnmagic.relay.ops.dims import dim_names, matched, renamed
+from nnmagic.relay.ops.dims import dim_names, match_dim, rename_dim
 from nnmagic.relay.ops.relations import identity
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 
@@ -200,11 +200,11 @@ def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence
     pairs = list(_dim_pairs(params, args))
     for index, dim, given in sorted(pairs, key=lambda pair: len(dim_names(pair[1]))):
         assert isinstance(dim, AnyDim)
-        learned = matched(dim, given, labels)
+        learned = match_dim(dim, given, labels)
         if learned is not None:
             where[learned] = index
             continue
-        known = renamed(dim, labels)
+        known = rename_dim(dim, labels)
         if isinstance(known, int) and isinstance(given, int) and known != given:
             first = where.get(str(dim.label), index)
             notes = note(call.args[first], args[first])
@@ -238,7 +238,7 @@ def _relabel(type_: Type, labels: Mapping[str, Dim]) -> Type:
     def leaf(part: Type) -> Type:
         if not isinstance(part, TensorType) or not any(isinstance(dim, AnyDim) for dim in part.shape):
             return part
-        return replace(part, shape=tuple(renamed(dim, labels) for dim in part.shape))
+        return replace(part, shape=tuple(rename_dim(dim, labels) for dim in part.shape))
 
     return map_leaves(type_, leaf)
 

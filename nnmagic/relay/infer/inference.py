@@ -8,7 +8,7 @@ from dataclasses import replace
 from nnmagic.diagnostics import RelayError, kind_of
 from nnmagic.frames import short_errors
 from nnmagic.relay.callgraph import call_graph, components
-from nnmagic.relay.compat.printed_types import UnlikeRelayError, shown_types
+from nnmagic.relay.compat.printed_types import UnlikeRelayError, printed_types
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, OpRef, Var
 from nnmagic.relay.infer.calls import unresolved_argument
 from nnmagic.relay.infer.context import Context, callee_name, written_type
@@ -54,7 +54,7 @@ def _inferred(context: Context) -> Context:
 
 def _real_relay_accepts(context: Context, look_into_callees: bool) -> bool:
     try:
-        shown_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
+        printed_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
     except UnlikeRelayError:
         return False
     return True
@@ -137,7 +137,7 @@ def _shown_types(context: Context, look_into_callees: bool) -> Mapping[Expr, Typ
     if not (context.solver.widened or context.type_args or asked):
         return {}
     try:
-        shown = shown_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
+        shown = printed_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
     except UnlikeRelayError:
         return {}
     for node, type_ in shown.items():
@@ -209,4 +209,4 @@ def _typed_module(context: Context, shown: Mapping[Expr, Type]) -> Module:
         made = rewrite(function, attach)
         assert isinstance(made, Function)
         functions[name] = made
-    return replace(context.module, functions=functions, shown_types=types)
+    return replace(context.module, functions=functions, printed_types=types)

@@ -15,7 +15,7 @@ from nnmagic.relay.polynomials import (
     NoPolynomialError,
     Polynomial,
     constant,
-    evaluated,
+    evaluate,
     names,
     polynomial,
     solution,
@@ -67,12 +67,12 @@ def dim_names(dim: Dim) -> set[str]:
     return set() if found is None else set(names(found))
 
 
-def renamed(dim: Dim, dims: Mapping[str, Dim]) -> Dim:
+def rename_dim(dim: Dim, dims: Mapping[str, Dim]) -> Dim:
     """A dimension with the names in its label replaced; ``?`` where one of them is not known."""
     if not isinstance(dim, AnyDim) or dim.label is None:
         return dim
     try:
-        return as_dim(evaluated(polynomial(dim.label), _polynomials(dims), constant))
+        return as_dim(evaluate(polynomial(dim.label), _polynomials(dims), constant))
     except (KeyError, NoPolynomialError):
         return dims.get(dim.label, ANY)
 
@@ -81,7 +81,7 @@ def _polynomials(dims: Mapping[str, Dim]) -> dict[str, Polynomial]:
     return {name: found for name, dim in dims.items() if (found := as_polynomial(dim)) is not None}
 
 
-def matched(wanted: Dim, given: Dim, dims: dict[str, Dim]) -> str | None:
+def match_dim(wanted: Dim, given: Dim, dims: dict[str, Dim]) -> str | None:
     """Learns from a dimension of a parameter what its names are: the name learned, None where that is open.
 
     ``dims``: what is known of the names so far; a label that cannot be solved for a name is kept as it is.

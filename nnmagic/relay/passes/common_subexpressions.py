@@ -22,7 +22,7 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute
-from nnmagic.relay.passes.scopes import Scope, is_atom, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, is_atom, scopes_of
 
 
 @keeps_types
@@ -40,7 +40,7 @@ def eliminate_common_subexpr(module: Module) -> Module:
 class _Visit:
     """A scope to be visited, and the let that opens it if one does; then, what to forget when it is left."""
 
-    scope: Scope
+    scope: PlacementScope
     let: Let | None = None
     is_left: bool = False
     keys: list[Hashable] = field(default_factory=list)
@@ -64,9 +64,9 @@ class _Numbering:
         self.replaced: dict[Expr, Expr] = {}
 
     def function(self) -> Function:
-        nodes: dict[Scope, dict[Expr, None]] = {}
+        nodes: dict[PlacementScope, dict[Expr, None]] = {}
         for node in self.scopes.order:
-            nodes.setdefault(self.scopes.place[node], {})[node] = None
+            nodes.setdefault(self.scopes.scope_of[node], {})[node] = None
         work = [_Visit(self.scopes.outermost)]
         while work:
             visit = work.pop()

@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Clause, Expr, Function, If, Let, Match, Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute, with_flat_lets
-from nnmagic.relay.passes.scopes import Scope, Scopes, is_atom, is_opaque, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_atom, is_opaque, scopes_of
 from nnmagic.relay.traverse import with_parts
 
 
@@ -38,7 +38,7 @@ class _LetChains:
         self.fresh = fresh
         self.scopes: Scopes = scopes_of(function)
         self.names: dict[Expr, Expr] = {}
-        self.chains: dict[Scope, list[tuple[Let | None, Var, Expr]]] = {}
+        self.chains: dict[PlacementScope, list[tuple[Let | None, Var, Expr]]] = {}
 
     def function(self) -> Function:
         order, ended = self.scopes.order, set[Expr]()
@@ -60,10 +60,10 @@ class _LetChains:
 
     def bind(self, let: Let | None, node: Expr, value: Expr) -> None:
         var = let.var if let else self.fresh(node)
-        self.chains.setdefault(self.scopes.place[node], []).append((let, var, value))
+        self.chains.setdefault(self.scopes.scope_of[node], []).append((let, var, value))
         self.names[node] = var
 
-    def block(self, scope: Scope, result: Expr) -> Expr:
+    def block(self, scope: PlacementScope, result: Expr) -> Expr:
         """The chain of a scope, which is complete, with its result at the end."""
         body = self.name(result)
         for let, var, value in reversed(self.chains.pop(scope, [])):
@@ -119,6 +119,6 @@ def _is_free_to_move(let: Let, scopes: Scopes, effects: Effects) -> bool:
         return False
     if is_atom(let.value):
         return True
-    used_in = scopes.place.get(let.var)  # None where nothing uses it
-    in_same_function = used_in is None or used_in.function is scopes.place[let].function
+    used_in = scopes.scope_of.get(let.var)  # None where nothing uses it
+    in_same_function = used_in is None or used_in.function is scopes.scope_of[let].function
     return in_same_function and not effects.within(let.value)

@@ -25,7 +25,7 @@ from nnmagic.relay.expr import (
 )
 
 
-class Scope:
+class PlacementScope:
     """One scope. ``function`` is the innermost function around it; ``jump`` an ancestor, to climb fast.
 
     The outermost scope is its own parent.
@@ -33,7 +33,7 @@ class Scope:
 
     __slots__ = ("depth", "function", "jump", "parent")
 
-    def __init__(self, function: Function, parent: Scope | None = None) -> None:
+    def __init__(self, function: Function, parent: PlacementScope | None = None) -> None:
         self.function = function
         self.parent = parent or self
         self.depth: int = parent.depth + 1 if parent else 0
@@ -42,9 +42,9 @@ class Scope:
             # Myers (1983): ancestors at skew-binary distances, so that climbing takes logarithmic time.
             self.jump = parent.jump.jump
 
-    def inner(self, function: Function | None = None) -> Scope:
+    def inner(self, function: Function | None = None) -> PlacementScope:
         """A new scope inside this one; ``function`` where it is that function's body."""
-        return Scope(function or self.function, self)
+        return PlacementScope(function or self.function, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class Scopes:
     """The scopes of one function.
 
     order: the nodes, each after what it needs; a let stands twice, where it binds (between its value and its
-    body) and where it ends. place: the scope that computes a node; of a variable, the innermost one that
+    body) and where it ends. scope_of: the scope that computes a node; of a variable, the innermost one that
     holds all its uses. inner: the scopes that a node opens, in the order of its parts. early: the variables
     that are used before their let binds them, as those of recursive functions are.
     """
 
-    outermost: Scope
+    outermost: PlacementScope
     order: list[Expr]
-    place: dict[Expr, Scope]
-    inner: dict[Expr, tuple[Scope, ...]]
+    scope_of: dict[Expr, PlacementScope]
+    inner: dict[Expr, tuple[PlacementScope, ...]]
     early: frozenset[Var]
 
 
@@ -71,26 +71,26 @@ def is_opaque(function: Function) -> bool:
 
 def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
     """Places every node of a function's body. With ``lets`` the body of a let is a scope, too."""
-    outermost = Scope(function)
+    outermost = PlacementScope(function)
     order, early = computing_order(function.body)
-    place: dict[Expr, Scope] = {function.body: outermost}
-    inner: dict[Expr, tuple[Scope, ...]] = {}
+    scope_of: dict[Expr, PlacementScope] = {function.body: outermost}
+    inner: dict[Expr, tuple[PlacementScope, ...]] = {}
     ended: set[Expr] = set()
     for node in reversed(order):  # users before what they use, so a node's place is final when it is reached
         if node in ended:
             continue  # where a let binds
         if isinstance(node, Let):
             ended.add(node)
-        uses = list(_uses(node, place[node], lets))
-        if opened := tuple(scope for _, scope in uses if scope is not place[node]):
+        uses = list(_uses(node, scope_of[node], lets))
+        if opened := tuple(scope for _, scope in uses if scope is not scope_of[node]):
             inner[node] = opened
         for part, user in uses:
-            known = place.get(part)
-            place[part] = user if known is None else common_scope(known, user)
-    return Scopes(outermost, order, place, inner, early)
+            known = scope_of.get(part)
+            scope_of[part] = user if known is None else common_scope(known, user)
+    return Scopes(outermost, order, scope_of, inner, early)
 
 
-def common_scope(left: Scope, right: Scope) -> Scope:
+def common_scope(left: PlacementScope, right: PlacementScope) -> PlacementScope:
     """The innermost scope that holds both."""
     if left.depth < right.depth:
         left, right = right, left
@@ -137,7 +137,7 @@ def _steps(node: Expr) -> list[tuple[int, Expr]]:
             return [(2, node), *((0, part) for part in reversed(children(node)))]
 
 
-def _uses(node: Expr, scope: Scope, lets: bool) -> Iterator[tuple[Expr, Scope]]:
+def _uses(node: Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[Expr, PlacementScope]]:
     """The parts of a node, each with the scope that uses it."""
     match node:
         case If(cond=cond, true_branch=then, false_branch=other):

@@ -40,9 +40,9 @@ from nnmagic.relay.text.attribute_parser import (
 )
 from nnmagic.relay.text.cursor import Cursor, ParseFailure, did_you_mean, shown
 from nnmagic.relay.text.lexer import Token
+from nnmagic.relay.text.lexical_scope import LexicalScope
 from nnmagic.relay.text.literals import read_number
 from nnmagic.relay.text.pattern_parser import parse_pattern
-from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.trampoline import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
 from nnmagic.relay.traverse import pattern_vars
@@ -76,7 +76,12 @@ class ExpressionParser:
     """Parses the expressions of one definition."""
 
     def __init__(
-        self, cursor: Cursor, types: TypeParser, metadata: Metadata, scope: Scope, diagnostics: Diagnostics
+        self,
+        cursor: Cursor,
+        types: TypeParser,
+        metadata: Metadata,
+        scope: LexicalScope,
+        diagnostics: Diagnostics,
     ) -> None:
         self.cursor = cursor
         self.types = types

@@ -16,8 +16,8 @@ from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.text.cursor import Cursor, ParseFailure, did_you_mean, shown
 from nnmagic.relay.text.expression_parser import MAX_ERRORS, ExpressionParser
 from nnmagic.relay.text.lexer import Token
+from nnmagic.relay.text.lexical_scope import LexicalScope
 from nnmagic.relay.text.metadata_reader import MetadataReader
-from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.trampoline import run
 from nnmagic.relay.text.type_parser import Metadata, TypeHeader, TypeParser
 from nnmagic.relay.types import GlobalTypeVar
@@ -222,5 +222,5 @@ class _ModuleParser:
         return TypeParser(self.cursor, self.metadata, self.headers)
 
     def expression_parser(self) -> ExpressionParser:
-        scope = Scope(self.constructors, self.graph)
+        scope = LexicalScope(self.constructors, self.graph)
         return ExpressionParser(self.cursor, self.type_parser(), self.metadata, scope, self.diagnostics)

@@ -108,10 +108,10 @@ class _Printer:
         self.uses: Counter[Expr] = Counter()  # how often the function at hand uses an expression
         self.scopes: list[list[str]] = []  # lines of the open scopes
         self.undeclared: dict[Expr, str] = {}  # declarations of free variables, until these are used
-        self.shown_types: Mapping[Expr, Type] = {}
+        self.printed_types: Mapping[Expr, Type] = {}
 
     def module(self, module: Module) -> str:
-        self.shown_types = module.shown_types
+        self.printed_types = module.printed_types
         types = [self.type_data(module.types[name]) for name in sorted(module.types)]
         functions = [self.definition(name, module.functions[name]) for name in sorted(module.functions)]
         return "\n".join(types + functions)
@@ -184,7 +184,7 @@ class _Printer:
         return self.comment(expr) if isinstance(expr, _TYPE_SHOWN) else ""
 
     def comment(self, expr: Expr) -> str:
-        type_ = self.shown_types.get(expr, expr.checked_type)
+        type_ = self.printed_types.get(expr, expr.checked_type)
         return "" if type_ is None else f" /* ty={self.type(type_)} */"
 
     # The text of one expression
@@ -255,7 +255,7 @@ class _Printer:
         generic = f"[{self.types(function.type_params)}]" if function.type_params else ""
         params = [self.binder(param) for param in function.params]
         params += [self.attr(key, value) for key, value in function.attrs.items()]
-        shown = self.shown_types.get(function)
+        shown = self.printed_types.get(function)
         ret_type = shown.ret_type if isinstance(shown, FuncType) else function.ret_type
         result = "" if ret_type is None else f"-> {self.type(ret_type)} "
         body = yield self.block(function.body)
@@ -305,7 +305,7 @@ class _Printer:
             name = f"{base}{self.names[base]}"
         self.names[name] = 0
         self.texts[var] = name
-        type_ = self.shown_types.get(var, var.type_annotation)
+        type_ = self.printed_types.get(var, var.type_annotation)
         annotation = "" if type_ is None else f": {self.type(type_)}"
         return self.mark(var, name) + annotation + self.comment(var)
 

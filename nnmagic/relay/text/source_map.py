@@ -14,7 +14,7 @@ _NONCHARACTERS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextRange:
     """``text[start:end]`` stands for ``expr``: its own text, its name, or its number."""
 
     start: int
@@ -22,7 +22,7 @@ class Place:
     expr: Expr
 
 
-def marked_text(module: Module) -> tuple[str, tuple[Place, ...]]:
+def text_with_ranges(module: Module) -> tuple[str, tuple[TextRange, ...]]:
     """What ``str(module)`` gives, and the places of the expressions, outer ones before those inside them."""
     text = str(module)
     begin, middle, end = [char for char in _NONCHARACTERS if char not in text][:3]
@@ -33,16 +33,16 @@ def marked_text(module: Module) -> tuple[str, tuple[Place, ...]]:
         return f"{begin}{len(exprs) - 1}{middle}{part}{end}"
 
     marked = module_body(module, mark)
-    places: list[Place] = []
+    places: list[TextRange] = []
     opened: list[tuple[int, int, Expr]] = []
     position = 0
     for part in re.split(f"({begin}[0-9]+{middle}|{end})", marked):
         if part.startswith(begin):
             opened.append((len(places), position, exprs[int(part[1:-1])]))
-            places.append(Place(position, position, opened[-1][2]))
+            places.append(TextRange(position, position, opened[-1][2]))
         elif part == end:
             index, start, expr = opened.pop()
-            places[index] = Place(start, position, expr)
+            places[index] = TextRange(start, position, expr)
         else:
             position += len(part)
     return text, tuple(places)

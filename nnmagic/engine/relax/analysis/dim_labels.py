@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nnmagic.relay.ops.dims import dim_names
-from nnmagic.relay.polynomials import NoPolynomialError, evaluated, polynomial
+from nnmagic.relay.polynomials import NoPolynomialError, evaluate, polynomial
 from nnmagic.relay.types import AnyDim, Dim, VarDim
 
 
@@ -26,7 +26,7 @@ def size_of(dim: Dim, sizes: Mapping[str, Any], constant: Callable[[int], Any]) 
     if label is None or label in sizes:
         return sizes.get(label or "")
     try:
-        return evaluated(polynomial(label), sizes, constant)
+        return evaluate(polynomial(label), sizes, constant)
     except (KeyError, NoPolynomialError):
         return None
 

@@ -10,7 +10,7 @@ from nnmagic.relay.traverse import binders, post_order
 
 
 @dataclass(slots=True)
-class Scope:
+class LexicalScope:
     """What names mean: of the module (shared by its functions) and of the function at hand.
 
     ``graph`` holds what ``%0`` stands for; these numbers are the module's, not a function's.
