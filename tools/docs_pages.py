@@ -19,7 +19,7 @@ import nnmagic
 from nnmagic.jupyter.commands import COMMANDS
 from nnmagic.jupyter.magics import TinyNNMagics
 from nnmagic.relay import OPERATORS
-from nnmagic.tinynn.editor.symbols import Word, members, namespaces, operator_word, words
+from nnmagic.tinynn.editor.symbols import Symbol, members, namespaces, operator_symbol, symbols
 from nnmagic.tinynn.types.annotations import DTYPES
 
 ROOT = Path(__file__).parent.parent
@@ -46,7 +46,7 @@ def operators_page() -> Iterator[str]:
     )
     families = defaultdict(list)
     for name in sorted(OPERATORS):
-        families[OPERATORS[name].family].append(operator_word(OPERATORS[name]))
+        families[OPERATORS[name].family].append(operator_symbol(OPERATORS[name]))
     for family in sorted(families):
         yield f"\n## {family}\n"
         for word in families[family]:
@@ -64,7 +64,7 @@ def functions_page() -> Iterator[str]:
     yield "## dtypes\n"
     yield ", ".join(f"`{dtype.short}` ({dtype.name})" for dtype in DTYPES.values())
     yield "\n## Functions\n"
-    for word in sorted((word for word in words().values() if word.kind == "function"), key=_by_name):
+    for word in sorted((word for word in symbols().values() if word.kind == "function"), key=_by_name):
         yield from _entry(word)
     yield "\n## Methods and attributes of tensors\n"
     yield "Every function and operator whose first argument is one tensor is a method of it. Attributes:\n"
@@ -119,11 +119,11 @@ def _first_sentence(doc: str) -> str:
     return " ".join(doc.split("\n\n", maxsplit=1)[0].split())
 
 
-def _by_name(word: Word) -> str:
+def _by_name(word: Symbol) -> str:
     return word.name
 
 
-def _entry(word: Word) -> Iterator[str]:
+def _entry(word: Symbol) -> Iterator[str]:
     """A name: how it is called, what it does, its twins, what its parameters may be."""
     yield f"\n### {word.name}\n"
     yield f"```python\n{word.signature}\n```\n"

@@ -45,7 +45,7 @@ _OF_COMPILERS = (
 )
 
 
-def machine() -> str:
+def platform_name() -> str:
     """The system and the architecture: what an object file is for."""
     return f"{platform.system()} {platform.machine()}"
 
@@ -54,7 +54,7 @@ def machine() -> str:
 def processor() -> str:
     """Tells processors apart that machine code may differ for: by model and instruction sets."""
     listed = _listed() or {"processor": platform.processor()}  # which starts a process on some systems
-    words = [machine(), *(f"{name} {value}" for name, value in listed.items())]
+    words = [platform_name(), *(f"{name} {value}" for name, value in listed.items())]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
@@ -66,15 +66,15 @@ def instruction_sets() -> frozenset[str] | None:
     return frozenset(map(_plain, words)) or None
 
 
-def needed(features: list[str]) -> list[str]:
+def required_features(features: list[str]) -> list[str]:
     """Of LLVM's names of instruction sets, those that this processor has by its own account."""
     known = instruction_sets() or frozenset()
     found = {name for name in map(_in_linux, features) if name.startswith(_OF_COMPILERS)}
     return sorted(found & known)
 
 
-def missing(wanted: list[str]) -> list[str]:
-    """Of what ``needed`` gave on another machine, what this one lacks; nothing where nobody knows."""
+def missing_features(wanted: list[str]) -> list[str]:
+    """Return the instruction sets of ``wanted`` that this CPU lacks; empty if it is unknown what it has."""
     known = instruction_sets()
     return [] if known is None else [name for name in wanted if name not in known]
 

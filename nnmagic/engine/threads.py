@@ -47,11 +47,11 @@ def _default() -> int:
     return int(given)
 
 
-class _Chosen:
+class _ThreadCount:
     count: int | None = None
 
 
-_chosen = _Chosen()
+_chosen = _ThreadCount()
 if hasattr(os, "register_at_fork"):
     # A forked child is one of several workers, mostly: all cores for each would be too many threads.
     os.register_at_fork(after_in_child=lambda: set_num_threads(1))

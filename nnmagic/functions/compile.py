@@ -54,7 +54,7 @@ _PLACE = "place of the source"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CompiledCell:
     """What one source gives.
 
     functions and types: those that it binds, in source order (names that begin with ``_`` are left out).
@@ -94,7 +94,7 @@ class Cell:
 
 
 #: What was compiled, for the life of the process.
-MEMORY: MemoryCache[Cell] = MemoryCache(max_entries=256, max_bytes=1 << 30)
+MEMORY: MemoryCache[CompiledCell] = MemoryCache(max_entries=256, max_bytes=1 << 30)
 
 
 def compile_cell(
@@ -106,7 +106,7 @@ def compile_cell(
     cache: bool = True,
     force: bool = False,
     only_result: bool = False,
-) -> Cell:
+) -> CompiledCell:
     """The functions of a source, found in memory, on disk, or compiled.
 
     language: ``"tinynn"`` or ``"relay"``. cache: whether to look into the caches and to put the result there.
@@ -142,7 +142,9 @@ def compile_cell(
     return cell
 
 
-def _from_disk(entry: Entry[Cell], why: str, now: Callable[[str], str], use: Use) -> tuple[str | None, str]:
+def _from_disk(
+    entry: Entry[CompiledCell], why: str, now: Callable[[str], str], use: Use
+) -> tuple[str | None, str]:
     """Whether all machine code of a cell that was compiled was on disk, and why not.
 
     What it was compiled of is noted there, so that the next kernel can say what has changed since.
@@ -184,7 +186,7 @@ def _compiled(
     parts: Mapping[str, str],
     names: tuple[str, ...],
     use: Use,
-) -> Entry[Cell]:
+) -> Entry[CompiledCell]:
     """Compiles a source to typed Relay."""
     report("types")
     captured: dict[str, str] = {}
@@ -234,7 +236,7 @@ def _compiled(
         for name in public
     )
     own = _with_types(replace(module, functions={name: module.functions[name] for name in texts}), own_types)
-    cell = Cell(functions, classes, own, found, info)
+    cell = CompiledCell(functions, classes, own, found, info)
     return Entry(names, parts, captured, cell, _nbytes(module))
 
 
@@ -247,14 +249,14 @@ def _nothing(language: str, names: Iterable[str]) -> CompileError:
     return RelayError([Diagnostic("the text holds no function", hint=hint)])
 
 
-def _build(cell: Cell, *, only_result: bool) -> None:
+def _build(cell: CompiledCell, *, only_result: bool) -> None:
     """Makes the machine code of those that Python can call."""
     for function in (cell.result,) if only_result else cell.functions:
         if function._definition.call.crosses:
             function.build()
 
 
-def _seen(cell: Cell, info: CacheInfo) -> Cell:
+def _seen(cell: CompiledCell, info: CacheInfo) -> CompiledCell:
     """The cell with functions that say how they were come by this time."""
     functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
     return replace(cell, functions=functions, cache_info=info)

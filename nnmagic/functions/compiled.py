@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.frames import hide_frames, short_errors
-from nnmagic.functions.calls import Call, store
+from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
-from nnmagic.functions.error_locations import tell_place
+from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
@@ -50,7 +50,7 @@ class CompiledFunction:
     __signature__: inspect.Signature
     _definition: Definition
     _cache_info: CacheInfo
-    _call: Call
+    _call: CallAdapter
     _parameters: tuple[Parameter, ...]
     _places: int | None
     _run: Executable | None
@@ -88,7 +88,7 @@ class CompiledFunction:
             try:
                 result = quick(args)
             except _SHOWN as error:
-                tell_place(error, self._definition.module)
+                add_location(error, self._definition.module)
                 hide_frames(error, cause=True)  # the cause is TVM's
                 raise
             if result is not None:
@@ -108,7 +108,7 @@ class CompiledFunction:
         try:
             result = run(values)
         except _SHOWN as error:
-            tell_place(error, self._definition.module)
+            add_location(error, self._definition.module)
             hide_frames(error, cause=True)  # the cause is TVM's
             raise
         if out is None:

@@ -113,7 +113,7 @@ ELSEWHERE = {
     ),
     "another system": (
         {"facts": {"machine": "Plan9 pdp11"}},
-        f"for Plan9 pdp11, and this is {cpu.machine()}",
+        f"for Plan9 pdp11, and this is {cpu.platform_name()}",
     ),
     "another TVM": ({"made_of": {"version of TVM": "0.1"}}, "it is for the version of TVM 0.1, and this is"),
     "another nnmagic": ({"made_of": {"version of nnmagic": "0.0"}}, "it is for the version of nnmagic 0.0"),

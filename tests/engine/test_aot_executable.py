@@ -11,7 +11,7 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.codegen.aot_program import _free_place, _Storage
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.engine.relax.runtime.aot_executable import Direct
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 
 SOURCE = """
 def foo(a: Tensor[(2, 3), f32], b: Tensor[(3, 4), f32], c: Tensor[(2, 4), f32]):
@@ -33,7 +33,7 @@ def test_the_memory_of_array_objects_is_known_here():
 def test_arrays_as_they_are_need_no_look(arrays):
     foo = nnmagic.compile(SOURCE)
     foo.build()
-    assert isinstance(foo._definition.executable, Direct)
+    assert isinstance(foo._definition.executable, AotExecutable)
     a, b, c = arrays
     assert foo._quick is not None
     np.testing.assert_allclose(foo._quick((a, b, c)), a @ b + c, rtol=1e-6)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.runtime.thread_pool import Outcome, pooled
+from nnmagic.engine.relax.runtime.thread_pool import Outcome, run_on_pool
 
 #: Large enough for parallel loops.
 SOURCE = """
@@ -111,7 +111,7 @@ def test_what_is_raised_on_another_thread_is_raised_by_the_call():
     outcome = Outcome()
 
     def caller():
-        outcome.take(pooled(fail))
+        outcome.take(run_on_pool(fail))
 
     thread = threading.Thread(target=caller)
     thread.start()

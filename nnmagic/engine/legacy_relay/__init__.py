@@ -11,7 +11,7 @@ from nnmagic.engine import EngineError, engine_error
 from nnmagic.relay.module import Module
 
 if TYPE_CHECKING:
-    from nnmagic.engine.legacy_relay.executable import Executable
+    from nnmagic.engine.legacy_relay.executable import LegacyExecutable
 
 
 def build(
@@ -20,7 +20,7 @@ def build(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
-) -> Executable:
+) -> LegacyExecutable:
     """Compiles the function ``entry`` of a typed module by Relay's own build.
 
     ``target``: None for this machine's CPU, or what ``tvm.target.Target`` takes. ``opt_level``: TVM's.
@@ -32,11 +32,11 @@ def build(
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
     if not available():
         raise _missing()
-    from nnmagic.engine.legacy_relay.executable import Executable
+    from nnmagic.engine.legacy_relay.executable import LegacyExecutable
     from nnmagic.engine.legacy_relay.text import for_relay
 
     prepared = for_relay(module, entry)
-    return Executable(prepared.module, prepared.text, target, opt_level)
+    return LegacyExecutable(prepared.module, prepared.text, target, opt_level)
 
 
 def available() -> bool:

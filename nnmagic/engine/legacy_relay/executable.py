@@ -39,7 +39,7 @@ _COMPILING = Lock()
 Run = Callable[[Sequence[Any]], Any]
 
 
-class Executable:
+class LegacyExecutable:
     """The machine code of ``@main`` of a module that Relay has built.
 
     Calling it takes one array (tuple, AdtValue) a parameter and gives new arrays. It may be called from

@@ -20,11 +20,11 @@ from nnmagic.relay.module import Module
 if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
-    from nnmagic.engine.relax.interpreter.compiler import Kernel
-    from nnmagic.engine.relax.interpreter.executable import Evaluator
+    from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
+    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
-    from nnmagic.engine.relax.runtime.aot_executable import Direct
-    from nnmagic.engine.relax.runtime.vm_executable import Compiled, Executable
+    from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
 
 #: A child that is forked while TVM is being loaded could load it no more.
 _LOADING = Lock()
@@ -36,7 +36,7 @@ def build(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
-) -> Direct | Executable | Evaluator:
+) -> AotExecutable | VmExecutable | InterpretedProgram:
     """Compiles the function ``entry`` of a typed module.
 
     ``target``: None for this machine's CPU, or TVM's dict of settings. ``opt_level``: 0 keeps one kernel an
@@ -45,7 +45,7 @@ def build(
     """
     if "tvm" not in sys.modules:
         report("loading the compiler")
-    from nnmagic.engine.relax.deferred_interrupts import held_back
+    from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
     from nnmagic.engine.relax.runtime.loader import has_compiler
 
     if opt_level not in range(4):
@@ -55,7 +55,7 @@ def build(
             f"@{entry} cannot be compiled: TVM's compiler is not here",
             hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
         )
-    with _LOADING, held_back():  # TVM is loaded here
+    with _LOADING, defer_interrupts():  # TVM is loaded here
         from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
     refuse_unknown_operators(module, entry)
@@ -71,7 +71,7 @@ def load(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
-) -> Direct | Executable | Evaluator:
+) -> AotExecutable | VmExecutable | InterpretedProgram:
     """What ``build`` made of the same arguments before, from its artifact: the compiler is not loaded.
 
     It is when a stage's text is asked for. Raises EngineError where this machine cannot run the code;
@@ -79,9 +79,9 @@ def load(
     """
     _check_machine(artifact, entry)
     prepared = _prepared(module, entry, opt_level)
-    found: list[Compiled] = []
+    found: list[CompiledProgram] = []
 
-    def compiled() -> Compiled:
+    def compiled() -> CompiledProgram:
         if not found:
             found.append(_compiled(prepared, target, opt_level))
         return found[0]
@@ -91,9 +91,9 @@ def load(
 
 def _check_machine(artifact: Artifact, entry: str) -> None:
     made_for = artifact.facts["machine"]
-    if made_for != cpu.machine():
-        raise engine_error(f"@{entry} was compiled for {made_for}, and this is {cpu.machine()}")
-    lacking = cpu.missing(artifact.facts["instruction sets"])
+    if made_for != cpu.platform_name():
+        raise engine_error(f"@{entry} was compiled for {made_for}, and this is {cpu.platform_name()}")
+    lacking = cpu.missing_features(artifact.facts["instruction sets"])
     if lacking:
         raise engine_error(f"@{entry} was compiled for a CPU with {', '.join(lacking)}, which this one lacks")
 
@@ -114,7 +114,7 @@ class _Control:
 
     code: FunctionCode
     parameters: Sequence[Parameter]
-    kernels: Sequence[Kernel]
+    kernels: Sequence[ProgramKernel]
 
     def facts(self, module: Module) -> Json:
         """The kernels' names, and what tells that those of an artifact are those that this code calls."""
@@ -126,36 +126,38 @@ class _Control:
 
 def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
     """Does what needs no TVM: the same for a program that is compiled and one that is loaded."""
-    from nnmagic.engine.relax.analysis.closure_elimination import first_order
+    from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
-    from nnmagic.engine.relax.analysis.first_order_functions import plain_functions
-    from nnmagic.engine.relax.interpreter.compiler import Program
+    from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
+    from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
     from nnmagic.engine.relax.runtime.tensors import as_tensor
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
 
-    plain = plain_functions(module)
+    plain = first_order_functions(module)
     if entry not in plain:
-        module = first_order(module, entry)
-        plain = plain_functions(module)
+        module = eliminate_closures(module, entry)
+        plain = first_order_functions(module)
     if opt_level:
         module = fold_batch_norm(module)
     control = None
     if entry not in plain:
         parameters = parameters_of(module, entry)
-        program = Program(module, plain, as_tensor)
+        program = ProgramCompiler(module, plain, as_tensor)
         control = _Control(program.compiled(entry), parameters, program.kernels)
     return _Prepared(module, entry, plain, control)
 
 
-def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int) -> Compiled:
+def _compiled(
+    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+) -> CompiledProgram:
     import tvm
 
     from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
     from nnmagic.engine.relax.codegen import relax_pipeline
-    from nnmagic.engine.relax.codegen.aot_program import straight
-    from nnmagic.engine.relax.codegen.build import direct_code, machine_code
+    from nnmagic.engine.relax.codegen.aot_program import plan_aot_program
+    from nnmagic.engine.relax.codegen.build import build_aot, build_vm
     from nnmagic.engine.relax.codegen.target import resolve_target
-    from nnmagic.engine.relax.deferred_interrupts import check, held_back
+    from nnmagic.engine.relax.deferred_interrupts import defer_interrupts, interrupt_safepoint
     from nnmagic.engine.relax.lowering.module import lower_module
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
@@ -168,23 +170,23 @@ def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, op
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
-    with relax_pipeline.COMPILING, held_back(), tvm.transform.PassContext():
+    with relax_pipeline.COMPILING, defer_interrupts(), tvm.transform.PassContext():
         resolved = resolve_target(target, opt_level)
         try:
             report("Relax")
             with resolved:
                 lowered = lower_module(module, entries)
-            grouped = relax_pipeline.grouped_in_kernels(lowered, resolved, opt_level)
-            check()
+            grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
+            interrupt_safepoint()
             report("machine code")
-            program = straight(grouped, ENTRY) if control is None else None
+            program = plan_aot_program(grouped, ENTRY) if control is None else None
             if program is not None:
-                return direct_code(program, lowered, resolved, opt_level)
+                return build_aot(program, lowered, resolved, opt_level)
             if control is not None:
                 kind, facts = EVALUATOR, control.facts(prepared.module)
             else:
                 kind, facts = MACHINE, {"deep": "deep_calls" in (lowered.attrs or {})}
-            return machine_code(kind, facts, lowered, grouped, resolved, opt_level)
+            return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind
@@ -194,12 +196,12 @@ def _compiled(prepared: _Prepared, target: str | Mapping[str, object] | None, op
 
 
 def _executable(
-    artifact: Artifact, prepared: _Prepared, compiled: Callable[[], Compiled]
-) -> Direct | Executable | Evaluator:
+    artifact: Artifact, prepared: _Prepared, compiled: Callable[[], CompiledProgram]
+) -> AotExecutable | VmExecutable | InterpretedProgram:
     from nnmagic.engine.relax.artifact import DIRECT, EVALUATOR, MACHINE
-    from nnmagic.engine.relax.interpreter.executable import Evaluator
-    from nnmagic.engine.relax.runtime.aot_executable import Direct
-    from nnmagic.engine.relax.runtime.vm_executable import Executable
+    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+    from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     function, control = prepared.module.functions[prepared.entry], prepared.control
     if control is not None and artifact.kind == EVALUATOR:
@@ -207,11 +209,11 @@ def _executable(
             raise ValueError("its kernels are those of another program")
         names = map(str, artifact.facts["names"])  # those of the program that was compiled
         kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
-        return Evaluator(control.code, control.parameters, kernels, artifact, compiled)
+        return InterpretedProgram(control.code, control.parameters, kernels, artifact, compiled)
     if control is None and artifact.kind == DIRECT:
-        return Direct(prepared.entry, function, artifact, compiled)
+        return AotExecutable(prepared.entry, function, artifact, compiled)
     if control is None and artifact.kind == MACHINE:
-        return Executable(prepared.entry, function, artifact, compiled)
+        return VmExecutable(prepared.entry, function, artifact, compiled)
     raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")
 
 

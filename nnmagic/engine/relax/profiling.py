@@ -15,13 +15,13 @@ from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.relax.artifact import MACHINE
 from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.build import machine_code
+from nnmagic.engine.relax.codegen.build import build_vm
 from nnmagic.engine.relax.codegen.target import resolve_target
-from nnmagic.engine.relax.deferred_interrupts import held_back
-from nnmagic.engine.relax.interpreter.executable import Evaluator
-from nnmagic.engine.relax.runtime.aot_executable import Direct
-from nnmagic.engine.relax.runtime.vm_executable import Executable
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
+from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.relay.module import Module
 
 #: A kernel is run again until it took so long, or so often; the least time counts.
@@ -36,7 +36,7 @@ _COUNTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 def kernel_times(
     module: Module,
     entry: str,
-    executable: Direct | Executable | Evaluator,
+    executable: AotExecutable | VmExecutable | InterpretedProgram,
     arrays: Sequence[Any],
     *,
     target: str | Mapping[str, object] | None,
@@ -48,11 +48,11 @@ def kernel_times(
     lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-    with relax_pipeline.COMPILING, held_back():
-        grouped = relax_pipeline.grouped_in_kernels(lowered, resolved, opt_level)
-        if isinstance(executable, Direct):  # the same kernels, on the machine that can be watched
-            machine = machine_code(MACHINE, {"deep": False}, lowered, grouped, resolved, opt_level)
-            executable = Executable(entry, module.functions[entry], machine.artifact, lambda: machine)
+    with relax_pipeline.COMPILING, defer_interrupts():
+        grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
+        if isinstance(executable, AotExecutable):  # the same kernels, on the machine that can be watched
+            machine = build_vm(MACHINE, {"deep": False}, lowered, grouped, resolved, opt_level)
+            executable = VmExecutable(entry, module.functions[entry], machine.artifact, lambda: machine)
     kernels = {
         var.name_hint: function
         for var, function in grouped.functions_items()
@@ -126,7 +126,7 @@ def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
             if isinstance(dim, tirx.Var):
                 lengths[dim] = tirx.const(length, str(dim.ty.dtype))
     blocks: list[Any] = []
-    walk(kernel.body, [(s_tir.SBlock, blocks.append)])
+    visit(kernel.body, [(s_tir.SBlock, blocks.append)])
     total = 0
     for block in blocks:
         if block.iter_vars:
@@ -143,11 +143,11 @@ def _operations(body: Any) -> int:
         if str(node.ty.dtype).startswith(_FLOATING):
             found.append(node)
 
-    walk(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
+    visit(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
     return len(found)
 
 
 def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:
-    told = replaced(extent, [(ir.Var, lambda var: lengths.get(var, var))])
+    told = rewrite(extent, [(ir.Var, lambda var: lengths.get(var, var))])
     known = Analyzer().simplify(told)
     return int(known.value) if isinstance(known, tirx.IntImm) else 0

@@ -60,7 +60,7 @@ class _Step:
 
 
 @dataclass(slots=True)
-class Straight:
+class AotProgram:
     """A straight program: what it takes and gives, its constants, its kernels, their calls."""
 
     parameters: list[Array]
@@ -84,7 +84,7 @@ class Straight:
         return list(dict.fromkeys(array.dtype for array in (*self.parameters, *self.results)))
 
 
-def straight(module: tvm.IRModule, name: str) -> Straight | None:
+def plan_aot_program(module: tvm.IRModule, name: str) -> AotProgram | None:
     """The function of a module of kernels as a straight program; None where it is none."""
     function = module[name]
     arrays = [_array(param.ty) for param in function.params]
@@ -92,7 +92,7 @@ def straight(module: tvm.IRModule, name: str) -> Straight | None:
     bindings = _bindings(function)
     if bindings is None or results is None or any(array is None for array in arrays):
         return None
-    program = Straight([array for array in arrays if array is not None], results)
+    program = AotProgram([array for array in arrays if array is not None], results)
     values: dict[Any, Any] = {
         param: _Storage("parameter", place, array.nbytes)
         for place, (param, array) in enumerate(zip(function.params, program.parameters, strict=True))
@@ -111,7 +111,7 @@ def straight(module: tvm.IRModule, name: str) -> Straight | None:
         return None
     for place, storage in enumerate(storages):
         storage.kind, storage.index = "result", place
-    _plan(program)
+    _plan_memory(program)
     return program
 
 
@@ -143,7 +143,7 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
 
 
-def _value(program: Straight, module: tvm.IRModule, values: dict[Any, Any], binding: Any) -> Any:
+def _value(program: AotProgram, module: tvm.IRModule, values: dict[Any, Any], binding: Any) -> Any:
     """What a binding computes: storage, or a tuple of it; None where it is no part of a straight program."""
     value = binding.value
     if not isinstance(value, ir.Call):
@@ -163,7 +163,7 @@ def _value(program: Straight, module: tvm.IRModule, values: dict[Any, Any], bind
     return written[0] if not isinstance(binding.var.ty, relax.TupleType) else written
 
 
-def _operand(program: Straight, values: dict[Any, Any], expr: Any) -> Any:
+def _operand(program: AotProgram, values: dict[Any, Any], expr: Any) -> Any:
     """The storage (or tuple of it) of an expression that computes nothing; None where it is another one."""
     match expr:
         case ir.GenericConst():
@@ -180,7 +180,7 @@ def _operand(program: Straight, values: dict[Any, Any], expr: Any) -> Any:
     return None
 
 
-def _plan(program: Straight) -> None:
+def _plan_memory(program: AotProgram) -> None:
     """Gives each temporary its place in the workspace: the lowest that is free while it is needed."""
     last = {storage: place for place, step in enumerate(program.steps) for storage in step.args}
     live: list[_Storage] = []
@@ -208,7 +208,7 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def of_pointers(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+def lower_to_pointer_args(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """A kernel as a function of pointers to the data of its buffers."""
     pointers = [tirx.Var(f"{buffer.name}_data", _pointer(buffer)) for buffer in kernel.params]
     declared = [
@@ -225,7 +225,7 @@ def _pointer(buffer: Any) -> Any:
     return ir.PointerType(ir.PrimType(str(buffer.ty.dtype)))
 
 
-def entry(program: Straight) -> tirx.PrimFunc:
+def entry(program: AotProgram) -> tirx.PrimFunc:
     """What calls the kernels.
 
     It takes the addresses of the parameters' arrays, of the results', of the workspace's and of a table of

@@ -14,12 +14,12 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
-from nnmagic.engine.relax.deferred_interrupts import check
+from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import blocks
-from nnmagic.engine.relax.tir.flatten_buffers import flat
-from nnmagic.engine.relax.tir.let_to_buffer import named_in_memory
-from nnmagic.engine.relax.tir.strict_float import exact
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
+from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
+from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -44,7 +44,7 @@ def _in_memory_of_the_cpu(function: tirx.PrimFunc, _module: tvm.IRModule, _conte
     """Says where a private function's memory is; MakePackedAPI says it of the public ones only."""
     if _public(function):
         return function
-    body = replaced(function.body, [(tirx.AllocBuffer, _on_the_stack)])
+    body = rewrite(function.body, [(tirx.AllocBuffer, _on_the_stack)])
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
@@ -55,7 +55,7 @@ _IN_MEMORY_OF_THE_CPU: Any = tirx.transform.prim_func_pass(
 )
 
 _NAMED_IN_MEMORY: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: named_in_memory(function), opt_level=0, name="NamedInMemory"
+    lambda function, _module, _context: let_to_buffers(function), opt_level=0, name="NamedInMemory"
 )
 
 
@@ -69,7 +69,7 @@ def _spread(node: tirx.Broadcast) -> Any:
 
 _WITH_BITS_SPREAD: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: function.with_body(
-        replaced(function.body, [(tirx.Broadcast, _spread)])
+        rewrite(function.body, [(tirx.Broadcast, _spread)])
     ),
     opt_level=0,
     name="WithBitsSpread",
@@ -107,8 +107,8 @@ def _completed(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) ->
             return statement
         return tirx.Evaluate(tirx.call_extern("void", "free", found.args[2]))
 
-    body = replaced(function.body, [(tirx.DeclBuffer, declared)])
-    body = replaced(body, [(tirx.IfThenElse, freed)])
+    body = rewrite(function.body, [(tirx.DeclBuffer, declared)])
+    body = rewrite(body, [(tirx.IfThenElse, freed)])
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
@@ -116,7 +116,7 @@ _COMPLETED: Any = tirx.transform.prim_func_pass(_completed, opt_level=0, name="C
 
 #: What TVM's own pipeline does for a CPU, in its order, but for arrays that share memory (see ``pipeline``):
 #: first to functions that are made of blocks.
-_OF_BLOCKS = (
+_BLOCK_PASSES = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
     s_tir.transform.PlanAndUpdateBufferAllocationLocation,
@@ -151,7 +151,7 @@ _OF_TILES = (
 )
 
 #: At last to all together.
-_TOGETHER = (
+_HOST_PASSES = (
     tirx.transform.AnnotateEntryFunc,
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
@@ -166,20 +166,20 @@ _TOGETHER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class ObjectCode:
     """The machine code of some functions: TVM's module, and the object file that it gives."""
 
     module: Any
     code: bytes
 
 
-def libraries(
+def compile_parts(
     kernels: Iterable[tuple[Any, tirx.PrimFunc]],
     entry: tuple[Any, tirx.PrimFunc],
     target: tvm.target.Target,
     *,
     apart: bool,
-) -> list[Library]:
+) -> list[ObjectCode]:
     """The machine code of kernels, and of what calls them: in its own part where it is to be ``apart``.
 
     They are compiled in parts: by LLVM, while the next ones are made and lowered. Without optimisation they
@@ -203,7 +203,7 @@ def libraries(
         part.update([entry])
         last = _compiled(_lowered(_apart(part) if waiting else part, target), target)
         while wait(waiting, timeout=0.05).not_done:
-            check()
+            interrupt_safepoint()
         return [*(each.result() for each in waiting), last]
     finally:
         pool.shutdown(cancel_futures=True)
@@ -216,7 +216,7 @@ def _work(function: tirx.PrimFunc) -> int:
     def count(_: Any) -> None:
         found[0] += 1
 
-    walk(function.body, [(tirx.BufferStore, count)])
+    visit(function.body, [(tirx.BufferStore, count)])
     return found[0]
 
 
@@ -229,7 +229,7 @@ def _apart(part: dict[Any, Any]) -> dict[Any, Any]:
         return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
 
     return {
-        var: function.with_body(replaced(function.body, [(tvm.ir.Call, named)]))
+        var: function.with_body(rewrite(function.body, [(tvm.ir.Call, named)]))
         for var, function in part.items()
     }
 
@@ -247,8 +247,8 @@ def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModu
     """The functions as LLVM takes them; the private ones can be called from other parts."""
     of_blocks, of_tiles = {}, {}
     for var, kernel in functions.items():
-        function = exact(kernel)
-        tiles = None if blocks(function) else flat(named_in_memory(function))
+        function = keep_float_subtraction(kernel)
+        tiles = None if blocks(function) else flatten_buffers(let_to_buffers(function))
         if tiles is None:
             of_blocks[var] = function
         else:
@@ -257,9 +257,9 @@ def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModu
         bind = tirx.transform.BindTarget(target.with_host(target))
         lowered = [
             tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions
-            for passes, functions in ((_OF_BLOCKS, of_blocks), (_OF_TILES, of_tiles))
+            for passes, functions in ((_BLOCK_PASSES, of_blocks), (_OF_TILES, of_tiles))
         ]
-        together = tvm.transform.Sequential([make() for make in _TOGETHER])
+        together = tvm.transform.Sequential([make() for make in _HOST_PASSES])
         whole = together(tvm.IRModule({**lowered[0], **lowered[1]}))
     public = {
         var: function if _public(function) else function.with_attr("global_symbol", _symbol(var))
@@ -268,9 +268,9 @@ def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModu
     return tvm.IRModule(public)
 
 
-def _compiled(lowered: tvm.IRModule, target: tvm.target.Target) -> Library:
+def _compiled(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
-    return Library(module, written(module, "o"))
+    return ObjectCode(module, written(module, "o"))
 
 
 def written(module: Any, form: str) -> bytes:

@@ -12,11 +12,11 @@ from typing import Any
 import tvm
 from tvm import relax, s_tir, tirx
 
-from nnmagic.engine.relax.deferred_interrupts import check
+from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize.kernel_cache import legalization
-from nnmagic.engine.relax.schedules import machine_of, scheduled
+from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 from nnmagic.engine.relax.tir.builders import item_bytes
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.forks import Lock
 from nnmagic.progress import report
 
@@ -31,7 +31,7 @@ NO_SHARED_STORAGE = {"tirx.disable_storage_rewrite": True}
 MAX_FUSED = 32
 
 
-def grouped_in_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
     """The module with every operator a TIR function, fused; the loops are as the operators have them."""
     transform = relax.transform
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
@@ -81,28 +81,28 @@ def _has_branches(module: tvm.IRModule) -> bool:
     return bool(found)
 
 
-def with_loops(
+def schedule_kernel(
     kernels: Iterable[tuple[Any, tirx.PrimFunc]], target: tvm.target.Target, opt_level: int
 ) -> Iterator[tuple[Any, tirx.PrimFunc]]:
     """The kernels right for empty reductions, unaligned arrays and forked processes, one after another.
 
     From level 1 on they have fast loops for the target's machine, too.
     """
-    machine = machine_of(target) if opt_level else None
+    machine = cpu_model(target) if opt_level else None
     waiting = list(kernels)
     for done, (var, function) in enumerate(waiting):
-        check()
+        interrupt_safepoint()
         report("kernels", done, len(waiting))
         with target:
-            alone = plain(initialised(function.with_attr("global_symbol", "main")))
-            found = alone if machine is None else scheduled(alone, machine)
+            alone = relax_alignment(initialize_reductions(function.with_attr("global_symbol", "main")))
+            found = alone if machine is None else apply_schedule(alone, machine)
         yield var, found.without_attr("global_symbol")
 
 
-def all_with_loops(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+def schedule_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
     """The module with every kernel of it as `with_loops` makes it."""
     kernels = [each for each in module.functions_items() if isinstance(each[1], tirx.PrimFunc)]
-    functions = {**dict(module.functions_items()), **dict(with_loops(kernels, target, opt_level))}
+    functions = {**dict(module.functions_items()), **dict(schedule_kernel(kernels, target, opt_level))}
     return tvm.IRModule(functions, attrs=module.attrs)
 
 
@@ -112,14 +112,14 @@ def has_parallel_loops(functions: Iterable[Any]) -> bool:
     look = [(tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.PARALLEL))]
     for function in functions:
         if isinstance(function, tirx.PrimFunc):
-            walk(function.body, look)
+            visit(function.body, look)
     return any(found)
 
 
-def initialised(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def initialize_reductions(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Moves the initialisation out of each reduction that may be over no elements: TVM has it in the loop."""
     found: list[Any] = []
-    walk(function.body, [(s_tir.SBlock, found.append)])
+    visit(function.body, [(s_tir.SBlock, found.append)])
     names = [block.name_hint for block in found if block.init is not None and _may_be_empty(block)]
     if not names:
         return function
@@ -139,7 +139,7 @@ def _may_be_empty(block: Any) -> bool:
     return not all(isinstance(extent, tirx.IntImm) and extent.value > 0 for extent in extents)
 
 
-def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with parameters that need no more alignment than their elements, and with serial loops.
 
     TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less. Some of
@@ -156,7 +156,7 @@ def plain(function: tirx.PrimFunc) -> tirx.PrimFunc:
         (tirx.For, _serial),
         (tirx.AttrStmt, lambda node: node.body if node.attr_key == "pragma_scope" else node),
     ]
-    body = replaced(function.body, rewrites)
+    body = rewrite(function.body, rewrites)
     params = [instead.get(param, param) for param in function.params]
     return tirx.PrimFunc(params, body, function.ret_type, function.attrs)
 

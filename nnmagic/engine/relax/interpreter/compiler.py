@@ -15,21 +15,21 @@ import tvm_ffi
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import names_in
-from nnmagic.engine.relax.analysis.first_order_functions import is_plain
+from nnmagic.engine.relax.analysis.first_order_functions import is_first_order
 from nnmagic.engine.relax.analysis.tuple_flattening import flatten, rebuild
 from nnmagic.engine.relax.interpreter.instructions import (
     Apply,
     Branch,
-    Cell,
     Closure,
     Code,
     FunctionCode,
     Instruction,
+    RefCell,
     Select,
     Slots,
     Step,
 )
-from nnmagic.engine.relax.interpreter.pattern_matching import matcher
+from nnmagic.engine.relax.interpreter.pattern_matching import compile_pattern
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -58,7 +58,7 @@ from nnmagic.relay.values import AdtValue
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class ProgramKernel:
     """A kernel: a plain Relay function; ``deep`` where it calls functions that may recurse."""
 
     name: str
@@ -66,7 +66,7 @@ class Kernel:
     deep: bool
 
 
-class Program:
+class ProgramCompiler:
     """The functions that an entry function needs, as code; ``as_tensor`` makes tensors of constants."""
 
     def __init__(self, module: Module, plain: frozenset[str], as_tensor: Any) -> None:
@@ -75,14 +75,14 @@ class Program:
         self.as_tensor = as_tensor
         self.codes: dict[str, FunctionCode] = {}
         self.waiting: list[str] = []
-        self.kernels: list[Kernel] = []
+        self.kernels: list[ProgramKernel] = []
 
     def compiled(self, entry: str) -> FunctionCode:
         """The code of a function, complete with all that it calls."""
         code = self.code(entry)
         while self.waiting:
             name = self.waiting.pop()
-            _Root(self, name, _transparent(self.module.functions[name])).compile(self.codes[name])
+            _FunctionCompiler(self, name, _transparent(self.module.functions[name])).compile(self.codes[name])
         return code
 
     def code(self, name: str) -> FunctionCode:
@@ -98,7 +98,7 @@ class Program:
         while name in self.module.functions:
             name += "_"
         deep = any(isinstance(node, GlobalVar) for node in post_order(function.body))
-        self.kernels.append(Kernel(name, function, deep))
+        self.kernels.append(ProgramKernel(name, function, deep))
         return len(self.kernels) - 1
 
 
@@ -129,7 +129,7 @@ class _Layout:
         return self.slots[node]
 
 
-class _Root:
+class _FunctionCompiler:
     """One global function with all functions inside.
 
     meaning: what each node is, behind names and projections of known tuples. owner: the function that
@@ -137,7 +137,7 @@ class _Root:
     computed. used: the nodes whose values are needed in slots; live: those and what kernels compute them of.
     """
 
-    def __init__(self, program: Program, name: str, function: Function) -> None:
+    def __init__(self, program: ProgramCompiler, name: str, function: Function) -> None:
         self.program = program
         self.name = name
         self.root = function
@@ -209,7 +209,7 @@ class _Root:
                 if isinstance(callee, GlobalVar):
                     types = [arg.checked_type for arg in args]
                     return callee.name in self.program.plain and all(
-                        map(is_plain, [*types, node.checked_type])
+                        map(is_first_order, [*types, node.checked_type])
                     )
                 return isinstance(callee, OpRef)
         return False
@@ -380,7 +380,7 @@ class _Root:
         scopes = self.scopes.inner.get(node, ())
         arms = []
         for clause, scope in zip(node.clauses, scopes, strict=True):
-            takes = matcher(clause.lhs, self.layouts[function].own)
+            takes = compile_pattern(clause.lhs, self.layouts[function].own)
             arms.append((takes, (yield self._scope(scope, clause.rhs))))
         data = self._slot(function, node.data)
         return Select(data, tuple(arms), target, last=False, assertion=node.assertion, span=node.span)
@@ -435,7 +435,7 @@ class _Root:
         while named:
             around = (param for param in function.params if named & set(_labels([_type_of(param)])))
             for param in around:
-                if is_plain(_type_of(param)):
+                if is_first_order(_type_of(param)):
                     params.setdefault(
                         param, Var(param.name_hint, _type_of(param), checked_type=_type_of(param))
                     )
@@ -516,7 +516,7 @@ def _closure(target: int, code: FunctionCode, captured: Sequence[int | None]) ->
 
 def _cell(target: int, value: int) -> Step:
     def run_step(slots: Slots) -> None:
-        slots[target] = Cell(slots[value])
+        slots[target] = RefCell(slots[value])
 
     return Step(run_step)
 

@@ -24,10 +24,10 @@ from nnmagic.engine.relax.interpreter.instructions import (
     Slots,
     Step,
 )
-from nnmagic.engine.relax.runtime.loader import Machines
+from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor, plain_array
-from nnmagic.engine.relax.runtime.thread_pool import pooled
-from nnmagic.engine.relax.runtime.vm_executable import Compiled, on_deep_stack, reason_of
+from nnmagic.engine.relax.runtime.thread_pool import run_on_pool
+from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, on_deep_stack, reason_of
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.values import AdtValue
 
@@ -35,7 +35,7 @@ from nnmagic.relay.values import AdtValue
 MAX_DEPTH = 1_000_000
 
 
-class Evaluator:
+class InterpretedProgram:
     """An executable: takes and gives NumPy arrays, tuples and AdtValue, from several threads at once.
 
     Raises TypeError or ValueError for an argument that does not fit, RecursionError for a program that calls
@@ -49,7 +49,7 @@ class Evaluator:
         parameters: Sequence[Parameter],
         kernels: Sequence[tuple[str, bool]],
         artifact: Artifact,
-        compiled: Callable[[], Compiled],
+        compiled: Callable[[], CompiledProgram],
     ) -> None:
         """``kernels``: by number, their names in the machine code and whether they may recurse;
         ``compiled``: gives the stages, compiling where it must.
@@ -59,10 +59,10 @@ class Evaluator:
         self._kernels = kernels
         self.artifact = artifact
         self.compiled = compiled
-        self._machines = Machines(artifact.bytecode, artifact.code)
+        self._machines = VmProgram(artifact.bytecode, artifact.code)
         self._parallel = bool(artifact.facts["parallel"])
         self._evaluate = (
-            pooled(evaluate, deep=any(deep for _, deep in kernels)) if self._parallel else evaluate
+            run_on_pool(interpret, deep=any(deep for _, deep in kernels)) if self._parallel else interpret
         )
         # A virtual machine is not thread-safe: a call takes the kernels of one that is idle.
         self._idle: list[list[Callable[..., Any]]] = []
@@ -103,7 +103,7 @@ class Evaluator:
         return self.compiled().stage(name)
 
 
-def evaluate(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
+def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
     """What a function comes to."""
     slots = _frame(function, (), args, kernels)
     code, place = function.body, 0

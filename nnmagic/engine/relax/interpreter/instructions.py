@@ -1,7 +1,7 @@
 """What the evaluator carries out: the control flow of functions, as instructions over the slots of a frame.
 
 A frame holds the values of one call of one function; its slot 0 holds the kernels of the run. Values are TVM
-tensors, Python tuples, ``AdtValue``, ``Cell`` and functions: ``Closure``, or a constructor of the IR.
+tensors, Python tuples, ``AdtValue``, ``RefCell`` and functions: ``Closure``, or a constructor of the IR.
 Knows nothing of TVM.
 """
 
@@ -17,7 +17,7 @@ Slots = list[Any]
 
 
 @dataclass(slots=True, eq=False)
-class Cell:
+class RefCell:
     """A reference: whoever holds it sees what was written last."""
 
     value: Any

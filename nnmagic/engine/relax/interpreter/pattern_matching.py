@@ -12,7 +12,7 @@ from nnmagic.relay.expr import Pattern, PatternConstructor, PatternTuple, Patter
 Matcher = Callable[[Any, Slots], bool]
 
 
-def matcher(pattern: Pattern, slot_of: Callable[[Var], int]) -> Matcher:
+def compile_pattern(pattern: Pattern, slot_of: Callable[[Var], int]) -> Matcher:
     """The matcher of a pattern; ``slot_of`` gives the slot of a variable."""
     match pattern:
         case PatternWildcard():
@@ -20,11 +20,11 @@ def matcher(pattern: Pattern, slot_of: Callable[[Var], int]) -> Matcher:
         case PatternVar(var=var):
             return _binding(slot_of(var))
         case PatternTuple(patterns=parts):
-            inner = [matcher(part, slot_of) for part in parts]
+            inner = [compile_pattern(part, slot_of) for part in parts]
             return lambda value, slots: _all_take(inner, value, slots)
         case PatternConstructor(constructor=constructor, patterns=parts):
             name = constructor.name
-            inner = [matcher(part, slot_of) for part in parts]
+            inner = [compile_pattern(part, slot_of) for part in parts]
             return lambda value, slots: value.constructor == name and _all_take(inner, value.fields, slots)
 
 

@@ -15,8 +15,8 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, 
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.loader import load_objects
-from nnmagic.engine.relax.runtime.thread_pool import pooled
-from nnmagic.engine.relax.runtime.vm_executable import Compiled, reason_of
+from nnmagic.engine.relax.runtime.thread_pool import run_on_pool
+from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, reason_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
@@ -29,7 +29,7 @@ REFUSED, FAILED = 1, 2
 _NOTHING = np.empty(0, np.uint8)
 
 
-class Direct:
+class AotExecutable:
     """An executable without control flow and of known shapes.
 
     Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
@@ -38,7 +38,7 @@ class Direct:
     """
 
     def __init__(
-        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], Compiled]
+        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], CompiledProgram]
     ) -> None:
         """``function``: its types; ``compiled``: gives the stages, compiling where it must."""
         self._name = name
@@ -48,7 +48,7 @@ class Direct:
         self._entry: Callable[..., int] = self._library[ENTRY]
         facts = artifact.facts
         if facts["parallel"]:
-            self._entry = pooled(self._entry, to_the_end=True)
+            self._entry = run_on_pool(self._entry, to_the_end=True)
         self._arrays = [(NUMPY_DTYPES[dtype], tuple(shape)) for dtype, shape in facts["parameters"]]
         self._results = [(tuple(shape), NUMPY_DTYPES[dtype]) for dtype, shape in facts["results"]]
         self._workspace = int(facts["workspace"])

@@ -24,7 +24,7 @@ SHAPES_FIT, INDEX_IN_RANGE = "nnmagic.shapes_fit", "nnmagic.index_in_range"
 REQUIRED = "nnmagic.required"
 
 
-def question(name: str, types: Sequence[Type], attrs: Attrs) -> str:
+def encode_check(name: str, types: Sequence[Type], attrs: Attrs) -> str:
     """A call of an operator, as the text that ``SHAPES_FIT`` takes."""
     return json.dumps([name, types_to_data(types, attrs)], separators=(",", ":"))
 

@@ -81,7 +81,7 @@ def load_objects(code: Sequence[bytes]) -> Any:
     return _linker.load(code)
 
 
-class Machines:
+class VmProgram:
     """TVM's bytecode and the object files of its kernels: what virtual machines run."""
 
     def __init__(self, bytecode: bytes, code: Sequence[bytes]) -> None:

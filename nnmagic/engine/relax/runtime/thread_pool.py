@@ -23,7 +23,9 @@ DEEP_STACK = 1 << 30
 _ON_ANY_CORE = -3
 
 
-def pooled(run: Callable[..., Any], *, deep: bool = False, to_the_end: bool = False) -> Callable[..., Any]:
+def run_on_pool(
+    run: Callable[..., Any], *, deep: bool = False, to_the_end: bool = False
+) -> Callable[..., Any]:
     """The function, run where a pool of threads is; it may be called from any thread.
 
     ``deep``: it needs much of the C stack. ``to_the_end``: an interrupt of its caller waits until it has

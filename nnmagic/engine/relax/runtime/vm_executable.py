@@ -17,9 +17,9 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import callbacks  # noqa: F401 - what programs ask Python
-from nnmagic.engine.relax.runtime.loader import Machines
+from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_tensor, bfloat16_array, plain_array
-from nnmagic.engine.relax.runtime.thread_pool import Outcome, pooled, start_deep
+from nnmagic.engine.relax.runtime.thread_pool import Outcome, run_on_pool, start_deep
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
@@ -33,7 +33,7 @@ MAX_CALL_DEPTH = 100_000
 TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
 
 
-class Compiled(Protocol):
+class CompiledProgram(Protocol):
     """What the compiler made, with the texts of its stages; ``lowered``: the module before fusion."""
 
     artifact: Artifact
@@ -52,7 +52,7 @@ class _Leaf:
     direct: bool
 
 
-class Executable:
+class VmExecutable:
     """The machine code of one entry function.
 
     Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
@@ -62,13 +62,13 @@ class Executable:
     """
 
     def __init__(
-        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], Compiled]
+        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], CompiledProgram]
     ) -> None:
         """``function``: its types; ``compiled``: gives the stages, compiling where it must."""
         self._name = name
         self.artifact = artifact
         self.compiled = compiled
-        self._machines = Machines(artifact.bytecode, artifact.code)
+        self._machines = VmProgram(artifact.bytecode, artifact.code)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
@@ -120,7 +120,7 @@ class Executable:
     def _start(self, watch: Callable[..., Any] | None = None) -> Callable[..., Any]:
         run: Callable[..., Any] = self._machines.start(watch)[ENTRY]
         if self._parallel:
-            return pooled(run, deep=self._deep)
+            return run_on_pool(run, deep=self._deep)
         return partial(on_deep_stack, run) if self._deep else run
 
     def stage(self, name: str) -> str:
