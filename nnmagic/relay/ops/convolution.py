@@ -1,14 +1,15 @@
-"""Convolutions and their transposes."""
+"""Declare convolutions and their transposes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT, OPTIONAL_DIM, STR, optional, padding, spatial
-from nnmagic.relay.ops.declaration import Assume, Attr, Relation, RelationError, declare
+from nnmagic.relay.ops.checks import sizes, window_has_elements
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import (
     Shape,
     add,
@@ -144,8 +145,8 @@ class _Convolution:
             convert_shape(result, self.data_layout, out_layout), dtype_or(attrs, "out_dtype", data.dtype)
         )
 
-    def demand(self, types: Sequence[Type], attrs: Attrs) -> None:
-        """What Relay does not ask for: an attribute for each axis, positive steps, room for the kernel."""
+    def precondition(self, types: Sequence[Type], attrs: Attrs) -> None:
+        """Require what Relay does not: an attribute for each axis, positive steps, room for the kernel."""
         for name in ("strides", "dilation"):
             require_positive(name, dims(attrs, name, self.rank))
         shape = self.data_shape(tensor(types), attrs)
@@ -180,13 +181,12 @@ def padding_sums(attrs: Attrs, rank: int) -> Shape:
     return tuple(add(before, after) for before, after in zip(full[:rank], full[rank:], strict=True))
 
 
-#: What a convolution's call needs to mean something, by operator; see ``demands``.
-DEMANDS: dict[str, Callable[[Sequence[Type], Attrs], None]] = {}
-
-
-def _rules(name: str, convolution: _Convolution) -> tuple[Relation, Assume]:
-    DEMANDS[name] = convolution.demand
-    return convolution, convolution.assume
+def _divide_groups(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require channels that the groups divide."""
+    channels = sizes(types)[0][str(attrs["data_layout"]).index("C")]
+    groups = cast(int, attrs["groups"])
+    if channels % groups:
+        raise RelationError(f"{channels} channels cannot be divided into {groups} groups")
 
 
 def _declare_convolution(rank: int) -> None:
@@ -194,11 +194,11 @@ def _declare_convolution(rank: int) -> None:
     ones, zeros = (1,) * rank, (0,) * rank
     over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
     kind = spatial(rank)
-    relation, assume = _rules(f"nn.conv{rank}d", _Convolution(axes))
+    convolution = _Convolution(axes)
     declare(
         f"nn.conv{rank}d",
         "data weight",
-        relation,
+        convolution,
         f"Convolution (cross-correlation) {over}, without a bias.",
         Attr("strides", kind, ones),
         Attr("padding", padding(rank), (0, 0) if rank == 1 else zeros, call_default=zeros),
@@ -212,13 +212,16 @@ def _declare_convolution(rank: int) -> None:
         Attr("out_dtype", DTYPE, ""),
         attrs_key=f"Conv{rank}DAttrs",
         family="convolution",
-        assume=assume,
+        assume=convolution.assume,
+        preconditions=[convolution.precondition],
+        shape_constraints=[_divide_groups],
+        nonempty_constraints=[window_has_elements],
     )
-    relation, assume = _rules(f"nn.conv{rank}d_transpose", _Convolution(axes, transposed=True))
+    transposed = _Convolution(axes, transposed=True)
     declare(
         f"nn.conv{rank}d_transpose",
         "data weight",
-        relation,
+        transposed,
         f"Transposed convolution {over}: the gradient of one.",
         Attr("channels", OPTIONAL_DIM, None),
         Attr("kernel_size", optional(kind), None),
@@ -235,7 +238,10 @@ def _declare_convolution(rank: int) -> None:
         call_order="data weight strides padding dilation groups channels kernel_size data_layout "
         "kernel_layout out_layout output_padding out_dtype",
         family="convolution",
-        assume=assume,
+        assume=transposed.assume,
+        preconditions=[transposed.precondition],
+        shape_constraints=[_divide_groups],
+        nonempty_constraints=[window_has_elements],
     )
 
 
@@ -262,8 +268,14 @@ class _Deformable(_Convolution):
         return result
 
 
+def _has_elements(types: Sequence[Type], _attrs: Attrs) -> None:
+    """Require elements in all operands: TVM's loops over a tensor without elements divide by its size."""
+    for index in range(len(types)):
+        if 0 in tensor(types, index).shape:
+            raise RelationError("it takes tensors with elements", index)
+
+
 _deformable = _Deformable("HW", weight=2)
-DEMANDS["nn.deformable_conv2d"] = _deformable.demand
 _PAIR = spatial(2)
 declare(
     "nn.deformable_conv2d",
@@ -284,4 +296,6 @@ declare(
     attrs_key="DeformableConv2DAttrs",
     family="convolution",
     assume=_deformable.assume,
+    preconditions=[_has_elements],
+    nonempty_constraints=[window_has_elements],
 )

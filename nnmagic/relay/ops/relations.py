@@ -42,6 +42,14 @@ def ints(attrs: Attrs, name: str, length: int | None = None) -> tuple[int, ...]:
     return cast("tuple[int, ...]", of_length(name, value, length))
 
 
+def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
+    """Return an attribute of pairs (before, after), one for each dimension."""
+    value = cast("tuple[tuple[int, ...], ...]", attrs[name])
+    if len(value) != length or any(len(pair) != 2 for pair in value):
+        raise RelationError(f"{name} must have {length} pairs, found {[list(pair) for pair in value]}", 0)
+    return cast("tuple[tuple[int, int], ...]", value)
+
+
 def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
     """An attribute that is an array of dimensions."""
     value = attrs[name]
