@@ -24,8 +24,8 @@ class Module:
 
     functions: Mapping[str, Function] = field(default_factory=dict)
     types: Mapping[str, TypeData] = field(default_factory=dict)
-    #: The types that the typed text shows where they are not the ``checked_type``: real Relay forgets some of
-    #: what it knows, see infer/shown.py.
+    #: The types that the typed text shows where they differ from the ``checked_type``: the original Relay
+    #: forgets some of what it knows, see compat/printed_types.py.
     printed_types: Mapping[Expr, Type] = field(default_factory=dict)
 
     def astext(self, show_meta_data: bool = True, *, exact: bool = False) -> str:

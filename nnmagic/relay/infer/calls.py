@@ -12,7 +12,7 @@ from typing import Final
 from nnmagic.diagnostics import Note
 from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef
 from nnmagic.relay.infer.context import TOO_DEEP, Context, callee_name, close_name, note
-from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, map_leaves, shown, type_parts
+from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, describe_type, map_leaves, type_parts
 from nnmagic.relay.ops import OPERATORS, Operator, RelationError
 from nnmagic.relay.ops.dims import dim_names, match_dim, rename_dim
 from nnmagic.relay.ops.relations import identity
@@ -82,7 +82,7 @@ def _representable(operator: Operator, result: Type) -> Type:
     shape: Sequence[Dim] = result.shape if isinstance(result, TensorType) else ()
     for dim in shape:
         if isinstance(dim, int) and not -_DIM_LIMIT <= dim < _DIM_LIMIT:
-            raise RelationError(f"{operator.name}: the result {shown(result)} is too large")
+            raise RelationError(f"{operator.name}: the result {describe_type(result)} is too large")
     if isinstance(result, TupleType):
         for field in result.fields:
             _representable(operator, field)
@@ -151,7 +151,9 @@ def _function_call(context: Context, call: Call) -> Type:
         return function.ret_type
     if not isinstance(callee, FuncType):
         context.error(
-            call, f"only a function can be called, found {shown(callee)}", notes=note(call.op, callee, name)
+            call,
+            f"only a function can be called, found {describe_type(callee)}",
+            notes=note(call.op, callee, name),
         )
         return _failed(context, call)
     if len(call.args) != len(callee.arg_types):

@@ -17,8 +17,8 @@ from nnmagic.relay.infer.unify import (
     NestingError,
     Solver,
     check_size,
+    describe_type,
     mentions,
-    shown,
     type_parts,
 )
 from nnmagic.relay.module import Module, TypeData
@@ -76,7 +76,7 @@ class Context:
         self, expr: Expr | None, message: str, *, hint: str | None = None, notes: Sequence[Note] = ()
     ) -> None:
         """Records an error at an expression; where that has no span, the message names the function."""
-        span = place(expr)
+        span = span_of(expr)
         where = "" if span is not None or not self.function else f"in @{self.function}: "
         self.diagnostics.error(where + message, span, hint=hint, notes=notes)
 
@@ -94,7 +94,11 @@ class Context:
                 "" if not mismatch.detail or _plainly_different(expected, found) else f": {mismatch.detail}"
             )
             self.size_errors += mismatch.only_sizes
-            self.error(expr, f"{what}: expected {shown(expected)}, found {shown(found)}{detail}", notes=notes)
+            self.error(
+                expr,
+                f"{what}: expected {describe_type(expected)}, found {describe_type(found)}{detail}",
+                notes=notes,
+            )
             return None
 
     def is_broken(self, type_: Type) -> bool:
@@ -148,7 +152,7 @@ class Context:
             return False
         if args is None or len(args) != len(data.type_vars):
             wanted = f"{name}[{', '.join(var.name for var in data.type_vars)}]"
-            self.error(expr, f"the data type {name} is written {wanted}, found {shown(type_)}")
+            self.error(expr, f"the data type {name} is written {wanted}, found {describe_type(type_)}")
             return False
         return True
 
@@ -196,7 +200,7 @@ def written_type(var: Var) -> Type | None:
     return None if var.inferred else var.type_annotation
 
 
-def place(expr: Expr | None) -> Span | None:
+def span_of(expr: Expr | None) -> Span | None:
     """Where to point for an expression: at itself, or at a call's callee."""
     if expr is None or expr.span is not None or not isinstance(expr, Call):
         return None if expr is None else expr.span
@@ -205,11 +209,11 @@ def place(expr: Expr | None) -> Span | None:
 
 def note(expr: Expr, type_: Type, words: str = "this") -> tuple[Note, ...]:
     """A note that says an expression's type, where it has a place; a variable goes by its name."""
-    span = place(expr)
+    span = span_of(expr)
     if span is None:
         return ()
     subject = f"%{expr.name_hint}" if isinstance(expr, Var) else words
-    return (Note(f"{subject} is {shown(type_)}", span),)
+    return (Note(f"{subject} is {describe_type(type_)}", span),)
 
 
 def callee_name(expr: Expr) -> str:

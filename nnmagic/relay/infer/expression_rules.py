@@ -27,12 +27,12 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.infer.calls import infer_call, without_labels
 from nnmagic.relay.infer.context import TOO_DEEP, Context, close_name, note
 from nnmagic.relay.infer.patterns import bind_patterns, check_exhaustive
-from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, shown
+from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, describe_type
 from nnmagic.relay.traverse import binders
 from nnmagic.relay.types import FuncType, RefType, TupleType, Type, TypeCall, scalar_type
 
 
-class Walk:
+class ExpressionInference:
     """Goes over the functions of one group and notes the type of every node in the context."""
 
     def __init__(self, context: Context) -> None:
@@ -180,11 +180,13 @@ class Walk:
         if found is UNKNOWN:
             return UNKNOWN
         if not isinstance(found, TupleType):
-            message = f"only a tuple has a field {node.index}, found {shown(found)}"
+            message = f"only a tuple has a field {node.index}, found {describe_type(found)}"
             self.context.error(node, message, notes=note(node.tuple_value, found))
             return UNKNOWN
         if not 0 <= node.index < len(found.fields):
-            self.context.error(node, f"there is no field {node.index} in {shown(found)}: fields count from 0")
+            self.context.error(
+                node, f"there is no field {node.index} in {describe_type(found)}: fields count from 0"
+            )
             return UNKNOWN
         return found.fields[node.index]
 

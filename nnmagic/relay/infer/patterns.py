@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnmagic.relay.expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from nnmagic.relay.infer.context import TOO_DEEP, Context
 from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
-from nnmagic.relay.infer.unify import MAX_NESTING, UNKNOWN, Hole, shown, substitute
+from nnmagic.relay.infer.unify import MAX_NESTING, UNKNOWN, Hole, describe_type, substitute
 from nnmagic.relay.types import TupleType, Type, TypeCall
 
 
@@ -82,7 +82,7 @@ def check_exhaustive(context: Context, match_: Match) -> None:
     try:
         cases = unmatched_cases(patterns, context.module.types)
     except TooManyCasesError:
-        data = shown(context.type_of(match_.data))
+        data = describe_type(context.type_of(match_.data))
         context.error(match_, f"too many combinations of patterns to see whether they handle all of {data}")
         return
     if cases:

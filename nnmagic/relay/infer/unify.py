@@ -279,7 +279,7 @@ def _unify_tensors(left: TensorType, right: TensorType, loose: bool) -> TensorTy
     return TensorType(tuple(shape), left.dtype)
 
 
-def shown(type_: Type) -> str:
+def describe_type(type_: Type) -> str:
     """A type for a message: long ones are cut."""
     text = type_text(type_)
     return text if len(text) <= 400 else text[:400] + "..."
