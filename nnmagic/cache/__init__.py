@@ -1,7 +1,4 @@
-"""What was compiled, kept: in memory for the life of a process (``memory``), on disk for all (``disk``).
-
-Knows nothing of what it keeps and of nnmagic only its locks.
-"""
+"""Keep what was compiled: in memory for the life of a process, on disk for all processes."""
 
 from nnmagic.cache.disk import CacheWarning, DiskCache, MissingEntry, Usage
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members

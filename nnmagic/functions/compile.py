@@ -164,7 +164,7 @@ def _from_disk(
         if reasons:
             why = f"{why}; {reasons[0]}" if why != "first time" else reasons[0]
         elif why == "first time":
-            why = _since_noted(cache.noted(name), parts, now)
+            why = _since_noted(cache.read_note(name), parts, now)
     cache.note(name, {"parts": parts, "captured": dict(entry.captured)})
     return hit, why
 

@@ -1,4 +1,4 @@
-"""Hashes of Relay by content: of arrays, of data that holds arrays, of what machine code is made of.
+"""Hash Relay by content: arrays, data that holds arrays, and what machine code is made of.
 
 A hash is SHA-256 in hexadecimal digits, the same in every process and on every machine.
 """
@@ -37,13 +37,13 @@ def array_digest(array: np.ndarray) -> str:
     """
     if array.nbytes < _LARGE:
         return _sha(array)
-    found = _known.get(_quick(array))
+    found = _known.get(_fast_hash(array))
     if found is None:
         copy = array.copy(order="K")  # which nobody changes between the two readings
         found = _sha(copy)
         if len(_known) >= _MOST:
             _known.clear()
-        _known[_quick(copy)] = found
+        _known[_fast_hash(copy)] = found
     return found
 
 
@@ -54,8 +54,8 @@ def _sha(array: np.ndarray) -> str:
     return state.hexdigest()
 
 
-def _quick(array: np.ndarray) -> Hashable:
-    """Equal for arrays that are equal and lie in memory in the same order of axes."""
+def _fast_hash(array: np.ndarray) -> Hashable:
+    """Return a hash that is equal for equal arrays whose axes lie in memory in the same order."""
     order = tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
     lying = np.ascontiguousarray(array.transpose(order))  # a copy where there are gaps only
     data = lying.reshape(-1).view(np.uint8).data
@@ -68,13 +68,13 @@ def content_digest(data: Json, arrays: Iterable[np.ndarray]) -> str:
 
 
 def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> tuple[Json, list[np.ndarray]]:
-    """What the machine code of some functions of a module is made of, as data for JSON and its arrays.
+    """Return all that determines the machine code of some functions of a module, as JSON data and its arrays.
 
     It is equal for modules that differ only in names (of functions, variables, dimensions, data types and
-    constructors), in the order of functions, in places of the source and in what ``roots`` do not need.
-    labels: whether it tells which dimensions have one name.
+    constructors), in the order of functions, in source locations and in what ``roots`` do not need. labels:
+    whether it says which dimensions have one name.
     """
-    functions, data_types = _Numbers(roots), _Numbers()
+    functions, data_types = _NameNumbers(roots), _NameNumbers()
     arrays: list[np.ndarray] = []
     coded: dict[str, list[Json]] = {"functions": [], "data types": []}
     for name in functions.names:  # which grow meanwhile
@@ -91,7 +91,7 @@ def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> t
     return coded, arrays
 
 
-class _Numbers:
+class _NameNumbers:
     """Numbers for names, in the order in which they are first mentioned."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -108,17 +108,17 @@ class _Numbers:
 
 
 class _Nameless(Encoder):
-    """One function or data type, with numbers for the names; the names of dimensions are its own."""
+    """An encoder of one function or data type without names; dimensions are numbered separately."""
 
     def __init__(
-        self, functions: _Numbers, data_types: _Numbers, arrays: list[np.ndarray], *, labels: bool
+        self, functions: _NameNumbers, data_types: _NameNumbers, arrays: list[np.ndarray], *, labels: bool
     ) -> None:
         super().__init__()
         self.arrays = arrays
         self._functions = functions
         self._data_types = data_types
         self._labels = labels
-        self._dims = _Numbers()
+        self._dims = _NameNumbers()
         #: The dimensions' names, where there is a label that cannot be taken apart.
         self.spelled: list[str] | None = None
 

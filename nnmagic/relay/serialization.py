@@ -1,9 +1,9 @@
-"""A module as plain data and back, exactly, with what its text rounds or leaves out (floats, dimensions).
+"""Turn a module into plain data and back, exactly, with what its text rounds or leaves out.
 
-The data is for JSON: lists, strings, numbers. Arrays are kept beside it, for whoever writes the file.
-Expressions stand in one list, parts before the whole, and refer to one another by place, so sharing survives
-and depth costs nothing. Inferred types are left out, and spans but those of a ``match?``, which may fail when
-it runs. Knows the IR only.
+The data is for JSON: lists, strings, numbers. Arrays are kept beside it, for the writer of the file.
+Expressions are in one list, parts before the whole, and refer to one another by index, so that sharing
+survives and depth costs nothing. Inferred types are left out, and all spans except those of a ``match?``,
+which may fail at run time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Kind = TypeVar("Kind")
 
 
 def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
-    """The module as data for JSON, and the arrays that it refers to by place.
+    """Return a module as JSON data, and the arrays that it refers to by index.
 
-    Types that were inferred, in annotations too, are left out: ``infer_type`` finds them again.
+    Inferred types, annotations included, are left out: ``infer_type`` finds them again.
     """
     encoder = Encoder()
     functions = {name: encoder.graph(function) for name, function in module.functions.items()}
@@ -44,7 +44,7 @@ def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
 
 
 def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
-    """The module again, as it was before type inference.
+    """Return the module again, as it was before type inference.
 
     Raises ValueError, TypeError, KeyError or IndexError for data that ``module_to_data`` did not make.
     """
@@ -66,7 +66,7 @@ def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
 
 
 def types_to_data(types: Sequence[ty.Type], attrs: ir.Attrs) -> Json:
-    """Types and the attributes of a call as data for JSON. Raises TypeError for constants among them."""
+    """Return types and the attributes of a call as JSON data. Raises TypeError for constants among them."""
     encoder = Encoder()
     data = {"places": [encoder.type(type_) for type_ in types], "attrs": encoder._attrs(attrs)}
     if encoder.arrays:
@@ -75,7 +75,7 @@ def types_to_data(types: Sequence[ty.Type], attrs: ir.Attrs) -> Json:
 
 
 def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
-    """The types and attributes again. Raises what ``module_from_data`` raises."""
+    """Return the types and attributes again. Raises what ``module_from_data`` raises."""
     decoder = _Decoder(())
     for record in data["types"]:
         decoder.types.append(decoder.type(record))
@@ -83,7 +83,7 @@ def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
 
 
 class Encoder:
-    """Gives every type and expression a place in its table."""
+    """A table in which every type and expression gets an index."""
 
     def __init__(self) -> None:
         self.types: list[Json] = []
@@ -93,13 +93,13 @@ class Encoder:
         self._node_places: dict[ir.Expr, int] = {}
 
     def graph(self, root: ir.Expr) -> int:
-        """The place of an expression, with all its parts."""
+        """Return the index of an expression, after entering all its parts."""
         for node in post_order(root, skip=self._node_places):
             self.node(node)
         return self._node_places[root]
 
     def node(self, node: ir.Expr) -> int:
-        """The place of an expression whose parts have places already, or that has none."""
+        """Return the index of an expression whose parts have theirs."""
         place = self._node_places.get(node)
         if place is None:
             record = self._record(node)
@@ -187,7 +187,7 @@ class Encoder:
         return None if type_ is None else self.type(type_)
 
     def type(self, type_: ty.Type) -> int:
-        """The place of a type; types of the same text share one."""
+        """Return the index of a type; types of the same text share one."""
         record = self._type_record(type_)
         # The record tells 3 and 3i64 apart, which are equal; a variable is itself, whatever its name.
         key = type_ if isinstance(type_, ty.TypeVar) else repr(record)
@@ -217,23 +217,23 @@ class Encoder:
     # What names become: who does without them (digests.py) has others.
 
     def variable(self, name: str) -> Json:
-        """The name of a variable of a function or of a type."""
+        """Return the name of a variable of a function or of a type."""
         return name
 
     def function(self, name: str) -> Json:
-        """The name of a function of the module."""
+        """Return the name of a function of the module."""
         return name
 
     def data_type(self, name: str) -> Json:
-        """The name of a data type of the module."""
+        """Return the name of a data type of the module."""
         return name
 
     def constructor(self, node: ir.Constructor) -> list[Json]:
-        """What tells a constructor."""
+        """Return what identifies a constructor."""
         return [node.name, [self.type(part) for part in node.inputs], node.belong_to.name, node.tag]
 
     def dim(self, dim: ty.Dim) -> Json:
-        """A dimension."""
+        """Return a dimension as data."""
         match dim:
             case ty.AnyDim(label=label):
                 return {"any": label}
@@ -244,7 +244,7 @@ class Encoder:
         return int(dim)
 
     def place(self, span: Span | None) -> Json:
-        """A place with the lines of its source; an error that is raised when the program runs shows them."""
+        """Return a span with its source lines, which an error that is raised at run time shows."""
         if span is None:
             return None
         numbers = range(span.line, span.end_line + 1)
@@ -277,7 +277,7 @@ def _place(data: Json) -> Span | None:
 
 
 class _Decoder:
-    """Makes types and expressions again, each from what stands before it."""
+    """A decoder that makes types and expressions again, each from those before it."""
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
         self.arrays = arrays

@@ -1,4 +1,4 @@
-"""Walking and rebuilding expression graphs: without recursion, each node once. Knows the IR only."""
+"""Walk and rebuild expression graphs without recursion, each node once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Transform = Callable[[Expr, Expr], Expr]
 
 
 def post_order(root: Expr, skip: Container[Expr] = ()) -> Iterator[Expr]:
-    """Every node of a graph once, parts before the whole; what is in ``skip`` is left out with all its parts.
+    """Yield every node of a graph once, parts before the whole, except those in ``skip`` and their parts.
 
     Variables appear where they are used; ``binders`` names those that a node binds.
     """
@@ -55,7 +55,7 @@ def post_order(root: Expr, skip: Container[Expr] = ()) -> Iterator[Expr]:
 
 
 def pattern_vars(pattern: Pattern) -> Iterator[Var]:
-    """The variables that a pattern binds, left to right."""
+    """Return the variables that a pattern binds, left to right."""
     stack = [pattern]
     while stack:
         match stack.pop():
@@ -68,7 +68,7 @@ def pattern_vars(pattern: Pattern) -> Iterator[Var]:
 
 
 def binders(expr: Expr) -> tuple[Var, ...]:
-    """The variables that this very node binds."""
+    """Return the variables that a node itself binds."""
     match expr:
         case Function(params=params):
             return params
@@ -81,7 +81,7 @@ def binders(expr: Expr) -> tuple[Var, ...]:
 
 
 def rewrite(root: Expr, transform: Transform, memo: dict[Expr, Expr] | None = None) -> Expr:
-    """The graph rebuilt from its leaves up; a shared node is transformed once and stays shared.
+    """Return the graph rebuilt from its leaves up; a shared node is transformed once and stays shared.
 
     Binding variables are transformed as their uses are, so the two stay one. A node none of whose parts
     changed reaches ``transform`` as itself. ``memo`` (old to new) carries sharing over several calls.
@@ -101,7 +101,7 @@ def rewrite(root: Expr, transform: Transform, memo: dict[Expr, Expr] | None = No
 
 
 def rewrite_module(module: Module, transform: Transform) -> Module:
-    """Every function of a module rewritten; what functions share stays shared."""
+    """Rewrite every function of a module; what functions share stays shared."""
     memo: dict[Expr, Expr] = {}
     functions = {}
     for name, function in module.functions.items():
@@ -113,7 +113,7 @@ def rewrite_module(module: Module, transform: Transform) -> Module:
 
 
 def with_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
-    """``expr`` made of the new parts; itself where all of them are the old ones."""
+    """Return ``expr`` made of the new parts; itself if all of them are the old ones."""
     old = (*binders(expr), *children(expr))
     if all(new(part) is part for part in old):
         return expr

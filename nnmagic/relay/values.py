@@ -1,4 +1,7 @@
-"""Values as Python sees them. Knows NumPy; lists of data types nest deep, so that nothing here recurses."""
+"""Represent values of data types in Python.
+
+Lists of data types nest deep, so nothing here recurses.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _SHOWN_DEPTH = 50
 class AdtValue:
     """A value of an algebraic data type: the constructor's name and its fields (arrays, tuples, values).
 
-    Equal where the constructors are and all arrays have equal shapes and elements.
+    Equal if the constructors are equal and all arrays have equal shapes and elements.
     """
 
     constructor: str
@@ -70,11 +73,11 @@ class AdtValue:
         return "".join(out)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unflattened, (_flattened(self),)
+        return _unflatten, (_flatten(self),)
 
 
-def _flattened(value: AdtValue) -> list[object]:
-    """Every part once, before what holds it: (constructor or None for a tuple, places), or (leaf,)."""
+def _flatten(value: AdtValue) -> list[object]:
+    """Return every part once, before its owner: (constructor, None for a tuple, and indices), or (leaf,)."""
     places: dict[int, int] = {}
     made: list[object] = []
     work: list[tuple[object, bool]] = [(value, False)]
@@ -98,8 +101,8 @@ def _flattened(value: AdtValue) -> list[object]:
     return made
 
 
-def _unflattened(parts: list[tuple[object, ...]]) -> object:
-    """What ``_flattened`` took apart."""
+def _unflatten(parts: list[tuple[object, ...]]) -> object:
+    """Rebuild the value that ``_flatten`` took apart."""
     made: list[object] = []
     for part in parts:
         if len(part) == 1:
@@ -113,6 +116,6 @@ def _unflattened(parts: list[tuple[object, ...]]) -> object:
 
 
 def is_masked(value: object) -> bool:
-    """Whether it is a masked array of NumPy, whose module is not loaded (20 ms) to find out."""
+    """Return whether a value is NumPy's masked array, without loading that module, which takes 20 ms."""
     masked = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)

@@ -283,7 +283,7 @@ def test_a_process_that_ends_while_it_writes_leaves_no_entry(cache: DiskCache) -
         import os
         from pathlib import Path
         from nnmagic.cache import Content, disk, DiskCache
-        disk._renamed = lambda *_: os._exit(9)
+        disk._rename_entry = lambda *_: os._exit(9)
         DiskCache(Path({str(cache.directory)!r}), 10**6).put("a" * 64, Content({{}}, {{"code.o": b"x"}}))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
@@ -343,7 +343,7 @@ def test_clearing_leaves_what_is_not_the_caches(cache: DiskCache) -> None:
     (cache.directory / "mine.txt").write_text("mine")
     cache.clear()
     assert [path.name for path in cache.directory.iterdir()] == ["mine.txt"]
-    assert cache.noted("f") is None
+    assert cache.read_note("f") is None
     DiskCache(cache.directory / "nothing", 1).clear()
 
 
@@ -353,17 +353,17 @@ def test_notes_are_kept_one_a_name_and_not_for_ever(
     cache.note("f", 1)
     cache.note("f", [2])
     cache.note("é / ..", None)
-    assert cache.noted("f") == [2]
-    assert cache.noted("g") is None
+    assert cache.read_note("f") == [2]
+    assert cache.read_note("g") is None
     (note,) = (path for path in cache.directory.iterdir() if b"2" in path.read_bytes())
     note.write_bytes(b"{")
-    assert cache.noted("f") is None
+    assert cache.read_note("f") is None
     monkeypatch.setattr("nnmagic.cache.disk._NOTES", 3)
     for place in range(6):
         cache.note(f"f{place}", place)
         time.sleep(0.002)
     DiskCache(cache.directory, 10**6).put(KEY, CONTENT)
-    assert [cache.noted(f"f{place}") for place in range(6)] == [None, None, None, 3, 4, 5]
+    assert [cache.read_note(f"f{place}") for place in range(6)] == [None, None, None, 3, 4, 5]
 
 
 def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
@@ -467,4 +467,4 @@ def test_a_user_without_home_has_no_cache_and_no_folder_of_that_name(tmp_path: P
         check=False,
     )
     assert done.stdout == "None []\n"
-    assert "nobody knows the user's home, so nothing is kept on disk; NNMAGIC_CACHE_DIR says" in done.stderr
+    assert "there is no home directory, so nothing is kept on disk; set NNMAGIC_CACHE_DIR" in done.stderr

@@ -231,7 +231,7 @@ def _copy(type_: Type) -> Type:
 
 
 class _Inferencer:
-    """The inference of one global function."""
+    """The inference of one global function, step by step as in the original."""
 
     def __init__(
         self,

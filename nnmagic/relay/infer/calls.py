@@ -1,4 +1,4 @@
-"""The types of calls: of operators (their declaration says), and of functions and constructors.
+"""Infer the types of calls: of operators, by their declarations, and of functions and constructors.
 
 Knows the operators' table and the inference context.
 """
@@ -22,7 +22,7 @@ _DIM_LIMIT: Final = 2**63
 
 
 def infer_call(context: Context, call: Call) -> Type:
-    """The type of a call whose callee and arguments have been looked at."""
+    """Return the type of a call whose callee and arguments have been visited."""
     if isinstance(call.op, OpRef):
         return _operator_call(context, call, call.op.name)
     return _function_call(context, call)
@@ -35,13 +35,13 @@ def _operator_call(context: Context, call: Call, name: str) -> Type:
     operator = OPERATORS.get(name)
     if operator is None:
         context.error(call, f"there is no operator {name}", hint=close_name(name, OPERATORS))
-        return _failed(context, call)
+        return _give_up(context, call)
     try:
         attrs = operator.complete_attrs(call.attrs)
         if len(call.args) != len(operator.args):
             operator.result_type([UNKNOWN] * len(call.args), attrs)  # raises: the count is wrong
     except RelationError as error:
-        return _refused(context, call, error)
+        return _report_refusal(context, call, error)
     context.attrs[call] = attrs
     if operator.relation is identity:
         # Relay makes the two types one, so that what is known of the result is known of the argument too.
@@ -51,7 +51,7 @@ def _operator_call(context: Context, call: Call, name: str) -> Type:
 
 
 def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
-    """The result's type, or the first hole that stands in the way of it."""
+    """Return the result's type, or the first hole that it depends on."""
     solver, attrs = context.solver, context.attrs[call]
     types = [context.type_of(arg) for arg in call.args]
     if any(map(context.is_broken, types)):
@@ -68,29 +68,31 @@ def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
             types = [context.type_of(arg) for arg in call.args]
             holes = [solver.hole_in(type_) for type_ in types]
         first = next((hole for hole in holes if hole is not None), None)
-        return first if first is not None else _representable(operator, operator.result_type(types, attrs))
+        return (
+            first if first is not None else _check_representable(operator, operator.result_type(types, attrs))
+        )
     except RelationError as error:
-        return _refused(context, call, error)
+        return _report_refusal(context, call, error)
 
 
 def _has_unknown_dim(type_: Type) -> bool:
     return isinstance(type_, TensorType) and any(isinstance(dim, AnyDim) for dim in type_.shape)
 
 
-def _representable(operator: Operator, result: Type) -> Type:
-    """The type of a result. Raises RelationError where a dimension needs more than 64 bits."""
+def _check_representable(operator: Operator, result: Type) -> Type:
+    """Return the type of a result. Raises RelationError if a dimension needs more than 64 bits."""
     shape: Sequence[Dim] = result.shape if isinstance(result, TensorType) else ()
     for dim in shape:
         if isinstance(dim, int) and not -_DIM_LIMIT <= dim < _DIM_LIMIT:
             raise RelationError(f"{operator.name}: the result {describe_type(result)} is too large")
     if isinstance(result, TupleType):
         for field in result.fields:
-            _representable(operator, field)
+            _check_representable(operator, field)
     return result
 
 
 def _wait(context: Context, call: Call, operator: Operator, hole: Hole) -> Type:
-    """A hole for the result, filled once the argument types are known."""
+    """Return a hole for the result, filled once the argument types are known."""
     result = Hole()
     context.waiting[call] = None
 
@@ -109,19 +111,19 @@ def _wait(context: Context, call: Call, operator: Operator, hole: Hole) -> Type:
     return result
 
 
-def _refused(context: Context, call: Call, error: RelationError) -> Type:
-    """Reports what an operator said of a call, with notes at the operands that it blames."""
+def _report_refusal(context: Context, call: Call, error: RelationError) -> Type:
+    """Report why an operator refuses a call, with notes at the operands that it blames."""
     notes: list[Note] = []
     for index in error.operands:
         if index < len(call.args):
             arg = call.args[index]
             notes += note(arg, context.type_of(arg), "this operand")
     context.error(call, error.message, hint=error.hint, notes=notes)
-    return _failed(context, call)
+    return _give_up(context, call)
 
 
-def _failed(context: Context, call: Call) -> Type:
-    """Nothing is to be said of the arguments' unknown types: the call's own error may be why."""
+def _give_up(context: Context, call: Call) -> Type:
+    """Silence errors about the arguments' unknown types: the call's own error may explain them."""
     for arg in call.args:
         if not isinstance(arg, OpRef):
             context.give_up(context.type_of(arg))
@@ -137,14 +139,14 @@ def _function_call(context: Context, call: Call) -> Type:
         callee = context.signatures.get(call.op.name, callee)  # with its labels
     name = callee_name(call.op)
     if callee is UNKNOWN:
-        return _failed(context, call)
+        return _give_up(context, call)
     if call.attrs and "attrs_type_key" not in call.attrs:
         context.error(
             call,
             f"{name} takes no attributes, found {', '.join(call.attrs)}",
             hint="only operators have attributes",
         )
-        return _failed(context, call)
+        return _give_up(context, call)
     if isinstance(callee, Hole):
         function = FuncType(tuple(arg_types), Hole())
         context.agree(callee, function, call, f"the type of {name}")
@@ -155,20 +157,20 @@ def _function_call(context: Context, call: Call) -> Type:
             f"only a function can be called, found {describe_type(callee)}",
             notes=note(call.op, callee, name),
         )
-        return _failed(context, call)
+        return _give_up(context, call)
     if len(call.args) != len(callee.arg_types):
         wanted = f"{len(callee.arg_types)} argument" + "s" * (len(callee.arg_types) != 1)
         context.error(call, f"{name} takes {wanted}, got {len(call.args)}", notes=note(call.op, callee, name))
-        return _failed(context, call)
+        return _give_up(context, call)
     if len(call.type_args) > len(callee.type_params):
         counts = f"{len(callee.type_params)} type arguments, got {len(call.type_args)}"
         context.error(call, f"{name} takes {counts}")
-        return _failed(context, call)
-    return _instantiated_call(context, call, callee, arg_types)
+        return _give_up(context, call)
+    return _instantiate_call(context, call, callee, arg_types)
 
 
-def _instantiated_call(context: Context, call: Call, callee: FuncType, arg_types: Sequence[Type]) -> Type:
-    """The result of a call with as many arguments as the function takes."""
+def _instantiate_call(context: Context, call: Call, callee: FuncType, arg_types: Sequence[Type]) -> Type:
+    """Return the result of a call with as many arguments as the function takes."""
     name = callee_name(call.op)
     if callee.type_params:
         written = [context.annotation(type_, call) for type_ in call.type_args]
@@ -196,7 +198,7 @@ def _instantiated_call(context: Context, call: Call, callee: FuncType, arg_types
 
 
 def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence[Type]) -> dict[str, Dim]:
-    """What the callee's labels stand for in this call; an error where two arguments contradict each other."""
+    """Return the dimensions that the callee's labels stand for; report arguments that disagree."""
     labels: dict[str, Dim] = {}
     where: dict[str, int] = {}
     pairs = list(_dim_pairs(params, args))
@@ -221,7 +223,7 @@ def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence
 
 
 def _dim_pairs(params: Sequence[Type], args: Sequence[Type]) -> Iterator[tuple[int, Dim, Dim]]:
-    """The labelled dimensions of the parameters, with those of the arguments, and which argument it is."""
+    """Yield the argument's index, each labelled dimension of its parameter, and the argument's dimension."""
     for index, (param, arg) in enumerate(zip(params, args, strict=True)):
         work = [(param, arg)]
         while work:
@@ -235,7 +237,7 @@ def _dim_pairs(params: Sequence[Type], args: Sequence[Type]) -> Iterator[tuple[i
 
 
 def _relabel(type_: Type, labels: Mapping[str, Dim]) -> Type:
-    """A type of the callee's with its labels replaced."""
+    """Replace the labels in a type of the callee."""
 
     def leaf(part: Type) -> Type:
         if not isinstance(part, TensorType) or not any(isinstance(dim, AnyDim) for dim in part.shape):
@@ -246,12 +248,12 @@ def _relabel(type_: Type, labels: Mapping[str, Dim]) -> Type:
 
 
 def without_labels(type_: Type) -> Type:
-    """The type of a global function that is used as a value: what calls it does not know its labels."""
+    """Return the type of a global function used as a value: its callers do not know its labels."""
     return _relabel(type_, {})
 
 
 def unresolved_argument(context: Context, call: Call) -> tuple[Expr, str] | None:
-    """The first argument, with its name, whose unknown type keeps an operator call waiting."""
+    """Return the first argument, with its name, whose unknown type blocks an operator call."""
     assert isinstance(call.op, OpRef)
     for arg, name in zip(call.args, OPERATORS[call.op.name].args, strict=True):
         if context.solver.hole_in(context.type_of(arg)) is not None:

@@ -1,4 +1,4 @@
-"""Which values a match does not handle. Knows patterns and data types only."""
+"""Find the values that a match does not handle."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _Head = Constructor | int | None
 
 
 class TooManyCasesError(Exception):
-    """A match with so many combinations of cases that they cannot be gone through."""
+    """A match with too many combinations of cases to enumerate."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """Values that begin with ``heads`` (in pre-order), and the rows that may still match them.
 
-    Each row holds the patterns for the ``width`` places that are left.
+    Each row holds the patterns for the ``width`` positions that are left.
     """
 
     heads: tuple[_Head, ...]
@@ -33,7 +33,7 @@ class _State:
 
 
 def unmatched_cases(patterns: Sequence[Pattern], types: Mapping[str, TypeData], limit: int = 4) -> list[str]:
-    """Values that no pattern matches, as text (``Cons(_, Nil)``): at most ``limit`` of them.
+    """Return values that no pattern matches, as text (``Cons(_, Nil)``): at most ``limit`` of them.
 
     The patterns must be well typed. Raises TooManyCasesError. After Maranget, "Warnings for pattern matching"
     (2007).
@@ -54,7 +54,7 @@ def unmatched_cases(patterns: Sequence[Pattern], types: Mapping[str, TypeData], 
 
 
 def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
-    """The state by what the value is at the first place that is left."""
+    """Split a state by what the value is at the first position that is left."""
     firsts = [row[0] for row in state.rows]
     used = {p.constructor.tag: p.constructor for p in firsts if isinstance(p, PatternConstructor)}
     if used:
@@ -67,7 +67,10 @@ def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
 
 
 def _specialize(state: _State, head: Constructor | int, arity: int) -> _State:
-    """The state for values with that head: the rows that allow it, the head's parts as new places."""
+    """Return the state of values with a head.
+
+    It has the rows that allow the head, whose parts are new positions.
+    """
     rows = []
     for first, *rest in state.rows:
         match first:
@@ -82,7 +85,7 @@ def _specialize(state: _State, head: Constructor | int, arity: int) -> _State:
 
 
 def _case_text(heads: Sequence[_Head]) -> str:
-    """The text of a value from its heads in pre-order, read from the end so that parts come first."""
+    """Return the text of a value from its heads in pre-order, read from the end so that parts come first."""
     texts: list[str] = []
     for head in reversed(heads):
         match head:

@@ -1,4 +1,4 @@
-"""The types of expressions: each kind's rule, in an order that never recurses.
+"""Infer the types of expressions: a rule for each kind, in an order that never recurses.
 
 A node's parts come before the node, a let's value before its body, a match's data before its arms.
 """
@@ -33,7 +33,7 @@ from nnmagic.relay.types import FuncType, RefType, TupleType, Type, TypeCall, sc
 
 
 class ExpressionInference:
-    """Goes over the functions of one group and notes the type of every node in the context."""
+    """The visit of the functions of one group, which enters the type of every node into the context."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -44,7 +44,7 @@ class ExpressionInference:
         self._good_patterns: set[Match] = set()
 
     def run(self, root: Expr) -> None:
-        """Finds the types of a graph."""
+        """Infer the types of a graph."""
         # What to do next: (0) enter a node, (1) what comes between its parts, (2) find its type.
         work: list[tuple[int, Expr]] = [(0, root)]
         entered: set[Expr] = set()
@@ -66,7 +66,7 @@ class ExpressionInference:
                 self.context.run_ready()
 
     def _enter(self, node: Expr) -> list[tuple[int, Expr]]:
-        """What is to be done for a node, the last first."""
+        """Return the steps that a node takes, the last first."""
         (self.lets if isinstance(node, Let) else self.params).update(dict.fromkeys(binders(node)))
         match node:
             case OpRef():
@@ -85,14 +85,14 @@ class ExpressionInference:
                 return [(2, node), *((0, part) for part in reversed(children(node)))]
 
     def _declare_let(self, let: Let) -> None:
-        """A function may call itself by the name that it is bound to, so its type stands before its body."""
+        """Declare the type of a let's function before its body: it may call itself by that name."""
         if isinstance(let.value, Function):
             declared = self.context.declare(let.var)
             if isinstance(declared, Hole):
                 self.context.types[let.var] = self.context.signature(let.value)
 
     def _bind(self, node: Expr) -> None:
-        """What must be known before the rest of a node is looked at."""
+        """Bind the variables of a let or a match before the rest of the node is visited."""
         match node:
             case Let(var=var, value=value):
                 found, name = self.context.type_of(value), f"%{var.name_hint}"
@@ -167,7 +167,7 @@ class ExpressionInference:
         return FuncType(constructor.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
 
     def _projection(self, node: TupleGetItem) -> Type:
-        """Field ``index``; of a type not known yet, when it is known."""
+        """Return the type of field ``index``; a hole while the tuple's type is unknown."""
         found = self.context.type_of(node.tuple_value)
         if isinstance(found, Hole):
             result, context = Hole(), self.context
@@ -220,7 +220,7 @@ class ExpressionInference:
         return result
 
     def _cell(self, node: Expr, ref: Expr, what: str) -> Type:
-        """The type that a reference holds."""
+        """Return the type that a reference holds."""
         held, found = Hole(), self.context.type_of(ref)
         agreed = self.context.agree(RefType(held), found, node, f"the reference of {what}", note(ref, found))
         return held if agreed is not None else UNKNOWN

@@ -1,4 +1,4 @@
-"""The types of what patterns bind, and whether a match handles every value."""
+"""Infer the types of what patterns bind, and check that a match handles every value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnmagic.relay.types import TupleType, Type, TypeCall
 
 
 def bind_patterns(context: Context, match_: Match) -> bool:
-    """Gives the variables of all patterns their types; False after an error."""
+    """Give the variables of all patterns their types; return False after an error."""
     data = context.type_of(match_.data)
     results = [_bind_pattern(context, match_, clause.lhs, data) for clause in match_.clauses]
     return all(results)
@@ -33,18 +33,18 @@ def _bind_pattern(context: Context, match_: Match, pattern: Pattern, data: Type)
                 good = good and agreed is not None
             case PatternTuple(patterns=parts):
                 inner = _tuple_parts(context, match_, part, type_)
-                work += _below(parts, inner, depth)
+                work += _pair_parts(parts, inner, depth)
             case PatternConstructor(patterns=parts):
                 inner = _constructor_parts(context, match_, part, type_)
-                work += _below(parts, inner, depth)
+                work += _pair_parts(parts, inner, depth)
         good = good and inner is not None
     return good
 
 
-def _below(
+def _pair_parts(
     parts: tuple[Pattern, ...], types: tuple[Type, ...] | None, depth: int
 ) -> list[tuple[Pattern, Type, int]]:
-    """The parts of a pattern with their types; all unknown after an error."""
+    """Pair the parts of a pattern with their types, which are unknown after an error."""
     found = types if types is not None else (UNKNOWN,) * len(parts)
     return [(part, type_, depth + 1) for part, type_ in zip(parts, found, strict=True)]
 
@@ -76,7 +76,7 @@ def _constructor_parts(
 
 
 def check_exhaustive(context: Context, match_: Match) -> None:
-    """Reports the values that a complete match leaves out."""
+    """Report the values that a complete match leaves out."""
     patterns = [clause.lhs for clause in match_.clauses]
     hint = "write an arm for each, or `match?`, which fails when it is run"
     try:

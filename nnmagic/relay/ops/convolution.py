@@ -13,7 +13,7 @@ from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import (
     Shape,
     add,
-    dilated,
+    dilate,
     floor_divide,
     is_unknown,
     multiply,
@@ -36,7 +36,7 @@ from nnmagic.relay.types import ANY, Dim, TensorType, Type
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """The rule of a convolution: its spatial axes (``HW``) and whether it is transposed.
+    """The relation of a convolution: its spatial axes (``HW``) and whether it is transposed.
 
     Shapes are compared in the layouts NCHW and OIHW (IOHW when transposed), whatever the call's are.
     """
@@ -61,8 +61,8 @@ class _Convolution:
         layout = convertible_layout(attrs["data_layout"], self.data_layout.name, "data")
         return convert_shape(data.shape, layout, self.data_layout)
 
-    def wanted_weight(self, data: Shape, weight: TensorType | None, attrs: Attrs) -> Shape | None:
-        """The weight's shape, in the call's layout, where channels and kernel_size say it."""
+    def expected_weight(self, data: Shape, weight: TensorType | None, attrs: Attrs) -> Shape | None:
+        """Return the weight's shape in the call's layout, if channels and kernel_size determine it."""
         if attrs["channels"] is None or attrs["kernel_size"] is None:
             return None
         channels, groups = cast(Dim, attrs["channels"]), cast(int, attrs["groups"])
@@ -77,15 +77,15 @@ class _Convolution:
         return convert_shape(shape, self.kernel_layout, layout, self.weight)
 
     def _is_depthwise(self, data: Shape, weight: TensorType | None, layout: Layout, groups: int) -> bool:
-        """Relay's case of a group for each channel, whose weight counts channels and how many each makes."""
+        """Return whether each channel has its own group, which Relay's weight layout treats specially."""
         if self.rank == 1 or self.weight != 1 or groups == 1 or data[1] != groups or weight is None:
             return False
         return convert_shape(weight.shape, layout, self.kernel_layout, self.weight)[0] == groups
 
     def kernel(self, data: Shape, weight: TensorType, attrs: Attrs) -> tuple[Dim, Shape]:
-        """The number of output channels and the spatial shape of the kernel, checked."""
+        """Return the number of output channels and the spatial shape of the kernel, checked."""
         groups = cast(int, attrs["groups"])
-        wanted = self.wanted_weight(data, weight, attrs)
+        wanted = self.expected_weight(data, weight, attrs)
         if wanted is not None:
             require_type(weight, wanted, "the weight", self.weight)
             return cast(Dim, attrs["channels"]), dims(attrs, "kernel_size")
@@ -111,7 +111,7 @@ class _Convolution:
         return channels, shape[2:]
 
     def spatial(self, data: Shape, kernel: Shape, attrs: Attrs) -> Shape:
-        """The spatial dimensions of the result."""
+        """Return the spatial dimensions of the result."""
         strides, dilation = (leading_dims(attrs, name, self.rank) for name in ("strides", "dilation"))
         if attrs["channels"] is not None and attrs["kernel_size"] is not None:
             dims(attrs, "dilation", self.rank)
@@ -120,7 +120,7 @@ class _Convolution:
         pads = padding_sums(attrs, self.rank)
         if 0 in strides and not self.transposed:
             raise RelationError("strides must not be 0")
-        spans = [dilated(size, step) for size, step in zip(kernel, dilation, strict=True)]
+        spans = [dilate(size, step) for size, step in zip(kernel, dilation, strict=True)]
         if not self.transposed:
             return tuple(
                 window_output(size, pad, span, stride)
@@ -155,12 +155,12 @@ class _Convolution:
             raise RelationError("the kernel is larger than the padded data", 0, self.weight)
 
     def assume(self, types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
-        """An unknown weight has the shape that channels and kernel_size say."""
+        """Give an unknown weight the shape that channels and kernel_size determine."""
         data = types[0]
         if not isinstance(data, TensorType) or types[self.weight] is not None:
             return types
         require_positive("groups", [cast(int, attrs["groups"])])
-        wanted = self.wanted_weight(self.data_shape(data, attrs), None, attrs)
+        wanted = self.expected_weight(self.data_shape(data, attrs), None, attrs)
         filled = list(types)
         filled[self.weight] = None if wanted is None else TensorType(wanted, data.dtype)
         return filled
@@ -171,8 +171,9 @@ def _transposed_size(size: Dim, stride: Dim, span: Dim, pad: Dim, extra: Dim) ->
 
 
 def padding_sums(attrs: Attrs, rank: int) -> Shape:
-    """Padding before and after, added up, for each spatial dimension; ``padding`` may be 1, rank or 2 * rank
-    long.
+    """Return the padding before plus after each spatial dimension.
+
+    ``padding`` may have 1, rank or 2 * rank elements.
     """
     given = dims(attrs, "padding")
     if len(given) not in {1, rank, 2 * rank}:
@@ -251,10 +252,13 @@ for _rank in (1, 2, 3):
 
 @dataclass(frozen=True, slots=True)
 class _Deformable(_Convolution):
-    """The rule of a convolution whose kernel places are displaced by offsets, its second argument."""
+    """The relation of a convolution whose kernel elements are displaced by offsets, its second argument."""
 
     def offset(self, data: Shape, result: Shape, kernel: Shape, attrs: Attrs) -> Shape:
-        """The offsets' shape: two numbers for each kernel place and group, at each place of the result."""
+        """Return the offsets' shape.
+
+        There are two numbers for each kernel element and group, at each element of the result.
+        """
         groups = cast(int, attrs["deformable_groups"])
         return (data[0], multiply(product(kernel), 2 * groups), *result)
 

@@ -17,7 +17,7 @@ from nnmagic.relay.types import Type
 
 
 class _Missing:
-    """The type of NONE_GIVEN and REQUIRED."""
+    """The type of the sentinels NONE_GIVEN and REQUIRED."""
 
     def __repr__(self) -> str:
         return "<no default>"

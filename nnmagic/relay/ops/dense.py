@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Declare matrix products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _units(attrs: Attrs) -> Dim | None:
 
 
 def _rows(types: Sequence[Type | None], transpose: bool) -> tuple[Shape, Dim]:
-    """The first operand's dimensions without the one that is summed over, and that one."""
+    """Return the first operand's dimensions without the one that is summed over, and that one."""
     data = types[0]
     if not isinstance(data, TensorType):
         raise RelationError(f"expected a tensor, found {type_text(data) if data else 'no type'}", 0)
@@ -82,7 +82,7 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _einsum(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """The letters of the equation name dimensions; ``...`` stands for leading ones that broadcast."""
+    """Bind the equation's letters to dimensions; ``...`` stands for leading ones that broadcast."""
     operands = tensors_of_tuple(types)
     if len({operand.dtype for operand in operands}) > 1:
         raise RelationError(f"the tensors must have one dtype, found {type_text(types[0])}", 0)

@@ -24,7 +24,7 @@ from nnmagic.relay.ops.attributes import (
 from nnmagic.relay.ops.checks import data_has_elements, sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import Shape, dilated, round_scale, window_output
+from nnmagic.relay.ops.dims import Shape, dilate, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
 from nnmagic.relay.ops.relations import (
     dims,
@@ -40,14 +40,14 @@ from nnmagic.relay.types import TensorType, Type
 
 
 def image_layout(attrs: Attrs, axes: str, name: str = "layout") -> tuple[Layout, Layout]:
-    """The layout of an attribute and the plain one (``NCHW``) that it must be convertible to."""
+    """Return the layout that an attribute names and the plain one (``NCHW``) that it must convert to."""
     plain = parse_layout(f"NC{axes}")
     return convertible_layout(attrs[name], plain.name, "data"), plain
 
 
 @dataclass(frozen=True, slots=True)
 class _Resize:
-    """The rule of resizing over the given axes: they become ``size``."""
+    """The relation of resizing over the given axes to ``size``."""
 
     axes: str
 
@@ -63,7 +63,7 @@ class _Resize:
 
 @dataclass(frozen=True, slots=True)
 class _Upsample:
-    """The rule of upsampling: each axis times its scale, rounded."""
+    """The relation of upsampling: each axis times its scale, rounded."""
 
     axes: str
 
@@ -118,7 +118,7 @@ def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
     require_positive("strides", strides)
     require_positive("dilations", steps)
     out = [
-        window_output(size, pad, dilated(width, step), stride)
+        window_output(size, pad, dilate(width, step), stride)
         for size, pad, width, step, stride in zip(
             shape[2:], padding_sums(attrs, 2), widths, steps, strides, strict=True
         )
@@ -161,12 +161,12 @@ def _match_boxes(types: Sequence[Type], _attrs: Attrs) -> None:
 _OUT_DTYPE = Attr("out_dtype", DTYPE, "")
 
 
-def _floats(value: object) -> object:
-    """Relay takes no ints here; a call from Python may give them."""
+def _convert_to_floats(value: object) -> object:
+    """Convert ints in a call from Python to floats: Relay takes no ints here."""
     return tuple(map(float, value)) if isinstance(value, list | tuple) else value
 
 
-_CORNERS = replace(array(FLOAT_ONLY), from_call=_floats)
+_CORNERS = replace(array(FLOAT_ONLY), from_call=_convert_to_floats)
 
 
 def _declare_resize(rank: int) -> None:

@@ -102,11 +102,13 @@ def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
     by_size = attrs["slice_mode"] == "size"
     for axis, first, last, step in zip(axes, begin, end, strides, strict=True):
         # In other modes than "end" Relay takes no strides.
-        shape[axis] = _sliced(shape[axis], first, last, step if attrs["slice_mode"] == "end" else 1, by_size)
+        shape[axis] = _slice_length(
+            shape[axis], first, last, step if attrs["slice_mode"] == "end" else 1, by_size
+        )
     return TensorType(tuple(shape), data.dtype)
 
 
-def _sliced(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
+def _slice_length(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
     """Return the length of a slice of an axis.
 
     With ``by_size``, ``end`` is a length, and -1 means "to the end".

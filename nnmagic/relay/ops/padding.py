@@ -8,13 +8,13 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import FLOAT, INT, PAIRS, STR, array
 from nnmagic.relay.ops.checks import one_of, sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import add, dilated
+from nnmagic.relay.ops.dims import add, dilate
 from nnmagic.relay.ops.relations import dims, pairs, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
 
-def _padded(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
+def _add_widths(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
     """Add the widths to the shape of the data; negative ones crop."""
     return TensorType(
         tuple(add(dim, sum(pair)) for dim, pair in zip(data.shape, widths, strict=True)), data.dtype
@@ -23,7 +23,7 @@ def _padded(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
 
 def _pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    padded = _padded(data, pairs(attrs, "pad_width", len(data.shape)))
+    padded = _add_widths(data, pairs(attrs, "pad_width", len(data.shape)))
     if any(isinstance(dim, int) and dim < 0 for dim in padded.shape):
         raise RelationError(f"pad_width crops more than {type_text(data)} has", 0)
     return padded
@@ -38,7 +38,7 @@ def _mirror_pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
     widths = pairs(attrs, "pad_width", len(data.shape))
     if any(width < 0 for pair in widths for width in pair):
         raise RelationError("pad_width must not be negative")
-    return _padded(data, widths)
+    return _add_widths(data, widths)
 
 
 def _fit_border(types: Sequence[Type], attrs: Attrs) -> None:
@@ -56,7 +56,7 @@ def _fit_border(types: Sequence[Type], attrs: Attrs) -> None:
 def _dilate(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     strides = dims(attrs, "strides", len(data.shape))
-    return TensorType(tuple(dilated(d, s) for d, s in zip(data.shape, strides, strict=True)), data.dtype)
+    return TensorType(tuple(dilate(d, s) for d, s in zip(data.shape, strides, strict=True)), data.dtype)
 
 
 declare(

@@ -10,15 +10,15 @@ from nnmagic.relay.ops.attributes import BOOL, DIM, STR, array, one_or_more, opt
 from nnmagic.relay.ops.checks import sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import OPERATORS, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import add, dilated, multiply, window_output
+from nnmagic.relay.ops.dims import add, dilate, multiply, window_output
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import dims, leading_dims, require_positive, same_as, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import Dim, TensorType, Type
 
 
-def _spatial_places(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
-    """Where the spatial axes are in the data's layout; they cannot be divided."""
+def _spatial_axes(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
+    """Return the indices of the spatial axes in the data's layout, in which they may not be divided."""
     layout = parse_layout(attrs["layout"])
     if not set(axes) <= layout.primal or any(layout.factor(axis) != 1 for axis in axes):
         raise RelationError(f"the layout {layout.name!r} must have {' and '.join(axes)}, undivided")
@@ -30,7 +30,7 @@ def _spatial_places(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """The rule of pooling with a window over the given axes."""
+    """The relation of pooling with a window over the given axes."""
 
     axes: str
 
@@ -46,9 +46,11 @@ class _Pool:
             raise RelationError("strides must not be 0")
         pads = padding_sums(attrs, rank)
         for at, size, stride, step, pad in zip(
-            _spatial_places(data, attrs, self.axes), windows, strides, steps, pads, strict=True
+            _spatial_axes(data, attrs, self.axes), windows, strides, steps, pads, strict=True
         ):
-            shape[at] = _places(shape[at], pad, dilated(size, step), stride, ceil=bool(attrs["ceil_mode"]))
+            shape[at] = _window_count(
+                shape[at], pad, dilate(size, step), stride, ceil=bool(attrs["ceil_mode"])
+            )
         return TensorType(tuple(shape), data.dtype)
 
     def precondition(self, types: Sequence[Type], attrs: Attrs) -> None:
@@ -58,15 +60,15 @@ class _Pool:
             require_positive(name, dims(attrs, name, rank))
         windows, steps, pads = dims(attrs, "pool_size"), dims(attrs, "dilation"), padding_sums(attrs, rank)
         for at, size, step, pad in zip(
-            _spatial_places(data, attrs, self.axes), windows, steps, pads, strict=True
+            _spatial_axes(data, attrs, self.axes), windows, steps, pads, strict=True
         ):
-            room = add(add(data.shape[at], pad), multiply(dilated(size, step), -1))
+            room = add(add(data.shape[at], pad), multiply(dilate(size, step), -1))
             if isinstance(room, int) and room < 0:
                 raise RelationError("the window is larger than the padded data", 0)
 
 
-def _places(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim:
-    """How many places a window has; Relay rounds towards zero, and so finds one where there is none."""
+def _window_count(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim:
+    """Return the number of windows; Relay rounds towards zero, and so finds one where none fits."""
     room = add(add(size, pad), multiply(window, -1))
     if not isinstance(room, int) or not isinstance(stride, int) or room >= 0 < stride:
         return window_output(size, pad, window, stride, ceil=ceil)
@@ -77,14 +79,14 @@ def _places(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim
 
 @dataclass(frozen=True, slots=True)
 class _AdaptivePool:
-    """The rule of pooling to ``output_size`` places over the given axes; without one nothing changes."""
+    """The relation of pooling to ``output_size`` over the given axes; without it nothing changes."""
 
     axes: str
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data = tensor(types)
         shape = list(data.shape)
-        places = _spatial_places(data, attrs, self.axes)
+        places = _spatial_axes(data, attrs, self.axes)
         lengths = dims(attrs, "output_size") if attrs["output_size"] is not None else ()
         if len(lengths) not in {0, 1, len(places)}:
             raise RelationError(f"output_size must have 1 or {len(places)} elements, it has {len(lengths)}")
@@ -96,12 +98,12 @@ class _AdaptivePool:
 
 def _global_pool(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    places = _spatial_places(data, attrs, "HW")
+    places = _spatial_axes(data, attrs, "HW")
     return TensorType(tuple(1 if at in places else dim for at, dim in enumerate(data.shape)), data.dtype)
 
 
 def _window_attrs(rank: int, *, dilation: bool = True, raw_padding: bool = False) -> tuple[Attr, ...]:
-    """The attributes of pooling, up to ceil_mode. The gradients take neither dilation nor four paddings."""
+    """Return the attributes of pooling, up to ceil_mode; gradients take no dilation and no four paddings."""
     ones, zeros = (1,) * rank, (0,) * rank
     return (
         Attr("pool_size", spatial(rank), call_default=ones),

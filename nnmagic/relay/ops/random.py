@@ -1,4 +1,7 @@
-"""Random numbers from the counter-based generator Threefry. A key is a vector of ten uint64."""
+"""Declare random numbers from the counter-based generator Threefry.
+
+A key is a vector of ten uint64 (Salmon et al. 2011).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type rules that several families share. A rule is (argument types, attributes) -> result type."""
+"""Define type rules that several families share: (argument types, attributes) -> result type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _T = TypeVar("_T")
 
 
 def tensor(types: Sequence[Type], index: int = 0, *, rank: int | None = None) -> TensorType:
-    """Argument ``index`` as a tensor type; RelationError where it is something else or of another rank."""
+    """Return argument ``index`` as a tensor type.
+
+    Raises RelationError for another type, or for another rank than ``rank``.
+    """
     found = types[index]
     if not isinstance(found, TensorType):
         raise RelationError(f"expected a tensor, found {type_text(found)}", index)
@@ -25,7 +28,7 @@ def tensor(types: Sequence[Type], index: int = 0, *, rank: int | None = None) ->
 
 
 def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType, ...]:
-    """Argument ``index`` as a tuple of at least one tensor."""
+    """Return the tensors of argument ``index``, a tuple of at least one. Raises RelationError."""
     found = types[index]
     fields = found.fields if isinstance(found, TupleType) else ()
     tensors = tuple(field for field in fields if isinstance(field, TensorType))
@@ -35,7 +38,7 @@ def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType,
 
 
 def ints(attrs: Attrs, name: str, length: int | None = None) -> tuple[int, ...]:
-    """An attribute that is an array of ints, all known; RelationError where its length is another."""
+    """Return an attribute that is an array of ints. Raises RelationError for another length."""
     value = attrs[name]
     if not isinstance(value, tuple) or not all(isinstance(part, int) for part in value):
         raise RelationError(f"{name} must be a list of ints")
@@ -51,7 +54,7 @@ def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
 
 
 def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
-    """An attribute that is an array of dimensions."""
+    """Return an attribute that is an array of dimensions. Raises RelationError for another length."""
     value = attrs[name]
     if not isinstance(value, tuple):
         raise RelationError(f"{name} must be a list of dimensions")
@@ -59,7 +62,7 @@ def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
 
 
 def leading_dims(attrs: Attrs, name: str, count: int) -> Shape:
-    """The first ``count`` elements of an attribute that is an array of dimensions: Relay ignores more."""
+    """Return the first ``count`` elements of an array of dimensions: Relay ignores further ones."""
     found = dims(attrs, name)
     if len(found) < count:
         raise RelationError(f"{name} must have {count} element{'s' * (count != 1)}, it has {len(found)}")
@@ -67,14 +70,14 @@ def leading_dims(attrs: Attrs, name: str, count: int) -> Shape:
 
 
 def of_length(name: str, value: tuple[_T, ...], length: int | None) -> tuple[_T, ...]:
-    """``value``; RelationError unless it is ``length`` long."""
+    """Return ``value``. Raises RelationError unless it is ``length`` long."""
     if length is not None and len(value) != length:
         raise RelationError(f"{name} must have {length} element{'s' * (length != 1)}, it has {len(value)}")
     return value
 
 
 def normalize_axis(axis: int, rank: int, operand: int = 0) -> int:
-    """A negative axis counts from the end; RelationError where it is out of range."""
+    """Count a negative axis from the end. Raises RelationError if it is out of range."""
     if not -rank <= axis < rank:
         raise RelationError(
             f"axis {int(axis)} is out of range for a tensor of rank {rank}",
@@ -85,7 +88,7 @@ def normalize_axis(axis: int, rank: int, operand: int = 0) -> int:
 
 
 def new_axis(axis: int, rank: int) -> int:
-    """Where a new axis goes in a shape of that rank; a negative one counts from the end of the new shape."""
+    """Return the index of a new axis in a shape; a negative one counts from the end of the new shape."""
     if not -rank - 1 <= axis <= rank:
         hint = f"a new axis lies in [{-rank - 1}, {rank}]"
         raise RelationError(f"axis {int(axis)} is out of range for a tensor of rank {rank}", 0, hint=hint)
@@ -93,7 +96,7 @@ def new_axis(axis: int, rank: int) -> int:
 
 
 def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int = 0) -> int:
-    """The attribute ``axis``, normalised for ``shape``."""
+    """Return the attribute ``axis``, normalised for ``shape``."""
     axis = attrs[name]
     if not isinstance(axis, int):
         raise RelationError(f"{name} must be given", operand)
@@ -101,18 +104,18 @@ def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int
 
 
 def shape_text(shape: Sequence[Dim]) -> str:
-    """A shape as messages show it: ``(2, ?)``."""
+    """Format a shape for messages: ``(2, ?)``."""
     return f"({', '.join(map(dim_text, shape))})"
 
 
 def require_same(left: Dim, right: Dim, message: str, *operands: int) -> None:
-    """RelationError where two dimensions are known to differ."""
+    """Raise RelationError if two dimensions are known to differ."""
     if same_dim(left, right) is False:
         raise RelationError(f"{message}: {dim_text(left)} is not {dim_text(right)}", *operands)
 
 
 def require_type(found: TensorType, shape: Sequence[Dim], what: str, index: int) -> None:
-    """RelationError unless a tensor can have ``shape``."""
+    """Raise RelationError unless a tensor can have ``shape``."""
     if len(found.shape) != len(shape) or any(
         same_dim(a, b) is False for a, b in zip(found.shape, shape, strict=True)
     ):
@@ -121,29 +124,29 @@ def require_type(found: TensorType, shape: Sequence[Dim], what: str, index: int)
 
 
 def require_positive(name: str, values: Sequence[Dim]) -> None:
-    """RelationError where a known number is less than 1."""
+    """Raise RelationError if a static dimension is less than 1."""
     if any(isinstance(value, int) and value < 1 for value in values):
         raise RelationError(f"{name} must be positive, found {shape_text(values)}")
 
 
 def dtype_or(attrs: Attrs, name: str, default: str) -> str:
-    """The dtype attribute, or the default where it is not given."""
+    """Return the dtype attribute, or the default if it is not given."""
     value = attrs[name]
     return value if isinstance(value, str) and value else default
 
 
 def identity(types: Sequence[Type], _attrs: Attrs) -> Type:
-    """Relay's Identity: the type of the first argument, whatever it is."""
+    """Return the type of the first argument, whatever it is: Relay's Identity."""
     return types[0]
 
 
 def same_as(index: int) -> Relation:
-    """The rule whose result is the tensor type of one of the arguments."""
+    """Return the relation whose result is the tensor type of one of the arguments."""
     return lambda types, _attrs: tensor(types, index)
 
 
 def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    """Relay's Broadcast: NumPy's broadcasting; the dtypes must be equal, the result keeps theirs."""
+    """Broadcast two tensors by NumPy's rule, whose dtypes must be equal: Relay's Broadcast."""
     left, right = tensor(types, 0), tensor(types, 1)
     if left.dtype != right.dtype:
         hint = f"convert one of them, as in cast(x, dtype={left.dtype!r})"
@@ -155,17 +158,17 @@ def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def broadcast_compare(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """Relay's BroadcastComp: as Broadcast, but the result is bool."""
+    """Broadcast two tensors to a tensor of bools: Relay's BroadcastComp."""
     return TensorType(broadcast(types, attrs).shape, "bool")
 
 
 def identity_compare(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    """Relay's IdentityCompRel: the argument's shape with dtype bool."""
+    """Return the argument's shape with dtype bool: Relay's IdentityCompRel."""
     return TensorType(tensor(types).shape, "bool")
 
 
 def channel_vectors(*names: str) -> Callable[[Sequence[Type], Attrs], TensorType]:
-    """The rule of normalisations: each further argument is a vector as long as the data's ``axis``."""
+    """Return the relation of normalisations: further arguments are vectors as long as the data's ``axis``."""
 
     def relation(types: Sequence[Type], attrs: Attrs) -> TensorType:
         data = tensor(types)
@@ -182,7 +185,7 @@ def channel_vectors(*names: str) -> Callable[[Sequence[Type], Attrs], TensorType
 
 
 def assume_channel_vectors(types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
-    """Unknown arguments after the data are vectors of its channels and its dtype."""
+    """Assume unknown arguments after the data to be vectors of its channels and dtype."""
     data = types[0]
     if not isinstance(data, TensorType):
         return types

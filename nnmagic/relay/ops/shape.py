@@ -32,20 +32,22 @@ from nnmagic.relay.ops.relations import (
     shape_text,
     tensor,
 )
-from nnmagic.relay.ops.reshape import reshaped
+from nnmagic.relay.ops.reshape import reshape_shape
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, TensorType, Type
 
 
 def _reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    return TensorType(reshaped(data.shape, ints(attrs, "newshape"), bool(attrs["allowzero"])), data.dtype)
+    return TensorType(
+        reshape_shape(data.shape, ints(attrs, "newshape"), bool(attrs["allowzero"])), data.dtype
+    )
 
 
 def _reverse_reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     codes = ints(attrs, "newshape")[::-1]
-    return TensorType(reshaped(data.shape[::-1], codes, bool(attrs["allowzero"]))[::-1], data.dtype)
+    return TensorType(reshape_shape(data.shape[::-1], codes, bool(attrs["allowzero"]))[::-1], data.dtype)
 
 
 def _reshape_like(types: Sequence[Type], attrs: Attrs) -> TensorType:

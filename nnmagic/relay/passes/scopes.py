@@ -1,4 +1,4 @@
-"""Where and in what order a function computes the nodes of its graph. Knows the IR only.
+"""Decide where and in what order a function computes the nodes of its graph.
 
 Relay's graphs leave both open; Relay's ToANormalForm decides, and this is its rule. A node is computed once,
 in the innermost scope that holds all its uses; a scope is the body of a function, a branch of an ``if`` or an
@@ -26,9 +26,10 @@ from nnmagic.relay.expr import (
 
 
 class PlacementScope:
-    """One scope. ``function`` is the innermost function around it; ``jump`` an ancestor, to climb fast.
+    """A scope that nodes are placed in.
 
-    The outermost scope is its own parent.
+    ``function`` is the innermost function around it; ``jump`` an ancestor, to climb fast. The outermost scope
+    is its own parent.
     """
 
     __slots__ = ("depth", "function", "jump", "parent")
@@ -43,7 +44,7 @@ class PlacementScope:
             self.jump = parent.jump.jump
 
     def inner(self, function: Function | None = None) -> PlacementScope:
-        """A new scope inside this one; ``function`` where it is that function's body."""
+        """Return a new scope inside this one; ``function`` if it is that function's body."""
         return PlacementScope(function or self.function, self)
 
 
@@ -65,12 +66,12 @@ class Scopes:
 
 
 def is_opaque(function: Function) -> bool:
-    """Whether a function was marked as one kernel, or as another compiler's: no pass looks into it."""
+    """Return whether a function is marked as one kernel, or as another compiler's: passes skip it."""
     return "Primitive" in function.attrs or "Compiler" in function.attrs
 
 
 def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
-    """Places every node of a function's body. With ``lets`` the body of a let is a scope, too."""
+    """Place every node of a function's body. With ``lets`` the body of a let is a scope, too."""
     outermost = PlacementScope(function)
     order, early = computing_order(function.body)
     scope_of: dict[Expr, PlacementScope] = {function.body: outermost}
@@ -91,7 +92,7 @@ def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
 
 
 def common_scope(left: PlacementScope, right: PlacementScope) -> PlacementScope:
-    """The innermost scope that holds both."""
+    """Return the innermost scope that holds both."""
     if left.depth < right.depth:
         left, right = right, left
     while left.depth > right.depth:
@@ -105,7 +106,7 @@ def common_scope(left: PlacementScope, right: PlacementScope) -> PlacementScope:
 
 
 def computing_order(root: Expr) -> tuple[list[Expr], frozenset[Var]]:
-    """The nodes in the order of computation, and the variables that are used before they are bound."""
+    """Return the nodes in the order of computation, and the variables used before they are bound."""
     order: list[Expr] = []
     entered: set[Expr] = set()
     early: set[Var] = set()
@@ -125,7 +126,7 @@ def computing_order(root: Expr) -> tuple[list[Expr], frozenset[Var]]:
 
 
 def _steps(node: Expr) -> list[tuple[int, Expr]]:
-    """What computing a node takes, the last first."""
+    """Return the steps that computing a node takes, the last first."""
     match node:
         case Call(op=op, args=args):
             return [(2, node), (0, op), *((0, arg) for arg in reversed(args))]
@@ -138,7 +139,7 @@ def _steps(node: Expr) -> list[tuple[int, Expr]]:
 
 
 def _uses(node: Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[Expr, PlacementScope]]:
-    """The parts of a node, each with the scope that uses it."""
+    """Yield the parts of a node, each with the scope that uses it."""
     match node:
         case If(cond=cond, true_branch=then, false_branch=other):
             yield cond, scope
@@ -159,5 +160,5 @@ def _uses(node: Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[Expr,
 
 
 def is_atom(expr: Expr) -> bool:
-    """Whether an expression is a name: it has no value to compute."""
+    """Return whether an expression is a name: it has no value to compute."""
     return isinstance(expr, Var | GlobalVar | OpRef | Constructor)

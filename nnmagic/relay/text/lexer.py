@@ -1,4 +1,4 @@
-"""Relay text cut into tokens. Knows source text and spans, no grammar.
+"""Cut Relay text into tokens.
 
 Text that is no token (an unknown character, an unterminated string) becomes a token of kind "error" whose
 ``text`` is the message, so that the parser reports it where it meets it.
@@ -18,7 +18,7 @@ Kind = Literal[
 
 
 class Token(NamedTuple):
-    """A token and where it stands in the text (0-based offsets, end exclusive).
+    """A token and its position in the text (0-based offsets, end exclusive).
 
     ``text`` is as written; of "version" it is the version, of "metadata" the JSON text that follows.
     """
@@ -54,7 +54,7 @@ _METADATA = re.compile(r"\#\[\s*metadata\s*\]")
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of ``text``, the last of which is the end. An unterminated comment reaches to the end."""
+    """Return the tokens of ``text``, the last of which is the end. An open comment reaches to the end."""
     tokens: list[Token] = []
     position = 0
     while position < len(text):
@@ -87,7 +87,7 @@ def _comment_end(text: str, start: int) -> int:
 
 
 def _attribute(text: str, start: int, end: int) -> Token:
-    """``#[...]``."""
+    """Read ``#[...]``."""
     version = _VERSION.fullmatch(text, start, end)
     if version:
         return Token("version", version[1], start, end)
@@ -110,15 +110,15 @@ def _no_token(text: str, start: int) -> Token:
     return Token("error", f"unexpected character {char!r}", start, start + 1)
 
 
-class Places:
-    """Spans for offsets of a source's text."""
+class SpanMap:
+    """A map from offsets in a source's text to spans."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._line_starts = [0, *(end.end() for end in _LINE_END.finditer(source.text))]
 
     def span(self, start: int, end: int) -> Span:
-        """The span of ``text[start:end]``."""
+        """Return the span of ``text[start:end]``."""
         line, column = self._place(start)
         end_line, end_column = self._place(end)
         return Span(self._source.filename, line, column, end_line, end_column, self._source)

@@ -1,4 +1,4 @@
-"""What the metadata section of Relay text can hold, and which attributes stand there."""
+"""List the attribute classes that the metadata section of Relay text can hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the metadata section of Relay text: the JSON graph that ``meta[...]`` refers to, in TVM's layout.
+"""Write the metadata section of Relay text: the JSON graph that ``meta[...]`` refers to, as TVM does.
 
 Knows the IR, not the grammar around the section.
 """
@@ -43,7 +43,7 @@ class _JsonNode:
 
 
 class MetadataWriter:
-    """Gives numbers to what the text refers to, and the section that holds it all."""
+    """The numbers of what the text refers to, and the section that holds it all."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[_Entry]] = {}
@@ -53,7 +53,7 @@ class MetadataWriter:
         return bool(self._entries)
 
     def reference(self, value: Constant | Var | VarDim | IncompleteType) -> str:
-        """``meta[relay.Constant][k]``; the same constant has the same k."""
+        """Return ``meta[relay.Constant][k]``; the same constant has the same k."""
         keys = {
             Constant: CONSTANT_KEY,
             Var: RELAY_VAR_KEY,
@@ -63,7 +63,7 @@ class MetadataWriter:
         return self._reference(keys[type(value)], value, identity=value)
 
     def attrs_reference(self, attrs_class: AttrsClass, attrs: Attrs) -> str:
-        """``meta[relay.attrs.X][k]``; the same mapping has the same k."""
+        """Return ``meta[relay.attrs.X][k]``; the same mapping has the same k."""
         return self._reference(attrs_class.key, attrs, identity=(attrs_class.key, id(attrs)))
 
     def _reference(self, key: str, value: _Entry, identity: object) -> str:
@@ -74,14 +74,14 @@ class MetadataWriter:
         return f"meta[{key}][{number}]"
 
     def section(self) -> str:
-        """The JSON text, as TVM writes it."""
-        return _JsonGraph().text({key: self._entries[key] for key in _in_order_of_hashes(self._entries)})
+        """Return the JSON text, as TVM writes it."""
+        return _JsonGraph().text({key: self._entries[key] for key in _sort_by_hash(self._entries)})
 
 
-def _in_order_of_hashes(keys: Iterable[str]) -> list[str]:
-    """The keys in the order of the hash map from which TVM writes them.
+def _sort_by_hash(keys: Iterable[str]) -> list[str]:
+    """Sort the keys as the hash map from which TVM writes them.
 
-    That is GNU's ``std::unordered_map`` of 13 buckets: a new key comes first, or where its bucket has keys,
+    That is GNU's ``std::unordered_map`` of 13 buckets: a new key comes first, or, if its bucket has keys,
     before these. Up to four keys stay so; more go through TVM's own map, which sorts them by another hash.
     """
     order: list[str] = []
@@ -95,7 +95,7 @@ def _in_order_of_hashes(keys: Iterable[str]) -> list[str]:
 
 
 def _hash(key: str) -> int:
-    """TVM's hash of a string."""
+    """Return TVM's hash of a string."""
     data, found = key.encode(), 0
     for start in range(0, len(data), 8):
         part = int.from_bytes(data[start : start + 8], "little")
@@ -104,7 +104,7 @@ def _hash(key: str) -> int:
 
 
 class _JsonGraph:
-    """Builds the JSON graph: a node is numbered when it is reached first, fields in declaration order."""
+    """A JSON graph: a node is numbered when it is reached first, fields in declaration order."""
 
     def __init__(self) -> None:
         self.nodes = [_JsonNode("")]
@@ -173,7 +173,7 @@ class _JsonGraph:
         return number
 
     def _device(self) -> int:
-        """The one node "any device", which all constants share."""
+        """Return the node "any device", which all constants share."""
         if self.device is None:
             self.device = self._add(_JsonNode("VirtualDevice"))
             self.nodes[self.device].attrs = {
@@ -205,7 +205,7 @@ class _JsonGraph:
         return number
 
     def _value(self, value: object) -> int:
-        """The node of an attribute's value; 0 stands for None."""
+        """Return the node of an attribute's value; 0 stands for None."""
         match value:
             case None:
                 return 0
@@ -253,7 +253,7 @@ def _node_json(node: _JsonNode) -> dict[str, object]:
 
 
 def _json_text(value: object, indent: str = "") -> str:
-    """JSON with TVM's line breaks: short lists of numbers and one-field attributes stand on one line."""
+    """Return JSON with TVM's line breaks: short lists of numbers and one-field attributes on one line."""
     inner = indent + "  "
     match value:
         case dict():

@@ -1,8 +1,7 @@
-"""Relay text from a module or an expression, to the letter of Relay's own printer.
+"""Print a module or an expression as Relay text, to the letter of Relay's own printer.
 
-Knows the IR and the operators' declarations (which attributes to print). The rules of numbering, in short:
-all but the simplest expressions are bound, ``%0 = ...;``, unless they end a scope and are used once; the
-number is given when the expression's first user is written.
+The rules of numbering, in short: all but the simplest expressions are bound, ``%0 = ...;``, unless they end a
+scope and are used once; the number is assigned when the expression's first user is written.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ _METADATA_LEFT_OUT = (
 _NEVER_NUMBERED = (Var, GlobalVar, OpRef, Constructor, Constant)
 
 #: What is followed by ``/* ty=... */``; binders of variables are, too.
-_TYPE_SHOWN = (Call, Function, Tuple, TupleGetItem, Constant)
+_TYPE_COMMENTED = (Call, Function, Tuple, TupleGetItem, Constant)
 
 
 def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = False) -> str:
-    """The version line, the body, and the metadata section or the comment that stands in its place.
+    """Return the version line, the body, and the metadata section or the comment that replaces it.
 
     ``exact``: every number can be read back as it is, where Relay writes six digits of those in the body.
     """
@@ -77,27 +76,27 @@ def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = Fa
 Mark = Callable[[Expr, str], str]
 
 
-def _unmarked(_expr: Expr, text: str) -> str:
+def _no_mark(_expr: Expr, text: str) -> str:
     return text
 
 
-def module_body(module: Module, mark: Mark = _unmarked) -> str:
-    """The data types and the functions, each sorted by name.
+def module_body(module: Module, mark: Mark = _no_mark) -> str:
+    """Return the data types and the functions, each sorted by name.
 
-    ``mark`` is given every expression with its text, where it is written and where its number is.
+    ``mark`` takes every expression with its text, where it is written and where its number is.
     """
     return _Printer(attrs_in_metadata=False, mark=mark).module(module)
 
 
 def expr_text(expr: Expr) -> str:
-    """An expression and the bindings it needs; a free variable is declared before its first use."""
+    """Return an expression and the bindings it needs; a free variable is declared before its first use."""
     return _Printer(attrs_in_metadata=False).expression(expr)
 
 
 class _Printer:
-    """The state of one printing: numbers and names are unique over the whole module."""
+    """The state of one printing: numbers and names are unique in the whole module."""
 
-    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False, mark: Mark = _unmarked) -> None:
+    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False, mark: Mark = _no_mark) -> None:
         self.metadata = MetadataWriter()
         self.exact = exact
         self.mark = mark
@@ -135,22 +134,22 @@ class _Printer:
     # Scopes and references
 
     def scope(self, expr: Expr) -> Steps[str]:
-        """The lines that a scope needs, the last of which is ``expr``."""
+        """Return the lines that a scope needs, the last of which is ``expr``."""
         self.scopes.append([])
         last = yield self.reference(expr, may_inline=True)
         return "\n".join([*self.scopes.pop(), last])
 
     def block(self, expr: Expr) -> Steps[str]:
         text = yield self.scope(expr)
-        return f"{{\n  {_indented(text)}\n}}"
+        return f"{{\n  {_indent(text)}\n}}"
 
     def reference(self, expr: Expr, *, may_inline: bool = False) -> Steps[str]:
-        """The text by which ``expr`` is used; binds it to a number first where that is needed."""
+        """Return the text by which ``expr`` is used; binds it to a number first if necessary."""
         yield self.visit(expr)
         return self.use(expr, may_inline=may_inline)
 
     def use(self, expr: Expr, *, may_inline: bool = False) -> str:
-        """What ``reference`` gives for an expression whose text is there."""
+        """Return what ``reference`` does, for an expression whose text is known."""
         if expr in self.bound:
             return self.mark(expr, self.texts[expr])
         if expr in self.undeclared:
@@ -159,14 +158,14 @@ class _Printer:
         if isinstance(expr, _NEVER_NUMBERED) or (may_inline and self.uses[expr] <= 1):
             return text
         if isinstance(expr, Let):
-            text = f"(\n  {_indented(text)}\n)"
+            text = f"(\n  {_indent(text)}\n)"
         number = self.texts[expr] = f"%{len(self.bound)}"
         self.bound.add(expr)
         self.scopes[-1].append(f"{self.mark(expr, number)} = {text};")
         return self.mark(expr, number)
 
     def visit(self, root: Expr) -> Steps[str]:
-        """Makes the text of ``root`` and of all it computes from, depth first through the dataflow."""
+        """Make the text of ``root`` and of all it is computed from, depth first through the dataflow."""
         pending = [root]
         while pending:
             expr = pending[-1]
@@ -174,14 +173,14 @@ class _Printer:
                 pending.pop()
             elif missing := [child for child in _dataflow(expr) if child not in self.texts]:
                 pending += reversed(missing)
-            elif (text := self.simple(expr)) is not None:
+            elif (text := self.simple_text(expr)) is not None:
                 self.texts[expr] = text
             else:
-                self.texts[expr] = yield self.scoped(expr)
+                self.texts[expr] = yield self.scoped_text(expr)
         return self.texts[root]
 
     def type_comment(self, expr: Expr) -> str:
-        return self.comment(expr) if isinstance(expr, _TYPE_SHOWN) else ""
+        return self.comment(expr) if isinstance(expr, _TYPE_COMMENTED) else ""
 
     def comment(self, expr: Expr) -> str:
         type_ = self.printed_types.get(expr, expr.checked_type)
@@ -189,8 +188,8 @@ class _Printer:
 
     # The text of one expression
 
-    def simple(self, expr: Expr) -> str | None:
-        """The text of an expression without scopes, whose children have theirs; None for the others."""
+    def simple_text(self, expr: Expr) -> str | None:
+        """Return the text of an expression without scopes, whose children have theirs; None for others."""
         match expr:
             case Var():
                 self.undeclared[expr] = f"free_var {self.binder(expr)};"
@@ -223,8 +222,8 @@ class _Printer:
             return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
         return [self.attr(key, value) for key, value in printed_attrs(call).items()]
 
-    def scoped(self, expr: Expr) -> Steps[str]:
-        """The text of an expression that has scopes of its own, or that no dataflow goes through."""
+    def scoped_text(self, expr: Expr) -> Steps[str]:
+        """Return the text of an expression that opens scopes, or that no dataflow goes through."""
         match expr:
             case Function():
                 return (yield self.function("fn ", expr))
@@ -241,7 +240,7 @@ class _Printer:
                 for clause in clauses:
                     arms += yield self.arm(clause)
                 word = "match" if complete else "match?"
-                return f"{word} ({matched}) {{{_indented(arms)}\n}}"
+                return f"{word} ({matched}) {{{_indent(arms)}\n}}"
             case RefCreate(value=value):
                 return f"ref({(yield self.reference(value))})"
             case RefRead(ref=ref):
@@ -262,7 +261,10 @@ class _Printer:
         return f"{head}{generic}({', '.join(params)}) {result}{body}"
 
     def lets(self, first: Let) -> Steps[str]:
-        """A chain of lets. What the first value needs is bound outside of the let, the rest inside."""
+        """Return a chain of lets.
+
+        What the first value needs is bound outside of the let, the rest inside.
+        """
         expr: Expr = first
         while isinstance(expr, Let):
             binder = self.binder(expr.var)
@@ -296,7 +298,7 @@ class _Printer:
     # Names, types, attributes
 
     def binder(self, var: Var) -> str:
-        """A variable where it is bound: its name, which is made unique, its annotation and its type."""
+        """Return a variable where it is bound: its name, made unique, its annotation and its type."""
         hint = var.name_hint
         base = f"%{hint}" if hint[:1].isascii() and hint[:1].isalpha() else f"%v{hint}"
         name = base
@@ -323,7 +325,7 @@ class _Printer:
 
 
 def printed_attrs(call: Call) -> Attrs:
-    """The attributes of a call that its text shows: those that are not what the operator declares."""
+    """Return the attributes of a call that its text shows: those that differ from the declared defaults."""
     name = call.op.name if isinstance(call.op, OpRef) else ""
     declared = {attr.name: attr for attr in OPERATORS[name].attrs} if name in OPERATORS else {}
     return {
@@ -334,7 +336,7 @@ def printed_attrs(call: Call) -> Attrs:
 
 
 def _dataflow(expr: Expr) -> Sequence[Expr]:
-    """The children through which the dataflow goes: those of calls, tuples and projections."""
+    """Return the children through which the dataflow goes: those of calls, tuples and projections."""
     match expr:
         case Call(op=op, args=args):
             return (op, *args)
@@ -346,7 +348,7 @@ def _dataflow(expr: Expr) -> Sequence[Expr]:
 
 
 def _count_uses(root: Expr) -> Counter[Expr]:
-    """How many expressions use each expression; twice by the same one counts two."""
+    """Return how often each expression is used; twice by the same expression counts two."""
     uses: Counter[Expr] = Counter()
     pending = [root]
     while pending:
@@ -362,12 +364,12 @@ def _is_default(value: object, attr: Attr) -> bool:
 
 
 def _same_value(left: object, right: object) -> bool:
-    """Equality that tells a 64-bit integer from another one, and 1 from True."""
+    """Return whether values are equal, where a 64-bit integer differs from another one, and 1 from True."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(_same_value, left, right))
     return type(left) is type(right) and left == right
 
 
-def _indented(text: str) -> str:
-    """Two columns more at the start of each line but the first."""
+def _indent(text: str) -> str:
+    """Indent each line but the first by two columns."""
     return text.replace("\n", "\n  ")

@@ -1,4 +1,4 @@
-"""A module's text and the places of its expressions in it: what colours and tooltips need."""
+"""Map a module's text to its expressions, for colours and tooltips."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NONCHARACTERS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 
 @dataclass(frozen=True, slots=True)
 class TextRange:
-    """``text[start:end]`` stands for ``expr``: its own text, its name, or its number."""
+    """The range ``text[start:end]`` that stands for ``expr``: its own text, its name, or its number."""
 
     start: int
     end: int
@@ -23,7 +23,7 @@ class TextRange:
 
 
 def text_with_ranges(module: Module) -> tuple[str, tuple[TextRange, ...]]:
-    """What ``str(module)`` gives, and the places of the expressions, outer ones before those inside them."""
+    """Return ``str(module)`` and the ranges of its expressions, outer ones before those inside them."""
     text = str(module)
     begin, middle, end = [char for char in _NONCHARACTERS if char not in text][:3]
     exprs: list[Expr] = []

@@ -1,4 +1,4 @@
-"""Types as Relay writes them. Knows types only."""
+"""Write types as Relay does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nnmagic.relay.types import (
 
 
 def dim_text(dim: Dim) -> str:
-    """A dimension: ``3``, ``3i64``, ``?``. A VarDim without a module around it is shown by its name."""
+    """Return a dimension's text: ``3``, ``3i64``, ``?``; a VarDim without a module is shown by its name."""
     match dim:
         case AnyDim():
             return "?"
@@ -42,7 +42,10 @@ def type_text(
     dim: Callable[[Dim], str] = dim_text,
     incomplete: Callable[[IncompleteType], str] = _incomplete_text,
 ) -> str:
-    """A type as Relay prints it; ``dim`` and ``incomplete`` give the text of a dimension, an unknown type."""
+    """Return a type as Relay prints it.
+
+    ``dim`` and ``incomplete`` return the text of a dimension and of an unknown type.
+    """
 
     def text(part: Type) -> str:
         return type_text(part, dim, incomplete)
