@@ -59,7 +59,7 @@ def _absolute(path: str | os.PathLike[str], what: str) -> Path:
     try:
         return Path(path).expanduser().absolute()
     except RuntimeError:  # of pathlib
-        reason = f"cannot expand '~' in {os.fspath(path)!r}: no home directory; give an absolute path"
+        reason = f"cannot expand '~' in {os.fspath(path)!r}: no such home directory; give an absolute path"
         raise ValueError(f"{what}: {reason}") from None
 
 

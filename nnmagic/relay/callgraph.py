@@ -37,7 +37,7 @@ def components(graph: CallGraph) -> list[tuple[str, ...]]:
     low: dict[str, int] = {}
     path: list[str] = []
     on_path: set[str] = set()
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     for root in graph:
         if root in index:
             continue
@@ -57,9 +57,9 @@ def components(graph: CallGraph) -> list[tuple[str, ...]]:
                 caller = work[-1][0]
                 low[caller] = min(low[caller], low[name])
             if low[name] == index[name]:
-                found.append(_take_from(path, name))
-                on_path.difference_update(found[-1])
-    return found
+                groups.append(_take_from(path, name))
+                on_path.difference_update(groups[-1])
+    return groups
 
 
 def _take_from(path: list[str], name: str) -> tuple[str, ...]:

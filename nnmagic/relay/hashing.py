@@ -37,14 +37,14 @@ def array_digest(array: np.ndarray) -> str:
     """
     if array.nbytes < _LARGE:
         return _sha(array)
-    found = _known.get(_fast_hash(array))
-    if found is None:
+    digest = _known.get(_fast_hash(array))
+    if digest is None:
         copy = array.copy(order="K")  # which nobody changes between the two readings
-        found = _sha(copy)
+        digest = _sha(copy)
         if len(_known) >= _MOST:
             _known.clear()
-        _known[_fast_hash(copy)] = found
-    return found
+        _known[_fast_hash(copy)] = digest
+    return digest
 
 
 def _sha(array: np.ndarray) -> str:
@@ -79,8 +79,8 @@ def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> t
     coded: dict[str, list[Json]] = {"functions": [], "data types": []}
     for name in functions.names:  # which grow meanwhile
         coder = _Nameless(functions, data_types, arrays, labels=labels)
-        place = coder.graph(module.functions[name])
-        coded["functions"].append([coder.types, coder.nodes, place, coder.spelled])
+        index = coder.graph(module.functions[name])
+        coded["functions"].append([coder.types, coder.nodes, index, coder.spelled])
     for name in data_types.names:
         data = module.types[name]
         coder = _Nameless(functions, data_types, arrays, labels=labels)
@@ -144,14 +144,14 @@ class _Nameless(Encoder):
                 return {"var": self._label(name)}
         return super().dim(dim)
 
-    def place(self, _span: Span | None) -> Json:
+    def span(self, _span: Span | None) -> Json:
         return None
 
     def _label(self, label: str) -> str:
         try:
-            found = polynomial(label)
+            parsed = polynomial(label)
         except NoPolynomialError:
             self.spelled = self._dims.names
             return f"text {label}"
-        numbered = {name: polynomial(f"d{self._dims.of(name)}") for name in names(found)}
-        return str(evaluate(found, numbered, constant))
+        numbered = {name: polynomial(f"d{self._dims.of(name)}") for name in names(parsed)}
+        return str(evaluate(parsed, numbered, constant))

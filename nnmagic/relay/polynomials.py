@@ -57,7 +57,7 @@ class Polynomial:
         return self + other * constant(-1)
 
     def __mul__(self, other: Polynomial) -> Polynomial:
-        return _normalize([((*one, *two), a * b) for one, a in self.terms for two, b in other.terms])
+        return _normalize([((*left, *right), a * b) for left, a in self.terms for right, b in other.terms])
 
     def __floordiv__(self, other: Polynomial) -> Polynomial:
         """Return the quotient, rounded down. Raises NoPolynomialError for the divisor 0."""
@@ -215,18 +215,18 @@ def _read(node: ast.expr) -> Polynomial:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _read(operand) * constant(-1)
         case ast.BinOp(left=left, op=operator, right=right):
-            one, other = _read(left), _read(right)
+            first, second = _read(left), _read(right)
             match operator:
                 case ast.Add():
-                    return one + other
+                    return first + second
                 case ast.Sub():
-                    return one - other
+                    return first - second
                 case ast.Mult():
-                    return one * other
+                    return first * second
                 case ast.FloorDiv():
-                    return one // other
-                case ast.Pow() if other.number is not None and 0 <= other.number <= _MOST_FACTORS:
-                    return reduce(lambda a, b: a * b, [one] * other.number, constant(1))
+                    return first // second
+                case ast.Pow() if second.number is not None and 0 <= second.number <= _MOST_FACTORS:
+                    return reduce(lambda a, b: a * b, [first] * second.number, constant(1))
     raise NoPolynomialError("it may hold names, whole numbers, +, -, *, // and brackets")
 
 

@@ -53,12 +53,12 @@ def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
         decoder.types.append(decoder.type(record))
     for record in data["nodes"]:
         decoder.nodes.append(decoder.node(record))
-    functions = {str(name): decoder.function(place) for name, place in data["functions"].items()}
+    functions = {str(name): decoder.function(index) for name, index in data["functions"].items()}
     data_types = {
         name: TypeData(
             ty.GlobalTypeVar(name),
-            tuple(decoder.type_var(place) for place in record["vars"]),
-            tuple(decoder.constructor(place) for place in record["constructors"]),
+            tuple(decoder.type_var(index) for index in record["vars"]),
+            tuple(decoder.constructor(index) for index in record["constructors"]),
         )
         for name, record in data["data_types"].items()
     }
@@ -89,23 +89,23 @@ class Encoder:
         self.types: list[Json] = []
         self.nodes: list[Json] = []
         self.arrays: list[np.ndarray] = []
-        self._type_places: dict[object, int] = {}
-        self._node_places: dict[ir.Expr, int] = {}
+        self._type_indices: dict[object, int] = {}
+        self._node_indices: dict[ir.Expr, int] = {}
 
     def graph(self, root: ir.Expr) -> int:
         """Return the index of an expression, after entering all its parts."""
-        for node in post_order(root, skip=self._node_places):
+        for node in post_order(root, skip=self._node_indices):
             self.node(node)
-        return self._node_places[root]
+        return self._node_indices[root]
 
     def node(self, node: ir.Expr) -> int:
         """Return the index of an expression whose parts have theirs."""
-        place = self._node_places.get(node)
-        if place is None:
+        index = self._node_indices.get(node)
+        if index is None:
             record = self._record(node)
-            place = self._node_places[node] = len(self.nodes)
+            index = self._node_indices[node] = len(self.nodes)
             self.nodes.append(record)
-        return place
+        return index
 
     def _all(self, nodes: Sequence[ir.Expr]) -> list[int]:
         return [self.node(node) for node in nodes]
@@ -136,11 +136,11 @@ class Encoder:
                 return ["If", self.node(cond), self.node(then), self.node(other)]
             case ir.Function(params=params, body=body, ret_type=ret, type_params=type_params, attrs=attrs):
                 types = [self.type(var) for var in type_params]
-                ret_place = None if node.inferred else self._optional_type(ret)
-                return ["Function", self._all(params), self.node(body), ret_place, types, self._attrs(attrs)]
+                ret_index = None if node.inferred else self._optional_type(ret)
+                return ["Function", self._all(params), self.node(body), ret_index, types, self._attrs(attrs)]
             case ir.Match(data=data, clauses=clauses, complete=complete, assertion=assertion):
                 arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]
-                failure = [] if complete else [assertion, self.place(node.span)]
+                failure = [] if complete else [assertion, self.span(node.span)]
                 return ["Match", self.node(data), arms, complete, *failure]
             case ir.RefCreate(value=value):
                 return ["RefCreate", self.node(value)]
@@ -191,10 +191,10 @@ class Encoder:
         record = self._type_record(type_)
         # The record tells 3 and 3i64 apart, which are equal; a variable is itself, whatever its name.
         key = type_ if isinstance(type_, ty.TypeVar) else repr(record)
-        place = self._type_places.setdefault(key, len(self.types))
-        if place == len(self.types):
+        index = self._type_indices.setdefault(key, len(self.types))
+        if index == len(self.types):
             self.types.append(record)
-        return place
+        return index
 
     def _type_record(self, type_: ty.Type) -> Json:
         match type_:
@@ -205,8 +205,8 @@ class Encoder:
             case ty.TypeVar(name=name):
                 return ["TypeVar", self.variable(name)]
             case ty.FuncType(arg_types=args, ret_type=ret, type_params=params):
-                places = [self.type(var) for var in params]
-                return ["Func", [self.type(part) for part in args], self.type(ret), places]
+                type_vars = [self.type(var) for var in params]
+                return ["Func", [self.type(part) for part in args], self.type(ret), type_vars]
             case ty.RefType(value=value):
                 return ["Ref", self.type(value)]
             case ty.GlobalTypeVar(name=name):
@@ -214,7 +214,7 @@ class Encoder:
             case ty.TypeCall(func=func, args=args):
                 return ["TypeCall", self.data_type(func.name), [self.type(part) for part in args]]
 
-    # What names become: who does without them (digests.py) has others.
+    # Names; hashing.py overrides these methods to leave names out.
 
     def variable(self, name: str) -> Json:
         """Return the name of a variable of a function or of a type."""
@@ -243,7 +243,7 @@ class Encoder:
                 return {"int64": int(dim)}
         return int(dim)
 
-    def place(self, span: Span | None) -> Json:
+    def span(self, span: Span | None) -> Json:
         """Return a span with its source lines, which an error that is raised at run time shows."""
         if span is None:
             return None
@@ -266,7 +266,7 @@ def _dim(data: Json) -> ty.Dim:
     raise ValueError(f"not a dimension: {data!r}")
 
 
-def _place(data: Json) -> Span | None:
+def _span(data: Json) -> Span | None:
     match data:
         case None:
             return None
@@ -284,23 +284,23 @@ class _Decoder:
         self.types: list[ty.Type] = []
         self.nodes: list[ir.Expr] = []
 
-    def _types(self, places: Sequence[int]) -> tuple[ty.Type, ...]:
-        return tuple(self.types[place] for place in places)
+    def _types(self, indices: Sequence[int]) -> tuple[ty.Type, ...]:
+        return tuple(self.types[index] for index in indices)
 
-    def _nodes(self, places: Sequence[int]) -> tuple[ir.Expr, ...]:
-        return tuple(self.nodes[place] for place in places)
+    def _nodes(self, indices: Sequence[int]) -> tuple[ir.Expr, ...]:
+        return tuple(self.nodes[index] for index in indices)
 
-    def type_var(self, place: int) -> ty.TypeVar:
-        return _checked(self.types[place], ty.TypeVar)
+    def type_var(self, index: int) -> ty.TypeVar:
+        return _checked(self.types[index], ty.TypeVar)
 
-    def constructor(self, place: int) -> ir.Constructor:
-        return _checked(self.nodes[place], ir.Constructor)
+    def constructor(self, index: int) -> ir.Constructor:
+        return _checked(self.nodes[index], ir.Constructor)
 
-    def function(self, place: int) -> ir.Function:
-        return _checked(self.nodes[place], ir.Function)
+    def function(self, index: int) -> ir.Function:
+        return _checked(self.nodes[index], ir.Function)
 
-    def _var(self, place: int) -> ir.Var:
-        return _checked(self.nodes[place], ir.Var)
+    def _var(self, index: int) -> ir.Var:
+        return _checked(self.nodes[index], ir.Var)
 
     def type(self, record: Json) -> ty.Type:
         match record:
@@ -357,7 +357,7 @@ class _Decoder:
             case ["Match", int() as data, list() as arms, False, None | str() as assertion, place]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
                 return ir.Match(
-                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_place(place)
+                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_span(place)
                 )
             case ["RefCreate", int() as value]:
                 return ir.RefCreate(self.nodes[value])
@@ -379,8 +379,8 @@ class _Decoder:
                 return ir.PatternTuple(tuple(map(self._pattern, parts)))
         raise ValueError(f"not a pattern: {record!r}")
 
-    def _optional_type(self, place: Json) -> ty.Type | None:
-        return None if place is None else self.types[place]
+    def _optional_type(self, index: Json) -> ty.Type | None:
+        return None if index is None else self.types[index]
 
     def _attrs(self, items: Json) -> Mapping[str, object]:
         return {str(name): self._value(value) for name, value in items}

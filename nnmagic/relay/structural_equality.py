@@ -146,8 +146,8 @@ class _Comparison:
 
     def binders(self, left: Sequence[Var], right: Sequence[Var]) -> bool:
         return len(left) == len(right) and all(
-            self.optional_type(one.type_annotation, other.type_annotation) and self.pair(one, other)
-            for one, other in zip(left, right, strict=True)
+            self.optional_type(first.type_annotation, second.type_annotation) and self.pair(first, second)
+            for first, second in zip(left, right, strict=True)
         )
 
     def patterns(self, left: Sequence[Pattern], right: Sequence[Pattern]) -> bool:
@@ -169,10 +169,10 @@ class _Comparison:
     def type_data(self, left: TypeData, right: TypeData) -> bool:
         return (
             self.bind_type_vars(left.type_vars, right.type_vars)
-            and [one.name for one in left.constructors] == [other.name for other in right.constructors]
+            and [first.name for first in left.constructors] == [second.name for second in right.constructors]
             and all(
-                self.types(one.inputs, other.inputs)
-                for one, other in zip(left.constructors, right.constructors, strict=True)
+                self.types(first.inputs, second.inputs)
+                for first, second in zip(left.constructors, right.constructors, strict=True)
             )
         )
 
@@ -210,7 +210,7 @@ class _Comparison:
         own = [(self.right_of, var) for var in left.type_params]
         own += [(self.left_of, var) for var in right.type_params]
         outside = [table.pop(var, None) for table, var in own]
-        found = (
+        result = (
             self.bind_type_vars(left.type_params, right.type_params)
             and self.types(left.arg_types, right.arg_types)
             and self.type(left.ret_type, right.ret_type)
@@ -219,7 +219,7 @@ class _Comparison:
             table.pop(var, None)
             if other is not None:
                 table[var] = other
-        return found
+        return result
 
     def mappings(self, left: Mapping[str, object], right: Mapping[str, object]) -> bool:
         return left.keys() == right.keys() and all(_same_value(left[name], right[name]) for name in left)
@@ -244,7 +244,7 @@ def _same_value(left: object, right: object) -> bool:
 
 
 def _same_data(left: Constant, right: Constant) -> bool:
-    one, other = left.data, right.data
-    return one is other or (
-        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    first, second = left.data, right.data
+    return first is second or (
+        first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
     )

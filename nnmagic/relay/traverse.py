@@ -89,10 +89,10 @@ def rewrite(root: Expr, transform: Transform, memo: dict[Expr, Expr] | None = No
     memo = {} if memo is None else memo
 
     def new(expr: Expr) -> Expr:
-        found = memo.get(expr)
-        if found is None:  # a binder that is used nowhere
-            found = memo[expr] = transform(expr, expr)
-        return found
+        rebuilt = memo.get(expr)
+        if rebuilt is None:  # a binder that is used nowhere
+            rebuilt = memo[expr] = transform(expr, expr)
+        return rebuilt
 
     for node in post_order(root, skip=memo):
         if node not in memo:
@@ -144,10 +144,10 @@ def with_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
 
 
 def _new_var(var: Var, new: Callable[[Expr], Expr]) -> Var:
-    found = new(var)
-    if not isinstance(found, Var):
-        raise TypeError(f"the binder %{var.name_hint} was rewritten to a {type(found).__name__}")
-    return found
+    rebuilt = new(var)
+    if not isinstance(rebuilt, Var):
+        raise TypeError(f"the binder %{var.name_hint} was rewritten to a {type(rebuilt).__name__}")
+    return rebuilt
 
 
 def _new_pattern(pattern: Pattern, new: Callable[[Expr], Expr]) -> Pattern:

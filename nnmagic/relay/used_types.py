@@ -36,7 +36,10 @@ def with_field_types(names: Iterable[str], types: Mapping[str, TypeData]) -> dic
             continue
         needed.add(name)
         work += [
-            each for part in types[name].constructors for field in part.inputs for each in _type_names(field)
+            type_name
+            for part in types[name].constructors
+            for field in part.inputs
+            for type_name in _type_names(field)
         ]
     return {name: data for name, data in types.items() if name in needed}
 

@@ -64,9 +64,9 @@ class AdtValue:
                 end = ",)" if isinstance(item, tuple) and len(item) == 1 else ")"
                 out.append(f"{item.constructor}(" if isinstance(item, AdtValue) else "(")
                 work.append((end, -1))
-                for place in reversed(range(len(parts))):
-                    work.append((parts[place], depth + 1))
-                    if place:
+                for index in reversed(range(len(parts))):
+                    work.append((parts[index], depth + 1))
+                    if index:
                         work.append((", ", -1))
             else:
                 out.append("..." if isinstance(item, AdtValue | tuple) else repr(item))

@@ -436,9 +436,9 @@ def test_the_environment_and_settings_say_where_it_is(
             set_cache(megabytes=wrong)
     monkeypatch.setenv("NNMAGIC_CACHE_MB", "1")
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", "~nobody-of-this-name/cache")
-    with pytest.raises(ValueError, match="variable NNMAGIC_CACHE_DIR is '~nobody-of-this-name/cache'"):
+    with pytest.raises(ValueError, match="CACHE_DIR: cannot expand '~' in '~nobody-of-this-name/cache'"):
         disk_cache()
-    with pytest.raises(ValueError, match="directory of the cache is '~nobody-of-this-name'"):
+    with pytest.raises(ValueError, match="of the cache: cannot expand '~' in '~nobody-of-this-name'"):
         set_cache("~nobody-of-this-name")
 
 

@@ -427,9 +427,9 @@ def _assumed_types(
     assume = OPERATORS[name].assume
     if assume is None:
         return
-    known = [None if _is_open(type_) else type_ for type_ in inputs]
+    types = [None if _is_open(type_) else type_ for type_ in inputs]
     for index in range(1, len(inputs)):
-        masked = [*known[:index], None, *known[index + 1 :]]
+        masked = [*types[:index], None, *types[index + 1 :]]
         assumed = assume(masked, attrs)[index]
         if assumed is not None:
             yield index, _copy(assumed)

@@ -46,8 +46,8 @@ def _operator_call(context: Context, call: Call, name: str) -> Type:
     if operator.relation is identity:
         # Relay makes the two types one, so that what is known of the result is known of the argument too.
         return context.type_of(call.args[0])
-    found = _result_or_hole(context, call, operator)
-    return _wait(context, call, operator, found) if isinstance(found, Hole) else found
+    result = _result_or_hole(context, call, operator)
+    return _wait(context, call, operator, result) if isinstance(result, Hole) else result
 
 
 def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
@@ -61,8 +61,8 @@ def _result_or_hole(context: Context, call: Call, operator: Operator) -> Type:
         if operator.assume is not None:
             solver.widened = solver.widened or any(map(_has_unknown_dim, types))
         if any(holes) and operator.assume is not None:
-            known = [None if hole else type_ for hole, type_ in zip(holes, types, strict=True)]
-            for arg, hole, assumed in zip(call.args, holes, operator.assume(known, attrs), strict=True):
+            inputs = [None if hole else type_ for hole, type_ in zip(holes, types, strict=True)]
+            for arg, hole, assumed in zip(call.args, holes, operator.assume(inputs, attrs), strict=True):
                 if hole is not None and assumed is not None:
                     context.agree(context.type_of(arg), assumed, arg, f"an argument of {operator.name}")
             types = [context.type_of(arg) for arg in call.args]
@@ -98,11 +98,11 @@ def _wait(context: Context, call: Call, operator: Operator, hole: Hole) -> Type:
 
     def retry() -> None:
         try:
-            found = _result_or_hole(context, call, operator)
-            if isinstance(found, Hole):
-                context.solver.wait(found, retry)
+            outcome = _result_or_hole(context, call, operator)
+            if isinstance(outcome, Hole):
+                context.solver.wait(outcome, retry)
                 return
-            context.agree(result, found, call, f"the result of {operator.name}")
+            context.agree(result, outcome, call, f"the result of {operator.name}")
         except NestingError:
             context.error(call, TOO_DEEP)
         context.waiting.pop(call, None)
@@ -208,16 +208,16 @@ def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence
         if learned is not None:
             where[learned] = index
             continue
-        known = rename_dim(dim, labels)
-        if isinstance(known, int) and isinstance(given, int) and known != given:
+        dim_value = rename_dim(dim, labels)
+        if isinstance(dim_value, int) and isinstance(given, int) and dim_value != given:
             first = where.get(str(dim.label), index)
             notes = note(call.args[first], args[first])
             if first != index:
                 notes += note(call.args[index], args[index])
-            wrong = f"the dimension {dim.label!r} cannot be both {known} and {given}"
+            wrong = f"the dimension {dim.label!r} cannot be both {dim_value} and {given}"
             context.error(call, f"{callee_name(call.op)}: {wrong}", notes=notes)
             return {}
-        if isinstance(given, int) and dim.label in labels and not isinstance(known, int):
+        if isinstance(given, int) and dim.label in labels and not isinstance(dim_value, int):
             labels[dim.label], where[dim.label] = given, index
     return labels
 

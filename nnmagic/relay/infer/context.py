@@ -61,8 +61,8 @@ class Context:
                 hint=f"wrap it in a function: fn (%x) {{ {expr.name}(%x) }}",
             )
             return UNKNOWN
-        found = self.types[expr] = self.resolve(self.types[expr], expr)
-        return found
+        type_ = self.types[expr] = self.resolve(self.types[expr], expr)
+        return type_
 
     def resolve(self, type_: Type, expr: Expr) -> Type:
         """Return the type with its filled holes replaced.
@@ -118,10 +118,10 @@ class Context:
 
     def annotation(self, type_: Type, expr: Expr) -> Type:
         """Return a type that the program states, after checking it; UNKNOWN after an error."""
-        known = self._annotations.get(id(type_))
-        if known is None:
-            known = self._annotations[id(type_)] = (type_, self._check_annotation(type_, expr))
-        return known[1]
+        entry = self._annotations.get(id(type_))
+        if entry is None:
+            entry = self._annotations[id(type_)] = (type_, self._check_annotation(type_, expr))
+        return entry[1]
 
     def _check_annotation(self, type_: Type, expr: Expr) -> Type:
         try:
@@ -160,28 +160,32 @@ class Context:
     def constructor(self, named: Constructor, expr: Expr) -> tuple[TypeData, Constructor] | None:
         """Return the declaration of a constructor, with its data type; None after an error at ``expr``."""
         data = self.module.types.get(named.belong_to.name)
-        found = [each for each in data.constructors if each.name == named.name] if data is not None else []
-        if data is None or not found:
+        matches = (
+            [candidate for candidate in data.constructors if candidate.name == named.name]
+            if data is not None
+            else []
+        )
+        if data is None or not matches:
             self.error(expr, f"no data type of this module has the constructor {named.name}")
             return None
-        return data, found[0]
+        return data, matches[0]
 
     def declare(self, var: Var) -> Type:
         """Return the type of a variable: its annotation, or a hole."""
-        found = self.types.get(var)
-        if found is None:
+        type_ = self.types.get(var)
+        if type_ is None:
             written = written_type(var)
-            found = self.types[var] = Hole() if written is None else self.annotation(written, var)
-        return found
+            type_ = self.types[var] = Hole() if written is None else self.annotation(written, var)
+        return type_
 
     def return_type(self, function: Function) -> Type:
         """Return the result type of a function: its annotation, or a hole."""
-        found = self.returns.get(function)
-        if found is None:
+        type_ = self.returns.get(function)
+        if type_ is None:
             written = None if function.inferred else function.ret_type
-            found = Hole() if written is None else self.annotation(written, function)
-            self.returns[function] = found
-        return found
+            type_ = Hole() if written is None else self.annotation(written, function)
+            self.returns[function] = type_
+        return type_
 
     def signature(self, function: Function) -> FuncType:
         """Return a function's type before its body is visited."""

@@ -38,19 +38,19 @@ def unmatched_cases(patterns: Sequence[Pattern], types: Mapping[str, TypeData], 
     The patterns must be well typed. Raises TooManyCasesError. After Maranget, "Warnings for pattern matching"
     (2007).
     """
-    found: list[str] = []
+    cases: list[str] = []
     work = [_State((), tuple((pattern,) for pattern in patterns), 1)]
     steps = 0
-    while work and len(found) < limit:
+    while work and len(cases) < limit:
         steps += len(work[-1].rows) + 1
         if steps > _MAX_STEPS:
             raise TooManyCasesError
         state = work.pop()
         if not state.rows:
-            found.append(_case_text((*state.heads, *(None,) * state.width)))
+            cases.append(_case_text((*state.heads, *(None,) * state.width)))
         elif state.width:
             work.extend(reversed(_split(state, types)))
-    return found
+    return cases
 
 
 def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
@@ -59,7 +59,7 @@ def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
     used = {p.constructor.tag: p.constructor for p in firsts if isinstance(p, PatternConstructor)}
     if used:
         data = types[next(iter(used.values())).belong_to.name]
-        return [_specialize(state, each, len(each.inputs)) for each in data.constructors]
+        return [_specialize(state, constructor, len(constructor.inputs)) for constructor in data.constructors]
     arity = next((len(p.patterns) for p in firsts if isinstance(p, PatternTuple)), None)
     if arity is not None:
         return [_specialize(state, arity, arity)]

@@ -95,7 +95,7 @@ class ExpressionInference:
         """Bind the variables of a let or a match before the rest of the node is visited."""
         match node:
             case Let(var=var, value=value):
-                found, name = self.context.type_of(value), f"%{var.name_hint}"
+                type_, name = self.context.type_of(value), f"%{var.name_hint}"
                 if var in self.context.types and not isinstance(value, Function):
                     self.context.error(
                         node,
@@ -105,12 +105,12 @@ class ExpressionInference:
                 if var in self.context.types or var.type_annotation is not None:
                     declared = self.context.declare(var)
                     agreed = self.context.agree(
-                        declared, found, value if value.span else node, f"the value of {name}"
+                        declared, type_, value if value.span else node, f"the value of {name}"
                     )
                     if agreed is None:
-                        self.context.give_up(found)
-                    found = declared if agreed is None else agreed
-                self.context.types[var] = found
+                        self.context.give_up(type_)
+                    type_ = declared if agreed is None else agreed
+                self.context.types[var] = type_
             case Match():
                 if bind_patterns(self.context, node):
                     self._good_patterns.add(node)
@@ -152,12 +152,12 @@ class ExpressionInference:
                 raise TypeError(f"not a Relay expression: {node!r}")
 
     def _global(self, node: Expr, name: str) -> Type:
-        found = self.context.signatures.get(name)
-        if found is None:
+        signature = self.context.signatures.get(name)
+        if signature is None:
             hint = close_name(name, self.context.module.functions)
             self.context.error(node, f"there is no function @{name}", hint=hint)
             return UNKNOWN
-        return without_labels(found)
+        return without_labels(signature)
 
     def _constructor(self, node: Constructor) -> Type:
         declared = self.context.constructor(node, node)
@@ -168,27 +168,27 @@ class ExpressionInference:
 
     def _projection(self, node: TupleGetItem) -> Type:
         """Return the type of field ``index``; a hole while the tuple's type is unknown."""
-        found = self.context.type_of(node.tuple_value)
-        if isinstance(found, Hole):
+        type_ = self.context.type_of(node.tuple_value)
+        if isinstance(type_, Hole):
             result, context = Hole(), self.context
 
             def retry() -> None:
                 context.agree(result, self._projection(node), node, f"field {node.index} of a tuple")
 
-            context.solver.wait(found, retry)
+            context.solver.wait(type_, retry)
             return result
-        if found is UNKNOWN:
+        if type_ is UNKNOWN:
             return UNKNOWN
-        if not isinstance(found, TupleType):
-            message = f"only a tuple has a field {node.index}, found {describe_type(found)}"
-            self.context.error(node, message, notes=note(node.tuple_value, found))
+        if not isinstance(type_, TupleType):
+            message = f"only a tuple has a field {node.index}, found {describe_type(type_)}"
+            self.context.error(node, message, notes=note(node.tuple_value, type_))
             return UNKNOWN
-        if not 0 <= node.index < len(found.fields):
+        if not 0 <= node.index < len(type_.fields):
             self.context.error(
-                node, f"there is no field {node.index} in {describe_type(found)}: fields count from 0"
+                node, f"there is no field {node.index} in {describe_type(type_)}: fields count from 0"
             )
             return UNKNOWN
-        return found.fields[node.index]
+        return type_.fields[node.index]
 
     def _if(self, node: If) -> Type:
         context = self.context
@@ -209,9 +209,9 @@ class ExpressionInference:
         first, *rest = (clause.rhs for clause in node.clauses)
         result = context.type_of(first)
         for number, arm in enumerate(rest, start=2):
-            found = context.type_of(arm)
-            notes = note(first, context.type_of(first), "the first arm") + note(arm, found, f"arm {number}")
-            agreed = context.agree(result, found, node, f"arm {number} of a match", notes)
+            type_ = context.type_of(arm)
+            notes = note(first, context.type_of(first), "the first arm") + note(arm, type_, f"arm {number}")
+            agreed = context.agree(result, type_, node, f"arm {number} of a match", notes)
             if agreed is None:
                 return UNKNOWN
             result = agreed
@@ -221,20 +221,20 @@ class ExpressionInference:
 
     def _cell(self, node: Expr, ref: Expr, what: str) -> Type:
         """Return the type that a reference holds."""
-        held, found = Hole(), self.context.type_of(ref)
-        agreed = self.context.agree(RefType(held), found, node, f"the reference of {what}", note(ref, found))
+        held, type_ = Hole(), self.context.type_of(ref)
+        agreed = self.context.agree(RefType(held), type_, node, f"the reference of {what}", note(ref, type_))
         return held if agreed is not None else UNKNOWN
 
     def _function(self, node: Function) -> Type:
         context = self.context
         params = tuple(context.type_of(param) for param in node.params)
-        result, found = context.return_type(node), context.type_of(node.body)
+        result, body_type = context.return_type(node), context.type_of(node.body)
         end = node.body
         while isinstance(end, Let):
             end = end.body
         body = end if end.span else node
-        agreed = context.agree(result, found, body, "the result of this function")
+        agreed = context.agree(result, body_type, body, "the result of this function")
         if agreed is None:
-            context.give_up(found)
+            context.give_up(body_type)
         # A written result type holds for all callers, also where the body's dimensions are unknown.
         return FuncType(params, result, node.type_params)

@@ -45,8 +45,8 @@ def _pair_parts(
     parts: tuple[Pattern, ...], types: tuple[Type, ...] | None, depth: int
 ) -> list[tuple[Pattern, Type, int]]:
     """Pair the parts of a pattern with their types, which are unknown after an error."""
-    found = types if types is not None else (UNKNOWN,) * len(parts)
-    return [(part, type_, depth + 1) for part, type_ in zip(parts, found, strict=True)]
+    part_types = types if types is not None else (UNKNOWN,) * len(parts)
+    return [(part, type_, depth + 1) for part, type_ in zip(parts, part_types, strict=True)]
 
 
 def _tuple_parts(
@@ -60,10 +60,10 @@ def _tuple_parts(
 def _constructor_parts(
     context: Context, match_: Match, pattern: PatternConstructor, data: Type
 ) -> tuple[Type, ...] | None:
-    found = context.constructor(pattern.constructor, match_)
-    if found is None:
+    declaration = context.constructor(pattern.constructor, match_)
+    if declaration is None:
         return None
-    declared, constructor = found
+    declared, constructor = declaration
     if len(pattern.patterns) != len(constructor.inputs):
         wanted = f"{len(constructor.inputs)} part" + "s" * (len(constructor.inputs) != 1)
         context.error(match_, f"the pattern {constructor.name} takes {wanted}, found {len(pattern.patterns)}")

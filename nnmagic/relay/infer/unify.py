@@ -161,9 +161,9 @@ class Solver:
     def _resolve(self, type_: Type) -> tuple[Type, int, int]:
         """Return the resolved type, its nesting and its size; enter types without holes into ``_whole``."""
         type_ = self.find(type_)
-        known = self._whole.get(id(type_))
-        if known is not None:
-            return known
+        entry = self._whole.get(id(type_))
+        if entry is not None:
+            return entry
         parts = type_parts(type_)
         if not parts:
             return type_, 0, 1
@@ -172,10 +172,10 @@ class Solver:
         size = 1 + sum(size for _, _, size in resolved)
         if depth > MAX_NESTING or size > MAX_PARTS:
             raise NestingError
-        found = with_parts(type_, [part for part, _, _ in resolved])
+        whole = with_parts(type_, [part for part, _, _ in resolved])
         if all(self._is_whole(part) for part, _, _ in resolved):
-            self._whole[id(found)] = (found, depth, size)
-        return found, depth, size
+            self._whole[id(whole)] = (whole, depth, size)
+        return whole, depth, size
 
     def _is_whole(self, type_: Type) -> bool:
         """Return whether a resolved type has no holes."""

@@ -89,10 +89,10 @@ def _dtype(value: object) -> str:
     name = _str(value)
     if not name:
         return ""
-    found = _DTYPE_TEXT.match(name)
-    if not found:
+    match = _DTYPE_TEXT.match(name)
+    if not match:
         raise ValueError(f"must be a dtype, not {name!r}")
-    return f"{name}32" if found["kind"] and not found["bits"] and not found["lanes"] else name
+    return f"{name}32" if match["kind"] and not match["bits"] and not match["lanes"] else name
 
 
 def _dtype_in_call(value: object) -> object:

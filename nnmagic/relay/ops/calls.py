@@ -17,10 +17,10 @@ def resolve(name: str) -> Operator | None:
     """
     if name in OPERATORS:
         return OPERATORS[name]
-    found = _by_last_component().get(name, [])
-    if len(found) > 1:
-        found = [operator for operator in found if not operator.name.startswith("qnn.")]
-    return found[0] if len(found) == 1 else None
+    matches = _by_last_component().get(name, [])
+    if len(matches) > 1:
+        matches = [operator for operator in matches if not operator.name.startswith("qnn.")]
+    return matches[0] if len(matches) == 1 else None
 
 
 def call(name: str, args: Sequence[Expr], span: Span | None = None, **attrs: object) -> Call:

@@ -85,16 +85,16 @@ class _Convolution:
     def kernel(self, data: Shape, weight: TensorType, attrs: Attrs) -> tuple[Dim, Shape]:
         """Return the number of output channels and the spatial shape of the kernel, checked."""
         groups = cast(int, attrs["groups"])
-        wanted = self.expected_weight(data, weight, attrs)
-        if wanted is not None:
-            require_type(weight, wanted, "the weight", self.weight)
+        expected_shape = self.expected_weight(data, weight, attrs)
+        if expected_shape is not None:
+            require_type(weight, expected_shape, "the weight", self.weight)
             return cast(Dim, attrs["channels"]), dims(attrs, "kernel_size")
         layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
         shape = convert_shape(weight.shape, layout, self.kernel_layout, self.weight)
         outer, inner = shape[:2]
         if attrs["kernel_size"] is not None:
-            for given, found in zip(dims(attrs, "kernel_size", self.rank), shape[2:], strict=True):
-                require_same(given, found, "kernel_size is not that of the weight", self.weight)
+            for declared, size in zip(dims(attrs, "kernel_size", self.rank), shape[2:], strict=True):
+                require_same(declared, size, "kernel_size is not that of the weight", self.weight)
         if self.transposed:
             require_same(data[1], outer, "the weight's input channels are not the data's", self.weight, 0)
             channels = inner  # groups do not count here

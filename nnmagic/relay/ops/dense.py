@@ -125,9 +125,9 @@ def _einsum_term(term: str, operand: TensorType, sizes: dict[str, Dim], ellipsis
         ellipsis = merged
     named = operand.shape[: len(before)] + operand.shape[len(before) + spare :]
     for letter, dim in zip(letters, named, strict=True):
-        known = sizes.setdefault(letter, dim)
-        require_same(known, dim, f"the dimension {letter!r} of the equation differs", 0)
-        sizes[letter] = merge_dim(known, dim)
+        size = sizes.setdefault(letter, dim)
+        require_same(size, dim, f"the dimension {letter!r} of the equation differs", 0)
+        sizes[letter] = merge_dim(size, dim)
     return ellipsis
 
 

@@ -56,15 +56,15 @@ def as_polynomial(dim: Dim) -> Polynomial | None:
     return None
 
 
-def as_dim(found: Polynomial) -> Dim:
+def as_dim(value: Polynomial) -> Dim:
     """Return the dimension that a polynomial stands for."""
-    return AnyDim(str(found)) if found.number is None else found.number
+    return AnyDim(str(value)) if value.number is None else value.number
 
 
 def dim_names(dim: Dim) -> set[str]:
     """Return the names in a dimension's label."""
-    found = as_polynomial(dim) if isinstance(dim, AnyDim) else None
-    return set() if found is None else set(names(found))
+    value = as_polynomial(dim) if isinstance(dim, AnyDim) else None
+    return set() if value is None else set(names(value))
 
 
 def rename_dim(dim: Dim, dims: Mapping[str, Dim]) -> Dim:
@@ -78,28 +78,28 @@ def rename_dim(dim: Dim, dims: Mapping[str, Dim]) -> Dim:
 
 
 def _polynomials(dims: Mapping[str, Dim]) -> dict[str, Polynomial]:
-    return {name: found for name, dim in dims.items() if (found := as_polynomial(dim)) is not None}
+    return {name: value for name, dim in dims.items() if (value := as_polynomial(dim)) is not None}
 
 
-def match_dim(wanted: Dim, given: Dim, dims: dict[str, Dim]) -> str | None:
+def match_dim(param: Dim, arg: Dim, dims: dict[str, Dim]) -> str | None:
     """Bind a name of a parameter's dimension to an argument's; return the name, None if nothing was learned.
 
     ``dims``: the names known so far; a label that cannot be solved for a name is bound as a whole.
     """
-    if not isinstance(wanted, AnyDim) or wanted.label is None:
+    if not isinstance(param, AnyDim) or param.label is None:
         return None
-    label = wanted.label
-    open_names = dim_names(wanted) - set(dims)
-    if label in dims or given == ANY or (not open_names and dim_names(wanted)):
+    label = param.label
+    open_names = dim_names(param) - set(dims)
+    if label in dims or arg == ANY or (not open_names and dim_names(param)):
         return None
-    if isinstance(given, AnyDim | int) and len(open_names) == 1:
+    if isinstance(arg, AnyDim | int) and len(open_names) == 1:
         (name,) = open_names
-        size, known = as_polynomial(given), _polynomials(dims)
-        found = None if size is None else solution(polynomial(label), size, name, known)
-        if found is not None:
-            dims[name] = as_dim(found)
+        size, values = as_polynomial(arg), _polynomials(dims)
+        solved = None if size is None else solution(polynomial(label), size, name, values)
+        if solved is not None:
+            dims[name] = as_dim(solved)
             return name
-    dims[label] = given
+    dims[label] = arg
     return label
 
 
@@ -107,8 +107,8 @@ def _arithmetic(function: Callable[[Any, Any], Any], left: Dim, right: Dim) -> D
     """Apply ``function``, which is defined for ints and for polynomials."""
     if not (isinstance(left, int) and isinstance(right, int)):
         try:
-            one, other = as_polynomial(left), as_polynomial(right)
-            return ANY if one is None or other is None else as_dim(function(one, other))
+            first, second = as_polynomial(left), as_polynomial(right)
+            return ANY if first is None or second is None else as_dim(function(first, second))
         except NoPolynomialError:
             return ANY
     wide = isinstance(left, Int64) or isinstance(right, Int64)
@@ -169,8 +169,8 @@ def total(dims: Iterable[Dim]) -> Dim:
 
 def known_size(shape: Sequence[Dim]) -> int | None:
     """Return the number of elements of a static shape, None for a dynamic one."""
-    known = [dim for dim in shape if isinstance(dim, int)]
-    return math.prod(map(int, known)) if len(known) == len(shape) else None
+    sizes = [dim for dim in shape if isinstance(dim, int)]
+    return math.prod(map(int, sizes)) if len(sizes) == len(shape) else None
 
 
 def broadcast_dim(left: Dim, right: Dim) -> Dim | None:

@@ -31,10 +31,10 @@ def _length(types: Sequence[Type], index: int) -> int:
 
     Relay does not mind further dimensions.
     """
-    found = tensor(types, index)
-    length = found.shape[0] if found.shape else None
+    vector_type = tensor(types, index)
+    length = vector_type.shape[0] if vector_type.shape else None
     if not isinstance(length, int):
-        raise RelationError(f"expected a vector of known length, found {type_text(found)}", index)
+        raise RelationError(f"expected a vector of known length, found {type_text(vector_type)}", index)
     return int(length)
 
 
@@ -66,8 +66,8 @@ def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
     rank = len(indices.shape)
     if not -1 <= axis <= rank:
         raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
-    at = rank if axis == -1 else axis
-    return TensorType((*indices.shape[:at], ANY, *indices.shape[at:]), str(attrs["dtype"]))
+    position = rank if axis == -1 else axis
+    return TensorType((*indices.shape[:position], ANY, *indices.shape[position:]), str(attrs["dtype"]))
 
 
 def _squeeze(types: Sequence[Type], _attrs: Attrs) -> TensorType:

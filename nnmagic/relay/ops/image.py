@@ -101,8 +101,8 @@ def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, grid = tensor(types, 0), tensor(types, 1)
     axes = {4: "HW", 5: "DHW"}.get(len(data.shape))
     if axes is None or len(grid.shape) != len(data.shape):
-        found = f"{type_text(data)} and {type_text(grid)}"
-        raise RelationError(f"expected data and grid of rank 4 or 5, found {found}", 0, 1)
+        types_text = f"{type_text(data)} and {type_text(grid)}"
+        raise RelationError(f"expected data and grid of rank 4 or 5, found {types_text}", 0, 1)
     layout, plain = image_layout(attrs, axes)
     batch, channels, *_ = convert_shape(data.shape, layout, plain)
     return TensorType(convert_shape((batch, channels, *grid.shape[2:]), plain, layout), data.dtype)

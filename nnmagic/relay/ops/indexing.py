@@ -47,18 +47,18 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def integers(types: Sequence[Type], index: int) -> TensorType:
     """Return an argument that must be a tensor of integers, to which Relay counts bools."""
-    found = tensor(types, index)
-    if not (is_integer(found.dtype) or found.dtype == "bool"):
-        raise RelationError(f"expected a tensor of integers, found {type_text(found)}", index)
-    return found
+    operand = tensor(types, index)
+    if not (is_integer(operand.dtype) or operand.dtype == "bool"):
+        raise RelationError(f"expected a tensor of integers, found {type_text(operand)}", index)
+    return operand
 
 
 def signed_integers(types: Sequence[Type], index: int) -> TensorType:
     """Return an argument that must be a tensor of signed integers."""
-    found = tensor(types, index)
-    if not found.dtype.startswith("int"):
-        raise RelationError(f"expected a tensor of signed integers, found {type_text(found)}", index)
-    return found
+    operand = tensor(types, index)
+    if not operand.dtype.startswith("int"):
+        raise RelationError(f"expected a tensor of signed integers, found {type_text(operand)}", index)
+    return operand
 
 
 def _where(types: Sequence[Type], _attrs: Attrs) -> TensorType:

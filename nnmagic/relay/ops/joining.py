@@ -19,8 +19,8 @@ def _same_kind(tensors: Sequence[TensorType]) -> None:
     first = tensors[0]
     for other in tensors[1:]:
         if other.dtype != first.dtype or len(other.shape) != len(first.shape):
-            found = f"{type_text(first)} and {type_text(other)}"
-            raise RelationError(f"the tensors must have one rank and one dtype, found {found}", 0)
+            types_text = f"{type_text(first)} and {type_text(other)}"
+            raise RelationError(f"the tensors must have one rank and one dtype, found {types_text}", 0)
 
 
 def _concatenate(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -43,15 +43,15 @@ def _common_dim(dims: Sequence[Dim], tensors: Sequence[TensorType], *, known_win
     Where it is dynamic in one of them, so is the result, unless the axis that they are joined along is
     dynamic, too: that is Relay's rule.
     """
-    known = [dim for dim in dims if not is_unknown(dim)]
-    for dim in known[1:]:
-        if same_dim(known[0], dim) is False:
-            found = ", ".join(map(type_text, tensors))
-            raise RelationError(f"the tensors differ on another axis than the given one: {found}", 0)
-    if known and known_wins:
-        return known[0]
+    static = [dim for dim in dims if not is_unknown(dim)]
+    for dim in static[1:]:
+        if same_dim(static[0], dim) is False:
+            types_text = ", ".join(map(type_text, tensors))
+            raise RelationError(f"the tensors differ on another axis than the given one: {types_text}", 0)
+    if static and known_wins:
+        return static[0]
     labels = [dim for dim in dims if isinstance(dim, AnyDim)]
-    return next((dim for dim in labels if dim.label), ANY) if labels else known[0]
+    return next((dim for dim in labels if dim.label), ANY) if labels else static[0]
 
 
 def _stack(types: Sequence[Type], attrs: Attrs) -> TensorType:

@@ -78,13 +78,17 @@ def _cross_entropy(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 def _nll_loss(types: Sequence[Type], attrs: Attrs) -> TensorType:
     predictions, targets, weights = tensor(types, 0), tensor(types, 1), tensor(types, 2, rank=1)
     if not is_float(predictions.dtype) or weights.dtype != predictions.dtype:
-        found = f"{type_text(predictions)} and {type_text(weights)}"
-        raise RelationError(f"the predictions and weights must be of one floating dtype, found {found}", 0, 2)
+        types_text = f"{type_text(predictions)} and {type_text(weights)}"
+        raise RelationError(
+            f"the predictions and weights must be of one floating dtype, found {types_text}", 0, 2
+        )
     if not targets.dtype.startswith("int"):
         raise RelationError(f"the targets must be signed integers, found {type_text(targets)}", 1)
     if len(predictions.shape) != len(targets.shape) + 1:
-        found = f"{type_text(predictions)} and {type_text(targets)}"
-        raise RelationError(f"the predictions must have one more axis than the targets, found {found}", 0, 1)
+        types_text = f"{type_text(predictions)} and {type_text(targets)}"
+        raise RelationError(
+            f"the predictions must have one more axis than the targets, found {types_text}", 0, 1
+        )
     if len(predictions.shape) < 2:
         raise RelationError(f"the predictions must have classes, found {type_text(predictions)}", 0)
     if same_dim(weights.shape[0], predictions.shape[1]) is False:

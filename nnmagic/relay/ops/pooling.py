@@ -22,10 +22,10 @@ def _spatial_axes(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
     layout = parse_layout(attrs["layout"])
     if not set(axes) <= layout.primal or any(layout.factor(axis) != 1 for axis in axes):
         raise RelationError(f"the layout {layout.name!r} must have {' and '.join(axes)}, undivided")
-    places = [layout.index(axis) for axis in axes]
-    if max(places) >= len(data.shape):
+    indices = [layout.index(axis) for axis in axes]
+    if max(indices) >= len(data.shape):
         raise RelationError(f"layout {layout.name} wants rank {len(layout.axes)}, found {type_text(data)}", 0)
-    return places
+    return indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class _Pool:
         if 0 in strides:
             raise RelationError("strides must not be 0")
         pads = padding_sums(attrs, rank)
-        for at, size, stride, step, pad in zip(
+        for axis, size, stride, step, pad in zip(
             _spatial_axes(data, attrs, self.axes), windows, strides, steps, pads, strict=True
         ):
-            shape[at] = _window_count(
-                shape[at], pad, dilate(size, step), stride, ceil=bool(attrs["ceil_mode"])
+            shape[axis] = _window_count(
+                shape[axis], pad, dilate(size, step), stride, ceil=bool(attrs["ceil_mode"])
             )
         return TensorType(tuple(shape), data.dtype)
 
@@ -59,10 +59,10 @@ class _Pool:
         for name in ("pool_size", "strides", "dilation"):
             require_positive(name, dims(attrs, name, rank))
         windows, steps, pads = dims(attrs, "pool_size"), dims(attrs, "dilation"), padding_sums(attrs, rank)
-        for at, size, step, pad in zip(
+        for axis, size, step, pad in zip(
             _spatial_axes(data, attrs, self.axes), windows, steps, pads, strict=True
         ):
-            room = add(add(data.shape[at], pad), multiply(dilate(size, step), -1))
+            room = add(add(data.shape[axis], pad), multiply(dilate(size, step), -1))
             if isinstance(room, int) and room < 0:
                 raise RelationError("the window is larger than the padded data", 0)
 
@@ -86,20 +86,20 @@ class _AdaptivePool:
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data = tensor(types)
         shape = list(data.shape)
-        places = _spatial_axes(data, attrs, self.axes)
+        axes = _spatial_axes(data, attrs, self.axes)
         lengths = dims(attrs, "output_size") if attrs["output_size"] is not None else ()
-        if len(lengths) not in {0, 1, len(places)}:
-            raise RelationError(f"output_size must have 1 or {len(places)} elements, it has {len(lengths)}")
+        if len(lengths) not in {0, 1, len(axes)}:
+            raise RelationError(f"output_size must have 1 or {len(axes)} elements, it has {len(lengths)}")
         if lengths:
-            for at, size in zip(places, lengths * (len(places) // len(lengths)), strict=True):
-                shape[at] = size
+            for axis, size in zip(axes, lengths * (len(axes) // len(lengths)), strict=True):
+                shape[axis] = size
         return TensorType(tuple(shape), data.dtype)
 
 
 def _global_pool(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    places = _spatial_axes(data, attrs, "HW")
-    return TensorType(tuple(1 if at in places else dim for at, dim in enumerate(data.shape)), data.dtype)
+    spatial = _spatial_axes(data, attrs, "HW")
+    return TensorType(tuple(1 if axis in spatial else dim for axis, dim in enumerate(data.shape)), data.dtype)
 
 
 def _window_attrs(rank: int, *, dilation: bool = True, raw_padding: bool = False) -> tuple[Attr, ...]:

@@ -23,12 +23,12 @@ _BYTES = ("int8", "uint8")
 
 def _of_dtype(types: Sequence[Type], index: int, what: str, allowed: Sequence[str]) -> TensorType:
     """Return argument ``index``. Raises RelationError unless it is a tensor of one of the dtypes."""
-    found = tensor(types, index)
-    if found.dtype not in allowed:
+    operand = tensor(types, index)
+    if operand.dtype not in allowed:
         raise RelationError(
-            f"expected {what} to be of dtype {' or '.join(allowed)}, found {type_text(found)}", index
+            f"expected {what} to be of dtype {' or '.join(allowed)}, found {type_text(operand)}", index
         )
-    return found
+    return operand
 
 
 def _require_out_dtype(attrs: Attrs, *allowed: str) -> str:
@@ -39,16 +39,16 @@ def _require_out_dtype(attrs: Attrs, *allowed: str) -> str:
 
 
 def _require_scalar(types: Sequence[Type], index: int, what: str, dtype: str) -> None:
-    found = _of_dtype(types, index, what, (dtype,))
-    if found.shape:
-        raise RelationError(f"expected {what} to be a scalar, found {type_text(found)}", index)
+    operand = _of_dtype(types, index, what, (dtype,))
+    if operand.shape:
+        raise RelationError(f"expected {what} to be a scalar, found {type_text(operand)}", index)
 
 
 def _require_per_channel(types: Sequence[Type], index: int, what: str, dtype: str, channels: Dim) -> None:
     """Raise RelationError unless an argument is a scalar, or a vector with an element for each channel."""
-    found = _of_dtype(types, index, what, (dtype,))
-    if found.shape:
-        require_type(found, (channels,), what, index)
+    operand = _of_dtype(types, index, what, (dtype,))
+    if operand.shape:
+        require_type(operand, (channels,), what, index)
 
 
 def _require_scalars(types: Sequence[Type], first: int, name: str) -> None:
@@ -374,10 +374,10 @@ declare(
 
 def _require_scalar_fields(types: Sequence[Type], index: int, what: str, dtype: str) -> None:
     """Raise RelationError unless argument ``index`` is a tuple of scalars."""
-    found = types[index]
-    fields = found.fields if isinstance(found, TupleType) else ()
-    if not isinstance(found, TupleType) or any(field != TensorType((), dtype) for field in fields):
-        message = f"expected {what} to be a tuple of {dtype} scalars, found {type_text(found)}"
+    operand = types[index]
+    fields = operand.fields if isinstance(operand, TupleType) else ()
+    if not isinstance(operand, TupleType) or any(field != TensorType((), dtype) for field in fields):
+        message = f"expected {what} to be a tuple of {dtype} scalars, found {type_text(operand)}"
         raise RelationError(message, index)
 
 

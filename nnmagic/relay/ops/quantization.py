@@ -21,12 +21,14 @@ def scale_and_zero_point(types: Sequence[Type], data: TensorType, first: int, ax
     They are scalars, or vectors as long as the axis. Raises RelationError.
     """
     for index, what, dtype in ((first, "the scale", "float32"), (first + 1, "the zero point", "int32")):
-        found = tensor(types, index)
-        if found.dtype != dtype:
-            raise RelationError(f"expected {what} to be of dtype {dtype}, found {type_text(found)}", index)
-        if found.shape:
-            at = normalize_axis(axis, len(data.shape))
-            require_type(found, (data.shape[at],), what, index)
+        parameter = tensor(types, index)
+        if parameter.dtype != dtype:
+            raise RelationError(
+                f"expected {what} to be of dtype {dtype}, found {type_text(parameter)}", index
+            )
+        if parameter.shape:
+            channel_axis = normalize_axis(axis, len(data.shape))
+            require_type(parameter, (data.shape[channel_axis],), what, index)
 
 
 def _one_of(dtype: str, allowed: Sequence[str], what: str, *operands: int) -> str:

@@ -19,21 +19,21 @@ def tensor(types: Sequence[Type], index: int = 0, *, rank: int | None = None) ->
 
     Raises RelationError for another type, or for another rank than ``rank``.
     """
-    found = types[index]
-    if not isinstance(found, TensorType):
-        raise RelationError(f"expected a tensor, found {type_text(found)}", index)
-    if rank is not None and len(found.shape) != rank:
-        raise RelationError(f"expected a tensor of rank {rank}, found {type_text(found)}", index)
-    return found
+    operand = types[index]
+    if not isinstance(operand, TensorType):
+        raise RelationError(f"expected a tensor, found {type_text(operand)}", index)
+    if rank is not None and len(operand.shape) != rank:
+        raise RelationError(f"expected a tensor of rank {rank}, found {type_text(operand)}", index)
+    return operand
 
 
 def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType, ...]:
     """Return the tensors of argument ``index``, a tuple of at least one. Raises RelationError."""
-    found = types[index]
-    fields = found.fields if isinstance(found, TupleType) else ()
+    operand = types[index]
+    fields = operand.fields if isinstance(operand, TupleType) else ()
     tensors = tuple(field for field in fields if isinstance(field, TensorType))
     if not tensors or len(tensors) != len(fields):
-        raise RelationError(f"expected a tuple of tensors, found {type_text(found)}", index)
+        raise RelationError(f"expected a tuple of tensors, found {type_text(operand)}", index)
     return tensors
 
 
@@ -63,10 +63,10 @@ def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
 
 def leading_dims(attrs: Attrs, name: str, count: int) -> Shape:
     """Return the first ``count`` elements of an array of dimensions: Relay ignores further ones."""
-    found = dims(attrs, name)
-    if len(found) < count:
-        raise RelationError(f"{name} must have {count} element{'s' * (count != 1)}, it has {len(found)}")
-    return found[:count]
+    all_dims = dims(attrs, name)
+    if len(all_dims) < count:
+        raise RelationError(f"{name} must have {count} element{'s' * (count != 1)}, it has {len(all_dims)}")
+    return all_dims[:count]
 
 
 def of_length(name: str, value: tuple[_T, ...], length: int | None) -> tuple[_T, ...]:
@@ -114,13 +114,13 @@ def require_same(left: Dim, right: Dim, message: str, *operands: int) -> None:
         raise RelationError(f"{message}: {dim_text(left)} is not {dim_text(right)}", *operands)
 
 
-def require_type(found: TensorType, shape: Sequence[Dim], what: str, index: int) -> None:
+def require_type(operand: TensorType, shape: Sequence[Dim], what: str, index: int) -> None:
     """Raise RelationError unless a tensor can have ``shape``."""
-    if len(found.shape) != len(shape) or any(
-        same_dim(a, b) is False for a, b in zip(found.shape, shape, strict=True)
+    if len(operand.shape) != len(shape) or any(
+        same_dim(a, b) is False for a, b in zip(operand.shape, shape, strict=True)
     ):
-        expected = type_text(TensorType(tuple(shape), found.dtype))
-        raise RelationError(f"expected {what} to be {expected}, found {type_text(found)}", index, 0)
+        expected = type_text(TensorType(tuple(shape), operand.dtype))
+        raise RelationError(f"expected {what} to be {expected}, found {type_text(operand)}", index, 0)
 
 
 def require_positive(name: str, values: Sequence[Dim]) -> None:
@@ -190,4 +190,4 @@ def assume_channel_vectors(types: Sequence[Type | None], attrs: Attrs) -> Sequen
     if not isinstance(data, TensorType):
         return types
     vector = TensorType((data.shape[axis_of(attrs, data.shape)],), data.dtype)
-    return [data, *(vector if known is None else known for known in types[1:])]
+    return [data, *(vector if type_ is None else type_ for type_ in types[1:])]

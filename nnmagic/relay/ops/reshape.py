@@ -42,9 +42,9 @@ def reshape_shape(shape: Shape, codes: Sequence[int], allowzero: bool = False) -
     """
     reading = _ShapeReader(shape)
     rest = iter(enumerate(codes))
-    for place, code in rest:
+    for index, code in rest:
         if code == -1:
-            _infer_at(reading, place)
+            _infer_at(reading, index)
         else:
             _read(reading, code, (after for _, after in rest), allowzero)
     if reading.infer is not None:
@@ -59,14 +59,14 @@ def reshape_shape(shape: Shape, codes: Sequence[int], allowzero: bool = False) -
     return result
 
 
-def _infer_at(reading: _ShapeReader, place: int) -> None:
+def _infer_at(reading: _ShapeReader, index: int) -> None:
     """Put the inferred size at the index of -1 in newshape.
 
     So does Relay, even if -2 or -4 has shifted the result.
     """
     if reading.infer is not None:
         raise RelationError("newshape can have -1 only once")
-    reading.infer = place
+    reading.infer = index
     reading.out.append(1)
     reading.at += 1
 

@@ -20,7 +20,9 @@ def inline_closures(module: Module, *, max_nodes: int = 100_000) -> Module:
     A call of ``%f`` becomes one of the function itself, which ``simplify_control_flow`` then takes apart.
     max_nodes: a function does not grow beyond that. Relay's ``PartialEvaluate`` does the same, among more.
     """
-    functions = {name: _with_closures_inlined(each, max_nodes) for name, each in module.functions.items()}
+    functions = {
+        name: _with_closures_inlined(function, max_nodes) for name, function in module.functions.items()
+    }
     return replace(module, functions=functions)
 
 

@@ -28,7 +28,9 @@ class Effects:
 
     def __init__(self, module: Module) -> None:
         nodes = {name: list(post_order(function)) for name, function in module.functions.items()}
-        self._none = not any(isinstance(node, _REFERENCES) for each in nodes.values() for node in each)
+        self._none = not any(
+            isinstance(node, _REFERENCES) for own_nodes in nodes.values() for node in own_nodes
+        )
         self._pure: set[str] = set()
         self._known: dict[Expr, bool] = {}
         for group in components(call_graph(module)):  # callees first

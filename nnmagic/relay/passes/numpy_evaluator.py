@@ -149,9 +149,9 @@ def _extreme(is_better: Callable[[Array, Array], Array]) -> Rule:
 
     def rule(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array | None:
         left, right = np.broadcast_arrays(*arrays)
-        one = np.where(is_better(left, right), left, right)
-        other = np.where(is_better(right, left), right, left)
-        return one if _are(arrays, "number") and one.tobytes() == other.tobytes() else None
+        first = np.where(is_better(left, right), left, right)
+        second = np.where(is_better(right, left), right, left)
+        return first if _are(arrays, "number") and first.tobytes() == second.tobytes() else None
 
     return rule
 
@@ -252,8 +252,8 @@ def _strided_slice(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> 
     if len(end) != len(begin):
         return None
     slices = [slice(None)] * data.ndim
-    for place, (axis, first, last) in enumerate(zip(axes, begin, end, strict=True)):
-        step = strides[place] if place < len(strides) else 1
+    for position, (axis, first, last) in enumerate(zip(axes, begin, end, strict=True)):
+        step = strides[position] if position < len(strides) else 1
         if attrs["slice_mode"] == "size":
             if first < 0:
                 return None

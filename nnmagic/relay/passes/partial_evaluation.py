@@ -219,8 +219,8 @@ class PartialEvaluator:
             case If(cond=cond):
                 return isinstance(run(self.constant(cond, values, lets)), Constant)
             case Match(data=Var() as data):
-                found = values.get(data)
-                return isinstance(found, Call) and isinstance(found.op, Constructor)
+                value = values.get(data)
+                return isinstance(value, Call) and isinstance(value.op, Constructor)
             case _:
                 return False
 
@@ -231,8 +231,8 @@ class PartialEvaluator:
                 for arg in node.args:
                     yield self.constant(arg, values, lets)
                 args = tuple(values[arg] for arg in node.args)
-                known = bool(args) and all(map(_is_constant, args))
-                values[node] = (self.evaluate(replace(node, args=args)) if known else None) or node
+                are_constant = bool(args) and all(map(_is_constant, args))
+                values[node] = (self.evaluate(replace(node, args=args)) if are_constant else None) or node
             elif node in lets:
                 values[node] = node  # as it is found by a let of itself
                 values[node] = yield self.constant(lets[node], values, lets)
@@ -298,15 +298,15 @@ class PartialEvaluator:
         data = yield self.visit(node.data)
         if self.reduce and not self.effects.within(data):
             for clause in node.clauses:
-                found = self.match_pattern(clause.lhs, data)
-                if found is None:
+                bindings = self.match_pattern(clause.lhs, data)
+                if bindings is None:
                     break
-                if found is False:
+                if bindings is False:
                     continue
                 if self.value(data) is data:
-                    return (yield self.bind(found, clause.rhs, node.span))
+                    return (yield self.bind(bindings, clause.rhs, node.span))
                 # What a let binds is computed there, also for those who use a part of it.
-                self.memo |= cast(dict[Expr, Expr], found)
+                self.memo |= cast(dict[Expr, Expr], bindings)
                 return (yield self.visit(clause.rhs))
         for clause in node.clauses:
             yield self.visit(clause.rhs)
@@ -321,11 +321,11 @@ class PartialEvaluator:
         is_known = True
         work = [(pattern, data)]
         while work:
-            part, given = work.pop()
-            found = self.value(given)
-            match part, found:
+            part, expr = work.pop()
+            value = self.value(expr)
+            match part, value:
                 case PatternVar(var=var), _:
-                    bound[var] = given
+                    bound[var] = expr
                 case PatternWildcard(), _:
                     pass
                 case PatternConstructor(), Call(op=Constructor(name=name), args=args):

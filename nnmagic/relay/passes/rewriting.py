@@ -56,8 +56,8 @@ def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
         return expr
 
     def new(expr: Expr) -> Expr:
-        found = target(expr)
-        return memo.get(found, found)  # a binder that is used nowhere is not in the memo
+        replacement = target(expr)
+        return memo.get(replacement, replacement)  # a binder that is used nowhere is not in the memo
 
     stack = [root]
     entered: set[Expr] = set()

@@ -86,8 +86,8 @@ def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
         if opened := tuple(scope for _, scope in uses if scope is not scope_of[node]):
             inner[node] = opened
         for part, user in uses:
-            known = scope_of.get(part)
-            scope_of[part] = user if known is None else common_scope(known, user)
+            current = scope_of.get(part)
+            scope_of[part] = user if current is None else common_scope(current, user)
     return Scopes(outermost, order, scope_of, inner, early)
 
 

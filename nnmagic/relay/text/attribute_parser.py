@@ -134,5 +134,5 @@ def _unknown(cursor: Cursor, operator: Operator, name: str, span: Span) -> NoRet
 
 def attrs_from_metadata(values: Mapping[str, object], span: Span) -> GivenAttrs:
     """Return attributes from the metadata section, with the span of the reference to them."""
-    places = dict.fromkeys(values, span)
-    return GivenAttrs(dict(values), places, places)
+    spans = dict.fromkeys(values, span)
+    return GivenAttrs(dict(values), spans, spans)

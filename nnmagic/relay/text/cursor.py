@@ -74,10 +74,10 @@ class Cursor:
 
     def accept(self, symbol: str) -> bool:
         """Step over a symbol if it is next."""
-        found = self.at(symbol)
-        if found:
+        is_next = self.at(symbol)
+        if is_next:
             self.advance()
-        return found
+        return is_next
 
     def expect(self, symbol: str, *, hint: str | None = None) -> Token:
         """Step over a symbol that must be next."""
@@ -126,10 +126,10 @@ class Cursor:
         self.fail(f"expected {wanted}, found {_words(token)}", token, hint=hint)
 
     def fail(
-        self, message: str, at: Token | Span, *, hint: str | None = None, notes: Sequence[Note] = ()
+        self, message: str, location: Token | Span, *, hint: str | None = None, notes: Sequence[Note] = ()
     ) -> NoReturn:
         """Fail at a token or a span."""
-        span = at if isinstance(at, Span) else self.span(at)
+        span = location if isinstance(location, Span) else self.span(location)
         raise ParseError(Diagnostic(message, span, hint, tuple(notes)))
 
 

@@ -274,8 +274,8 @@ class ExpressionParser:
             except ParseError as failure:
                 self._report(failure)
         elif given.values and "attrs_type_key" not in given.values:
-            place = next(iter(given.name_spans.values()))
-            self._error("only an operator's call takes attributes", place)
+            location = next(iter(given.name_spans.values()))
+            self._error("only an operator's call takes attributes", location)
         return given.values
 
     # Atoms
@@ -307,21 +307,21 @@ class ExpressionParser:
 
     def _variable(self, token: Token) -> Expr:
         if token.kind == "graph":
-            found: Expr | None = self.scope.graph.get(_graph_key(token))
-            if found is not None and not self.scope.may_use(_graph_key(token)):
+            var: Expr | None = self.scope.graph.get(_graph_key(token))
+            if var is not None and not self.scope.may_use(_graph_key(token)):
                 self._foreign(token)
         else:
-            found = self.scope.variables.get(token.text[1:])
-            if found in self.scope.ended:
+            var = self.scope.variables.get(token.text[1:])
+            if var in self.scope.ended:
                 hint = "take another name for a second one: Relay reads this as the first"
                 self._error(f"the let of `{token.text}` has ended", self.cursor.span(token), hint=hint)
-        if found is not None:
-            return found
-        known = [*self.scope.variables] if token.kind == "local" else []
+        if var is not None:
+            return var
+        names = [*self.scope.variables] if token.kind == "local" else []
         self._error(
             f"`{clip(token.text)}` is not defined",
             self.cursor.span(token),
-            hint=did_you_mean(token.text[1:], known, "%"),
+            hint=did_you_mean(token.text[1:], names, "%"),
         )
         return Var(token.text[1:], span=self.cursor.span(token))
 
@@ -334,10 +334,10 @@ class ExpressionParser:
 
     def _metadata_constant(self) -> Constant:
         token = self.cursor.current
-        found = self.metadata.entry(self.cursor)
-        if not isinstance(found, Constant):
+        entry = self.metadata.entry(self.cursor)
+        if not isinstance(entry, Constant):
             self.cursor.fail("this is no constant", self.cursor.span_from(token))
-        return found
+        return entry
 
     def _name(self) -> Expr:
         """Parse the name of a constructor or an operator."""

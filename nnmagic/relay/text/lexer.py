@@ -58,19 +58,19 @@ def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
     position = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             token = _no_token(text, position)
-        elif found.lastgroup == "space":
-            position = found.end()
+        elif match.lastgroup == "space":
+            position = match.end()
             continue
-        elif found.lastgroup == "comment":
+        elif match.lastgroup == "comment":
             position = _comment_end(text, position)
             continue
-        elif found.lastgroup == "attribute":
-            token = _attribute(text, position, found.end())
+        elif match.lastgroup == "attribute":
+            token = _attribute(text, position, match.end())
         else:
-            token = Token(cast("Kind", found.lastgroup), found[0], position, found.end())
+            token = Token(cast("Kind", match.lastgroup), match[0], position, match.end())
         tokens.append(token)
         position = len(text) if token.kind == "metadata" else token.end
     tokens.append(Token("end", "", len(text), len(text)))

@@ -127,10 +127,10 @@ class Number:
 
 def read_number(text: str) -> Number:
     """Read a literal such as ``3``, ``3i64``, ``-0.5f``, ``1e-05f16``, ``-inff``. Raises ValueError."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         raise ValueError(f"invalid number `{_short(text)}`")
-    minus, digits, fraction, exponent, suffix = found.groups()
+    minus, digits, fraction, exponent, suffix = match.groups()
     dtype = _DTYPE_OF_SUFFIX.get(suffix)
     is_float = digits == "inf" or fraction is not None or exponent is not None
     if dtype is None:
@@ -154,8 +154,8 @@ def read_string(text: str) -> str:
     """Return the value of a string literal, quotes included in ``text``."""
     return re.sub(
         r"\\(x[0-9a-fA-F]{2}|.)",
-        lambda found: (
-            chr(int(found[1][1:], 16)) if len(found[1]) == 3 else _UNESCAPES.get(found[1], found[0])
+        lambda escape: (
+            chr(int(escape[1][1:], 16)) if len(escape[1]) == 3 else _UNESCAPES.get(escape[1], escape[0])
         ),
         text[1:-1],
     )

@@ -80,7 +80,8 @@ class MetadataReader:
                 return TensorType(shape if isinstance(shape, tuple) else (), str(fields.get("dtype")))
             case "relay.Var":
                 name, annotation = (
-                    self._value(_number(fields.get(each)), depth + 1) for each in ("vid", "type_annotation")
+                    self._value(_number(fields.get(field_name)), depth + 1)
+                    for field_name in ("vid", "type_annotation")
                 )
                 return Var(str(name), annotation if isinstance(annotation, TensorType) else None)
         if key in CLASSES:

@@ -96,11 +96,11 @@ def _sort_by_hash(keys: Iterable[str]) -> list[str]:
 
 def _hash(key: str) -> int:
     """Return TVM's hash of a string."""
-    data, found = key.encode(), 0
+    data, result = key.encode(), 0
     for start in range(0, len(data), 8):
         part = int.from_bytes(data[start : start + 8], "little")
-        found = (found * 1099511628211 + part) % 2**64 % 2147483647
-    return found
+        result = (result * 1099511628211 + part) % 2**64 % 2147483647
+    return result
 
 
 class _JsonGraph:
@@ -200,7 +200,7 @@ class _JsonGraph:
         for name, storage in attrs_class.storage.items():
             value = attrs.get(name)
             self.nodes[number].attrs[name] = (
-                str(self._value(value)) if storage == REF else _in_place(value, storage)
+                str(self._value(value)) if storage == REF else _inline_text(value, storage)
             )
         return number
 
@@ -235,7 +235,7 @@ class _JsonGraph:
         raise TypeError(f"not an attribute's value: {value!r}")
 
 
-def _in_place(value: object, storage: str) -> str:
+def _inline_text(value: object, storage: str) -> str:
     if storage == BOOL:
         return "1" if value else "0"
     return f"{value:.17g}" if isinstance(value, float) else str(value)

@@ -115,11 +115,11 @@ class _ModuleParser:
         """Read all declarations of data types: the headers, then the constructors."""
         start = self.cursor.index
         words = [index for index, token in enumerate(self.cursor.tokens) if token.text == "type"]
-        places = list(filter(self.begins_type, words))
-        for index in places:
+        positions = list(filter(self.begins_type, words))
+        for index in positions:
             self.cursor.move_to(index)
             self.attempt(self.type_header)
-        for index in places:
+        for index in positions:
             self.cursor.move_to(index)
             self.attempt(self.type_data)
         self.cursor.move_to(start)

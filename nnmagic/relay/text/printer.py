@@ -118,8 +118,8 @@ class _Printer:
     def type_data(self, data: TypeData) -> str:
         generic = f"[{', '.join(var.name for var in data.type_vars)}]" if data.type_vars else ""
         lines = [
-            f"  {each.name}{f'({self.types(each.inputs)})' if each.inputs else ''},"
-            for each in data.constructors
+            f"  {constructor.name}{f'({self.types(constructor.inputs)})' if constructor.inputs else ''},"
+            for constructor in data.constructors
         ] or ["  "]
         return "\n".join([f"type {data.header.name}{generic} {{", *lines, "}\n"])
 
@@ -201,7 +201,7 @@ class _Printer:
             case OpRef(name=name) | Constructor(name=name):
                 return name
             case Tuple(fields=fields):
-                return f"({', '.join([self.use(each) for each in fields])}{',' if len(fields) == 1 else ''})"
+                return f"({', '.join([self.use(part) for part in fields])}{',' if len(fields) == 1 else ''})"
             case TupleGetItem(tuple_value=value, index=index):
                 return f"{self.use(value)}.{index}"
             case Call():
@@ -209,7 +209,7 @@ class _Printer:
         return None
 
     def call(self, call: Call) -> str:
-        arguments = [self.use(each) for each in call.args]
+        arguments = [self.use(arg) for arg in call.args]
         arguments += self.call_attrs(call)
         callee = self.use(call.op)
         if isinstance(call.op, Constructor) and not call.op.inputs:
@@ -254,8 +254,8 @@ class _Printer:
         generic = f"[{self.types(function.type_params)}]" if function.type_params else ""
         params = [self.binder(param) for param in function.params]
         params += [self.attr(key, value) for key, value in function.attrs.items()]
-        shown = self.printed_types.get(function)
-        ret_type = shown.ret_type if isinstance(shown, FuncType) else function.ret_type
+        printed = self.printed_types.get(function)
+        ret_type = printed.ret_type if isinstance(printed, FuncType) else function.ret_type
         result = "" if ret_type is None else f"-> {self.type(ret_type)} "
         body = yield self.block(function.body)
         return f"{head}{generic}({', '.join(params)}) {result}{body}"
@@ -293,7 +293,7 @@ class _Printer:
                 return f"{constructor.name}({self.patterns(patterns)})" if patterns else constructor.name
 
     def patterns(self, patterns: Sequence[Pattern]) -> str:
-        return ", ".join([self.pattern(each) for each in patterns])
+        return ", ".join([self.pattern(part) for part in patterns])
 
     # Names, types, attributes
 
@@ -315,7 +315,7 @@ class _Printer:
         return type_text(type_, self.dim, self.metadata.reference)
 
     def types(self, types: Sequence[Type]) -> str:
-        return ", ".join([self.type(each) for each in types])
+        return ", ".join([self.type(type_) for type_ in types])
 
     def dim(self, dim: Dim) -> str:
         return self.metadata.reference(dim) if isinstance(dim, VarDim) else dim_text(dim)

@@ -33,16 +33,16 @@ def text_with_ranges(module: Module) -> tuple[str, tuple[TextRange, ...]]:
         return f"{begin}{len(exprs) - 1}{middle}{part}{end}"
 
     marked = module_body(module, mark)
-    places: list[TextRange] = []
+    ranges: list[TextRange] = []
     opened: list[tuple[int, int, Expr]] = []
     position = 0
     for part in re.split(f"({begin}[0-9]+{middle}|{end})", marked):
         if part.startswith(begin):
-            opened.append((len(places), position, exprs[int(part[1:-1])]))
-            places.append(TextRange(position, position, opened[-1][2]))
+            opened.append((len(ranges), position, exprs[int(part[1:-1])]))
+            ranges.append(TextRange(position, position, opened[-1][2]))
         elif part == end:
             index, start, expr = opened.pop()
-            places[index] = TextRange(start, position, expr)
+            ranges[index] = TextRange(start, position, expr)
         else:
             position += len(part)
-    return text, tuple(places)
+    return text, tuple(ranges)

@@ -67,14 +67,14 @@ class Metadata:
             )
         if not index.text.isdecimal() or len(index.text) > 9:
             cursor.fail(f"invalid index `{clip(index.text)}`", index)
-        place = (key, int(index.text))
+        position = (key, int(index.text))
         try:
-            if place not in self._entries:
-                entry = self.reader.entry(*place)
-                self._entries[place] = replace(entry, span=span) if isinstance(entry, Constant) else entry
+            if position not in self._entries:
+                entry = self.reader.entry(*position)
+                self._entries[position] = replace(entry, span=span) if isinstance(entry, Constant) else entry
         except ValueError as error:
             cursor.fail(str(error), span)
-        return self._entries[place]
+        return self._entries[position]
 
 
 @dataclass(slots=True)
@@ -105,9 +105,9 @@ class TypeParser:
         if self._depth >= MAX_NESTING:
             self.cursor.fail(f"types are nested more than {MAX_NESTING} deep", self.cursor.current)
         self._depth += 1
-        found = self._tuple() if self.cursor.at("(") else self._named()
+        type_ = self._tuple() if self.cursor.at("(") else self._named()
         self._depth -= 1
-        return found
+        return type_
 
     def _tuple(self) -> TupleType:
         """Parse ``(A, B)``; ``(A)`` is a tuple, too."""
@@ -140,10 +140,10 @@ class TypeParser:
 
     def _incomplete(self, token: Token) -> IncompleteType:
         """Parse ``meta[IncompleteType][k]``."""
-        found = self.metadata.entry(self.cursor)
-        if not isinstance(found, IncompleteType):
+        type_ = self.metadata.entry(self.cursor)
+        if not isinstance(type_, IncompleteType):
             self.cursor.fail("this is no type", self.cursor.span_from(token))
-        return found
+        return type_
 
     def _tensor(self) -> TensorType:
         self.cursor.expect("[")
@@ -176,8 +176,8 @@ class TypeParser:
     def _dtype(self, token: Token) -> str:
         name = _OTHER_NAMES.get(token.text, token.text)
         if not _DTYPE.fullmatch(name):
-            known = [*NUMPY_DTYPES, "Tensor", *self.type_vars, *self.headers]
-            self.cursor.fail(f"unknown type `{clip(name)}`", token, hint=did_you_mean(name, known))
+            dtypes = [*NUMPY_DTYPES, "Tensor", *self.type_vars, *self.headers]
+            self.cursor.fail(f"unknown type `{clip(name)}`", token, hint=did_you_mean(name, dtypes))
         return name
 
     def _function(self) -> FuncType:

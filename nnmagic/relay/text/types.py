@@ -50,7 +50,7 @@ def type_text(
     def text(part: Type) -> str:
         return type_text(part, dim, incomplete)
 
-    def listed(types: Sequence[Type]) -> str:
+    def join(types: Sequence[Type]) -> str:
         return ", ".join(map(text, types))
 
     match type_:
@@ -59,10 +59,10 @@ def type_text(
         case TensorType(shape=shape, dtype=dtype):
             return f"Tensor[({', '.join(map(dim, shape))}), {dtype}]"
         case TupleType(fields=fields):
-            return f"({listed(fields)}{',' if len(fields) == 1 else ''})"
+            return f"({join(fields)}{',' if len(fields) == 1 else ''})"
         case FuncType(arg_types=args, ret_type=ret, type_params=params):
-            generic = f"[{listed(params)}]" if params else ""
-            return f"fn {generic}({listed(args)}) -> {text(ret)}"
+            generic = f"[{join(params)}]" if params else ""
+            return f"fn {generic}({join(args)}) -> {text(ret)}"
         case RefType(value=value):
             return f"ref({text(value)})"
         case IncompleteType():
@@ -70,5 +70,5 @@ def type_text(
         case TypeVar(name=name) | GlobalTypeVar(name=name):
             return name
         case TypeCall(func=func, args=args):
-            return f"{func.name}[{listed(args)}]"
+            return f"{func.name}[{join(args)}]"
     raise TypeError(f"not a Relay type: {type_!r}")
