@@ -68,7 +68,7 @@ class MemoryCache(Generic[Value]):
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._lock = Lock()
-        self._entries: dict[str, Entry[Value]] = {}  # by key; the one used last stands last
+        self._entries: dict[str, Entry[Value]] = {}  # by key, the one used last at the end
         self._reset_counts()
 
     def find(self, parts: Fingerprints, fingerprint: Callable[[str], str]) -> Entry[Value] | None:

@@ -101,7 +101,7 @@ def _directory() -> Path | None:
         path = platformdirs.user_cache_path("nnmagic", appauthor=False)
     except RuntimeError:
         return None
-    return path if path.is_absolute() else None  # older versions leave the ~ where it is
+    return path if path.is_absolute() else None  # older versions do not expand the ~
 
 
 @functools.cache

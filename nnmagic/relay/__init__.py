@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from nnmagic.relay.values import AdtValue
 
-#: Where each public name stands.
+#: The modules of the public names.
 _MODULES = {
     "expr": (
         "Call Clause Constant Constructor Expr Function GlobalVar If Let Match OpRef Pattern "

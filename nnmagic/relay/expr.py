@@ -295,7 +295,7 @@ def constant(value: object, dtype: str | None = None, *, span: Span | None = Non
     return Constant(data, span=span)
 
 
-#: For Python's numbers, by the kind of array that NumPy makes of them.
+#: The dtypes of Python's numbers, by the kind of array that NumPy makes of them.
 _DTYPE_OF_NUMBERS = {"f": "float32", "i": "int32", "u": "int32"}
 
 

@@ -20,13 +20,13 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, names, polynomial
 from nnmagic.relay.serialization import Encoder, Json
 
-#: From how many bytes on an array's hash is remembered, and how many hashes are.
+#: The size in bytes from which an array's hash is cached, and the number of hashes kept.
 _LARGE, _MOST = 1 << 14, 4096
 
-#: What large arrays were hashed to before, by what tells them apart quickly.
+#: The hashes of large arrays, by their fast hashes.
 _known: dict[Hashable, str] = {}
 
-#: Another one in each process, so that nobody can make two arrays that are taken for one.
+#: Different in each process, so that nobody can construct two arrays with one fast hash.
 _SEED = secrets.randbits(64)
 
 
@@ -39,7 +39,7 @@ def array_digest(array: np.ndarray) -> str:
         return _sha(array)
     digest = _known.get(_fast_hash(array))
     if digest is None:
-        copy = array.copy(order="K")  # which nobody changes between the two readings
+        copy = array.copy(order="K")  # cannot change between the two hashes
         digest = _sha(copy)
         if len(_known) >= _MOST:
             _known.clear()
@@ -57,7 +57,7 @@ def _sha(array: np.ndarray) -> str:
 def _fast_hash(array: np.ndarray) -> Hashable:
     """Return a hash that is equal for equal arrays whose axes lie in memory in the same order."""
     order = tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
-    lying = np.ascontiguousarray(array.transpose(order))  # a copy where there are gaps only
+    lying = np.ascontiguousarray(array.transpose(order))  # copies only if the array has gaps
     data = lying.reshape(-1).view(np.uint8).data
     return xxhash.xxh3_128_intdigest(data, _SEED), order, lying.shape, array.dtype
 
@@ -77,7 +77,7 @@ def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> t
     functions, data_types = _NameNumbers(roots), _NameNumbers()
     arrays: list[np.ndarray] = []
     coded: dict[str, list[Json]] = {"functions": [], "data types": []}
-    for name in functions.names:  # which grow meanwhile
+    for name in functions.names:  # the loop appends to it
         coder = _Nameless(functions, data_types, arrays, labels=labels)
         index = coder.graph(module.functions[name])
         coded["functions"].append([coder.types, coder.nodes, index, coder.spelled])
@@ -119,7 +119,7 @@ class _Nameless(Encoder):
         self._data_types = data_types
         self._labels = labels
         self._dims = _NameNumbers()
-        #: The dimensions' names, where there is a label that cannot be taken apart.
+        #: The dimensions' names, if a label is no polynomial.
         self.spelled: list[str] | None = None
 
     def variable(self, _name: str) -> Json:

@@ -15,7 +15,7 @@ from functools import lru_cache, reduce
 from keyword import iskeyword
 from typing import Any
 
-#: Of how many terms a polynomial may be made, and of how many factors a term: no shape needs more.
+#: The most terms of a polynomial, and the most factors of a term: no shape needs more.
 _MOST_TERMS, _MOST_FACTORS = 24, 8
 _LIMIT = 2**63
 
@@ -230,7 +230,7 @@ def _read(node: ast.expr) -> Polynomial:
     raise NoPolynomialError("it may hold names, whole numbers, +, -, *, // and brackets")
 
 
-# -- questions -----------------------------------------------------------------------------------------
+# -- queries --------------------------------------------------------------------------------------------
 
 
 def names(of: Polynomial) -> Iterator[str]:
@@ -297,7 +297,7 @@ def is_nonnegative(of: Polynomial) -> bool:
             case (Quotient(numerator=above, divisor=below) as atom,) if number < 0 and _is_count(atom):
                 if below.number is None:
                     return False
-                for inner, factor in above.terms:  # it is at most the number that is rounded down
+                for inner, factor in above.terms:  # the quotient is at most the exact one
                     terms[inner] = terms.get(inner, Fraction(0)) + Fraction(number * factor, below.number)
             case _:
                 terms[monomial] = terms.get(monomial, Fraction(0)) + number

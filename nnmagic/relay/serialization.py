@@ -19,7 +19,7 @@ from nnmagic.relay import types as ty
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order
 
-#: A value as JSON has it; what json gives is untyped.
+#: A JSON value; what ``json`` returns is untyped.
 Json = Any
 
 Kind = TypeVar("Kind")
@@ -189,7 +189,7 @@ class Encoder:
     def type(self, type_: ty.Type) -> int:
         """Return the index of a type; types of the same text share one."""
         record = self._type_record(type_)
-        # The record tells 3 and 3i64 apart, which are equal; a variable is itself, whatever its name.
+        # The record distinguishes 3 and 3i64, which are equal; variables of one name are not one.
         key = type_ if isinstance(type_, ty.TypeVar) else repr(record)
         index = self._type_indices.setdefault(key, len(self.types))
         if index == len(self.types):

@@ -232,7 +232,7 @@ def _same_value(left: object, right: object) -> bool:
             return len(left) == len(right) and all(map(_same_value, left, right))
         case Constant(), Constant():
             return _same_data(left, right)
-        case Var(), Var():  # the text gives a variable in an attribute by its name
+        case Var(), Var():  # the text names a variable in an attribute
             return left is right or left.name_hint == right.name_hint
         case float(), float():
             return left == right or (left != left and right != right)  # noqa: PLR0124  NaN

@@ -28,7 +28,7 @@ from nnmagic.relay.expr import (
 )
 from nnmagic.relay.module import Module
 
-#: Gives the new node for (the node as it was, the same node with its parts already replaced).
+#: Returns the new node for (the old node, the same node with its parts already replaced).
 Transform = Callable[[Expr, Expr], Expr]
 
 

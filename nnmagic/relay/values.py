@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: How many constructors inside one another are shown.
+#: How many nested constructors are shown.
 _SHOWN_DEPTH = 50
 
 

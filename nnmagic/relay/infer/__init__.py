@@ -33,7 +33,7 @@ def infer_type(module: Module, *, look_into_callees: bool = False) -> Module:
     context = infer_context(Context(module))
     errors = context.diagnostics.found
     if errors and context.size_errors == len(errors):
-        # Where the original has made a size dynamic before it meets another one, it sees nothing wrong.
+        # If the original has made a size dynamic before it meets another one, it finds no error.
         loose = infer_context(Context(module, loose=True))
         if not loose.diagnostics.found and original_accepts(loose, look_into_callees):
             context = loose

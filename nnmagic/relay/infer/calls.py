@@ -1,7 +1,4 @@
-"""Infer the types of calls: of operators, by their declarations, and of functions and constructors.
-
-Knows the operators' table and the inference context.
-"""
+"""Infer the types of calls: of operators, by their declarations, and of functions and constructors."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ def _operator_call(context: Context, call: Call, name: str) -> Type:
         return _report_refusal(context, call, error)
     context.attrs[call] = attrs
     if operator.relation is identity:
-        # Relay makes the two types one, so that what is known of the result is known of the argument too.
+        # Relay unifies the two types, so that what is known of the result is known of the argument, too.
         return context.type_of(call.args[0])
     result = _result_or_hole(context, call, operator)
     return _wait(context, call, operator, result) if isinstance(result, Hole) else result
@@ -194,7 +191,7 @@ def _instantiate_call(context: Context, call: Call, callee: FuncType, arg_types:
 
 # --- labelled dimensions ----------------------------------------------------------------------------------
 # A label such as "n" belongs to the function that it is written in. At a call, the callee's labels stand for
-# what the arguments have there; a dimension that no argument tells is `?` to the caller.
+# the dimensions of the arguments; a label that no argument determines is `?` to the caller.
 
 
 def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence[Type]) -> dict[str, Dim]:

@@ -1,7 +1,4 @@
-"""Hold the state of type inference: the types of expressions, the module's declarations, the errors.
-
-Knows the IR, the solver and diagnostics; the rules for each kind of expression stand in the files beside it.
-"""
+"""Hold the state of type inference: the types of expressions, the module's declarations, the errors."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class Context:
     def __init__(self, module: Module, *, loose: bool = False) -> None:
         self.module = module
         self.solver = Solver(loose=loose)
-        #: How many of the errors are sizes that differ, and nothing else.
+        #: The number of errors that are nothing but differing sizes.
         self.size_errors = 0
         self.diagnostics = Diagnostics()
         self.types: dict[Expr, Type] = {}

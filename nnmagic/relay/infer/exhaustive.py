@@ -12,7 +12,7 @@ from nnmagic.relay.module import TypeData
 _WILDCARD: Final = PatternWildcard()
 _MAX_STEPS: Final = 100_000
 
-#: What a value looks like at one place: a constructor, a tuple of so many, or anything.
+#: The head of a value: a constructor, the length of a tuple, or None for anything.
 _Head = Constructor | int | None
 
 

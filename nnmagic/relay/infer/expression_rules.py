@@ -37,7 +37,7 @@ class ExpressionInference:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        #: Every node met, and every variable bound, in this group: by a let, or by a function or a pattern.
+        #: Every visited node, and every bound variable: by a let, or by a function or a pattern.
         self.nodes: list[Expr] = []
         self.lets: dict[Var, None] = {}
         self.params: dict[Var, None] = {}
@@ -45,7 +45,7 @@ class ExpressionInference:
 
     def run(self, root: Expr) -> None:
         """Infer the types of a graph."""
-        # What to do next: (0) enter a node, (1) what comes between its parts, (2) find its type.
+        # What to do next: (0) enter a node, (1) bind its variables between its parts, (2) infer its type.
         work: list[tuple[int, Expr]] = [(0, root)]
         entered: set[Expr] = set()
         while work:

@@ -137,7 +137,7 @@ def typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module:
             case _:
                 return replace(new, checked_type=type_)
 
-    # Real Relay infers function by function: a node that two functions share becomes two.
+    # The original infers function by function: a node that two functions share becomes two.
     functions = {}
     for name, function in context.module.functions.items():
         typed = rewrite(function, attach)

@@ -23,17 +23,17 @@ from nnmagic.relay.types import (
     TypeVar,
 )
 
-#: How deep types may nest: far above what programs need, far below what recursion over a type can bear.
+#: How deep types may nest: far above what programs need, far below the limit of recursion over a type.
 MAX_NESTING: Final = 100
 
-#: Of how many parts a type may be made; a tuple of itself, again and again, doubles them each time.
+#: The number of parts that a type may have; nesting tuples of one type twice doubles it each time.
 MAX_PARTS: Final = 200_000
 
 
-#: A type that is still to be found.
+#: A type that is not inferred yet.
 Hole = IncompleteType
 
-#: The type of an expression with a reported error: it agrees with every type, so that one error is told once.
+#: The type of an expression with a reported error: it agrees with every type, which avoids follow-up errors.
 UNKNOWN: Final[Type] = TypeVar("_")
 
 
@@ -134,14 +134,14 @@ class Solver:
     """
 
     def __init__(self, *, loose: bool = False) -> None:
-        #: Whether two sizes that differ make `?`.
+        #: Whether two sizes that differ unify to `?`.
         self.loose = loose
         self._filled: dict[Hole, Type] = {}
         self._waiting: dict[Hole, list[Callable[[], None]]] = {}
-        # Types without holes, by id (which the kept type guards), with nesting and size: not walked again.
+        # Types without holes, by id (which the kept type guards), with nesting and size: not visited again.
         self._whole: dict[int, tuple[Type, int, int]] = {}
         self.ready: deque[Callable[[], None]] = deque()
-        #: Whether an unknown dimension met a number.
+        #: Whether a dynamic dimension was unified with a number.
         self.widened = False
 
     def wait(self, hole: Hole, retry: Callable[[], None]) -> None:

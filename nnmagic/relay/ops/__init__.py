@@ -14,7 +14,7 @@ from nnmagic.relay.ops import (
     normalization,
     padding,
     pooling,
-    qnn,  # takes attributes and rules of the families above
+    qnn,  # uses attributes and relations of the families above
     quantization,
     random,
     reduction,

@@ -81,7 +81,7 @@ def _str(value: object) -> str:
     return str(value)
 
 
-#: What TVM reads as a dtype. It takes any width; only the names of NUMPY_DTYPES can be computed with.
+#: A dtype as TVM reads it, of any width; tensors may have only those of NUMPY_DTYPES.
 _DTYPE_TEXT = re.compile(r"(bool|handle|(?P<kind>u?int|float|bfloat)(?P<bits>\d*))(?P<lanes>x\d+)?\Z")
 
 
@@ -128,7 +128,7 @@ INT = AttrKind("int", _int)
 INTEGER = AttrKind("int", _integer)
 DIM = AttrKind("dimension", _dim)
 FLOAT = AttrKind("number", _float)
-#: A number that stays an int where it is one; a number that must not be an int.
+#: A number that stays an int if it is one; a number that must not be an int.
 NUMBER = AttrKind("number", _number)
 FLOAT_ONLY = AttrKind("number", _float_only)
 BOOL = AttrKind("bool", _bool)

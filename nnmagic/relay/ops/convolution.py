@@ -97,7 +97,7 @@ class _Convolution:
                 require_same(declared, size, "kernel_size is not that of the weight", self.weight)
         if self.transposed:
             require_same(data[1], outer, "the weight's input channels are not the data's", self.weight, 0)
-            channels = inner  # groups do not count here
+            channels = inner  # regardless of groups
         else:
             expected = floor_divide(data[1], groups)
             require_same(

@@ -61,7 +61,7 @@ def _trilu(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    indices, depth = tensor(types), cast(int, attrs["depth"])  # Relay does not look at the two values
+    indices, depth = tensor(types), cast(int, attrs["depth"])  # Relay ignores the two values
     if depth <= 0:
         raise RelationError(f"depth must be positive, it is {depth}")
     axis, rank = cast(int, attrs["axis"]), len(indices.shape)
@@ -118,7 +118,7 @@ declare(
 declare(
     "broadcast_to",
     "data",
-    # Relay's type inference does not ask whether the data can be broadcast to the shape.
+    # Relay's type inference does not check that the data can be broadcast to the shape.
     lambda types, attrs: TensorType(_shape(attrs), tensor(types).dtype),
     "Data repeated along axes of length 1 until it has the shape.",
     SHAPE,

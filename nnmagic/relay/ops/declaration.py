@@ -23,9 +23,9 @@ class _Missing:
         return "<no default>"
 
 
-#: Stands for "no default" where None would be a value.
+#: "No default", where None would be a value.
 NONE_GIVEN: Final = _Missing()
-#: As a default in calls from Python: there is none, although Relay text has one.
+#: As a default in calls from Python: none, although Relay text has one.
 REQUIRED: Final = _Missing()
 
 

@@ -33,7 +33,7 @@ def _rows(types: Sequence[Type | None], transpose: bool) -> tuple[Shape, Dim]:
 
 
 def _product(types: Sequence[Type], attrs: Attrs, *, transpose_a: bool, transpose_b: bool) -> TensorType:
-    # Relay compares the dimensions that are summed over only where ``units`` is given.
+    # Relay compares the dimensions that are summed over only if ``units`` is given.
     outer, reduced = _rows(types, transpose_a)
     data, weight = tensor(types, 0), tensor(types, 1)
     units = _units(attrs)
@@ -77,7 +77,7 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
     batch = broadcast_dim(batch_a, batch_b)
     if batch is None:
         raise RelationError(f"the batches of {type_text(left)} and {type_text(right)} differ", 0, 1)
-    unknown = next((dim for dim in (batch_a, batch_b) if is_unknown(dim)), batch)  # a known one does not win
+    unknown = next((dim for dim in (batch_a, batch_b) if is_unknown(dim)), batch)  # a static one does not win
     return TensorType((unknown, rows, columns), dtype_or(attrs, "out_dtype", left.dtype))
 
 

@@ -131,7 +131,7 @@ def subtract(left: Dim, right: Dim) -> Dim:
 def multiply(left: Dim, right: Dim) -> Dim:
     """Return the product; a dynamic dimension times 1 keeps its label."""
     if isinstance(left, int) and isinstance(right, int):
-        return _arithmetic(operator.mul, left, right)  # a 1 of 64 bits makes the product one
+        return _arithmetic(operator.mul, left, right)  # a 64-bit 1 makes the product 64-bit
     if right == 1:
         return left
     return right if left == 1 else _arithmetic(operator.mul, left, right)

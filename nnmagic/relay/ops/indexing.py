@@ -38,7 +38,7 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if attrs["axis"] is None:
         return TensorType(indices.shape, data.dtype)
     rank, axis = len(data.shape), cast(int, attrs["axis"])
-    axis = rank if axis == rank else normalize_axis(axis, rank)  # Relay takes the axis behind the last, too
+    axis = rank if axis == rank else normalize_axis(axis, rank)  # Relay accepts the axis after the last, too
     batch = cast(int, attrs["batch_dims"])
     if not 0 <= batch <= min(len(indices.shape), axis):
         raise RelationError(f"batch_dims {batch} must not exceed the indices' rank or the axis", 1)
@@ -101,7 +101,7 @@ def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
             raise RelationError("axes, begin, end and strides differ in length", 0, hint=hint)
     by_size = attrs["slice_mode"] == "size"
     for axis, first, last, step in zip(axes, begin, end, strides, strict=True):
-        # In other modes than "end" Relay takes no strides.
+        # In other modes than "end" Relay ignores strides.
         shape[axis] = _slice_length(
             shape[axis], first, last, step if attrs["slice_mode"] == "end" else 1, by_size
         )

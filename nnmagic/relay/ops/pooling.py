@@ -36,7 +36,7 @@ class _Pool:
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data, rank = tensor(types), len(self.axes)
-        if attrs["out_layout"] and rank != 2:  # Relay does not look at that of two axes
+        if attrs["out_layout"] and rank != 2:  # Relay ignores it for two axes
             parse_layout(attrs["out_layout"])
         shape = list(data.shape)
         windows, strides, steps = (

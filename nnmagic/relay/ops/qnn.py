@@ -108,7 +108,7 @@ declare(
 def _arithmetic(types: Sequence[Type], attrs: Attrs) -> TensorType:
     for index, name in enumerate(("lhs", "rhs")):
         data = tensor(types, index)
-        axis = cast(int, attrs[f"{name}_axis"]) if len(data.shape) > 1 else 0  # Relay looks no further
+        axis = cast(int, attrs[f"{name}_axis"]) if len(data.shape) > 1 else 0  # Relay ignores it there
         channels = _channels(data, axis, index)
         _require_per_channel(types, 2 + 2 * index, f"the scale of {name}", _SCALE, channels)
         _require_per_channel(types, 3 + 2 * index, f"the zero point of {name}", _ZERO_POINT, channels)
@@ -333,7 +333,7 @@ def _conv2d_transpose(types: Sequence[Type], attrs: Attrs) -> Type:
     _require_per_channel(types, 4, "the scale of the data", _SCALE, 1)
     layout = parse_layout(attrs["kernel_layout"])
     channels = weight.shape[layout.index("O")]
-    if attrs["groups"] != 1:  # so Relay has it, though there are groups times as many channels
+    if attrs["groups"] != 1:  # Relay's rule, although the result has groups times as many
         channels = multiply(weight.shape[layout.index("I")], channels)
     _require_per_channel(types, 5, "the scale of the weight", _SCALE, channels)
     return result

@@ -14,7 +14,7 @@ from nnmagic.relay.ops.relations import axis_of, dims, identity, ints, require_t
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
 
-#: How scatter_elements and scatter_nd can combine an update with what stands there.
+#: How scatter_elements and scatter_nd can combine an update with the element that it updates.
 _COMBINED = ("update", "add", "mul", "mean", "min", "max")
 
 

@@ -66,7 +66,7 @@ def _unique(types: Sequence[Type], attrs: Attrs) -> TupleType:
     return TupleType((*fields, indices) if attrs["return_counts"] else fields)
 
 
-#: How topk gives its result.
+#: The forms of topk's result.
 RET_TYPE = choice("both", "values", "indices")
 _ORDER = (Attr("axis", INT, -1), Attr("is_ascend", BOOL, default=True))
 declare(

@@ -102,7 +102,7 @@ class _Numbering:
         return number
 
     def visit(self, node: Expr) -> Hashable:
-        """Number a node, and return its key if it is the first of its kind."""
+        """Assign a number to a node, and return its key if it is the first of its kind."""
         if isinstance(node, Let):
             self.visit_let(node)
         elif not is_atom(node) and not self.effects.own(node) and (key := self.key(node)) is not None:

@@ -46,7 +46,7 @@ class _LetChains:
             if isinstance(node, Let):
                 if node in ended:
                     self.names[node] = self.name(node.body)
-                elif self.name(node.value) is not node.var:  # it has another name, or is one
+                elif self.name(node.value) is not node.var:  # it has another name, or is a name
                     self.bind(node, node, self.name(node.value))
                 ended.add(node)
             elif not is_atom(node):
@@ -119,6 +119,6 @@ def _is_free_to_move(let: Let, scopes: Scopes, effects: Effects) -> bool:
         return False
     if is_atom(let.value):
         return True
-    used_in = scopes.scope_of.get(let.var)  # None where nothing uses it
+    used_in = scopes.scope_of.get(let.var)  # None if nothing uses it
     in_same_function = used_in is None or used_in.function is scopes.scope_of[let].function
     return in_same_function and not effects.within(let.value)

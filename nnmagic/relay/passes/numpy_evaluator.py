@@ -17,10 +17,10 @@ from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 
 Array = np.ndarray
-#: Gives a result from arrays (those of a tuple one after the other), attributes and result type, or None.
+#: Returns a result for arrays (those of a tuple in sequence), attributes and result type, or None.
 Rule = Callable[[Sequence[Array], Attrs, TensorType], "Array | None"]
 
-#: By how many elements a result may exceed its arguments; else the call stays, which is the shorter program.
+#: How many elements a result may have more than its arguments; beyond, the call is the shorter program.
 MAX_GROWTH = 1024
 
 
@@ -37,7 +37,7 @@ def evaluate_with_numpy(call: Call) -> Constant | None:
         attrs = operator.complete_attrs(call.attrs)
         result = operator.result_type([type_ for type_ in types if type_ is not None], attrs)
     except RelationError:
-        return None  # type inference will say what is wrong, and where
+        return None  # type inference reports it with its span
     if (
         None in types
         or not isinstance(result, TensorType)
@@ -275,12 +275,12 @@ def _reduction(function: Callable[..., Array], kind: str, *, of_none: bool = Tru
             return None
         axes = _axes(attrs, data.ndim)
         if not _are(arrays, kind):
-            # Floats: nothing to add up, and no zero of which the sign could get lost.
+            # Floats: nothing to add up, and no zero whose sign could get lost.
             alone = (
                 all(data.shape[axis] == 1 for axis in axes) and _are(arrays, "number") and bool(data.all())
             )
             return data.reshape(cast("tuple[int, ...]", type_.shape)) if alone else None
-        # NumPy would add int32 up in int64; Relay's sum is of the element type, and wraps around.
+        # NumPy would sum int32 in int64; Relay's sum is of the element type, and wraps around.
         more = {"dtype": data.dtype} if function in (np.sum, np.prod) else {}
         return function(data, axis=axes, keepdims=attrs["keepdims"], **more).astype(NUMPY_DTYPES[type_.dtype])
 
@@ -306,7 +306,7 @@ def _axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
 
 # --- types --------------------------------------------------------------------------------------------------
 
-#: Operators that ask for the type of their argument, not for its value.
+#: Operators that depend on the type of their argument, not on its value.
 OF_TYPES = frozenset({"shape_of", "ndarray_size"})
 
 

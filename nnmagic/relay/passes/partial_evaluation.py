@@ -45,7 +45,7 @@ from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.traverse import with_parts
 from nnmagic.relay.types import scalar_type
 
-#: Gives the value of an operator's call whose arguments are constants or tuples of them, or None.
+#: Returns the value of an operator's call whose arguments are constants or tuples of them, or None.
 Evaluator = Callable[[Call], "Constant | None"]
 
 
@@ -201,7 +201,7 @@ class PartialEvaluator:
         if len(function.params) != len(args) or not self.is_decided(function, args):
             return None
         self.unroll -= 1
-        # Functions of the module share nothing; copies of a local one may share what they find outside.
+        # Functions of the module share nothing; copies of a local one may share nodes outside of it.
         return self.copy(function, only=_must_stay if isinstance(call.op, Var) else lambda _node: True)
 
     def is_decided(self, function: Function, args: Sequence[Expr]) -> bool:
@@ -214,7 +214,7 @@ class PartialEvaluator:
             lets[last.var] = last.value
             last = last.body
         while last in lets:
-            last = lets.pop(last)  # a let of itself must not hold us up
+            last = lets.pop(last)  # popped, as a let of itself would loop forever
         match last:
             case If(cond=cond):
                 return isinstance(run(self.constant(cond, values, lets)), Constant)
@@ -234,7 +234,7 @@ class PartialEvaluator:
                 are_constant = bool(args) and all(map(_is_constant, args))
                 values[node] = (self.evaluate(replace(node, args=args)) if are_constant else None) or node
             elif node in lets:
-                values[node] = node  # as it is found by a let of itself
+                values[node] = node  # for a let of itself
                 values[node] = yield self.constant(lets[node], values, lets)
             else:
                 values[node] = self.value(self.new(node))
@@ -305,7 +305,7 @@ class PartialEvaluator:
                     continue
                 if self.value(data) is data:
                     return (yield self.bind(bindings, clause.rhs, node.span))
-                # What a let binds is computed there, also for those who use a part of it.
+                # The let computes the value, also for the arm, which uses parts of it.
                 self.memo |= cast(dict[Expr, Expr], bindings)
                 return (yield self.visit(clause.rhs))
         for clause in node.clauses:

@@ -1,7 +1,4 @@
-"""Share what passes need: the rule for types, replacing nodes of a graph, copies with new variables.
-
-Knows the IR and type inference.
-"""
+"""Share what passes need: the rule for types, replacing nodes of a graph, copies with new variables."""
 
 from __future__ import annotations
 
@@ -98,7 +95,7 @@ def _flatten(root: Let, uses: Counter[Expr], seen: set[Let], replaced: dict[Expr
     """Enter the flat chain that replaces a let and the lets that it alone uses."""
     chain: list[tuple[Let, Expr]] = []
     result: Expr = root
-    # What comes next: a node whose value is wanted, or a let whose value was found.
+    # What to do next: flatten a node, or enter a let whose value is flattened.
     work: list[tuple[Expr, bool]] = [(root, False)]
     while work:
         node, has_value = work.pop()

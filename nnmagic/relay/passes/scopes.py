@@ -77,7 +77,7 @@ def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
     scope_of: dict[Expr, PlacementScope] = {function.body: outermost}
     inner: dict[Expr, tuple[PlacementScope, ...]] = {}
     ended: set[Expr] = set()
-    for node in reversed(order):  # users before what they use, so a node's place is final when it is reached
+    for node in reversed(order):  # users first, so a node's scope is final when it is reached
         if node in ended:
             continue  # where a let binds
         if isinstance(node, Let):

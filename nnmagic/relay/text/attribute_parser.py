@@ -85,7 +85,7 @@ def complete(cursor: Cursor, operator: Operator, given: GivenAttrs, call: Span) 
     """Complete the attributes of a call of ``operator``. Fails at the wrong attribute, or at the call."""
     values: dict[str, object] = {}
     for name, written in given.values.items():
-        # Relay wants it beside the attributes of operators that are registered without an attribute class.
+        # Relay requires it with the attributes of operators that are registered without an attribute class.
         if name == "attrs_type_key" and written == operator.attrs_key and operator.name in METADATA_ATTRS:
             continue
         attr = operator.attr(name) or _unknown(cursor, operator, name, given.name_spans[name])

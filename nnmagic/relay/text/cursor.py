@@ -1,7 +1,4 @@
-"""Keep a parser's position in the tokens, and report unexpected tokens.
-
-Knows tokens and diagnostics, no grammar.
-"""
+"""Keep a parser's position in the tokens, and report unexpected tokens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parse expressions by precedence climbing; deep text needs no deep stack, as each parser is a generator.
-
-Knows the operators' names and the names that the module declares.
-"""
+"""Parse expressions by precedence climbing; deep text needs no deep stack, as each parser is a generator."""
 
 from __future__ import annotations
 
@@ -47,17 +44,17 @@ from nnmagic.relay.text.trampoline import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
 from nnmagic.relay.traverse import pattern_vars
 
-#: How deeply expressions may be nested; those that hold bindings, which are printed with indentation; and the
-#: scopes of functions, branches and arms, through which other parts of the compiler walk by recursion.
+#: How deeply expressions may be nested; expressions with bindings, which are printed with indentation; and
+#: the scopes of functions, branches and arms, which other parts of the compiler visit recursively.
 MAX_NESTING_OF = {"expressions": 10_000, "bindings": 400, "scopes": 100}
 
-#: After so many errors the rest is not looked at.
+#: The number of errors after which the parser stops.
 MAX_ERRORS = 100
 
-#: What ends an operand at once.
+#: The symbols that end an operand.
 _ENDS_OPERAND = frozenset(("", ",", ")", ";", "}"))
 
-#: Infix operators: the level (a higher one binds tighter) and the operator that they stand for.
+#: Infix operators: the level (a higher one binds tighter) and the operator that they call.
 _INFIX = {
     "*": (3, "multiply"),
     "/": (3, "divide"),
@@ -485,7 +482,7 @@ class ExpressionParser:
         self.diagnostics.add(failure.diagnostic)
 
 
-#: The words that begin an expression, and how the rest is parsed.
+#: The keywords that begin an expression, and their parsers.
 _WORDS: dict[str, Callable[[ExpressionParser], Steps[Expr]]] = {
     "fn": ExpressionParser._fn,
     "if": ExpressionParser._if,

@@ -29,7 +29,7 @@ class Token(NamedTuple):
     end: int
 
 
-#: Letters, digits, `_`, and `/` where no comment begins with it.
+#: Letters, digits, `_`, and `/` unless it begins a comment.
 _IDENTIFIER = r"(?:[^\W\d]|/(?![/*]))(?:\w|/(?![/*]))*"
 
 _TOKEN = re.compile(

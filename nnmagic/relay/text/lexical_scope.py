@@ -21,9 +21,9 @@ class LexicalScope:
     variables: dict[str, Var] = field(default_factory=dict)
     #: The variables of lets that have ended: as in Relay, the scope around the let still has their names.
     ended: set[Var] = field(default_factory=set)
-    #: The numbers that this function has bound, or may use all the same.
+    #: The numbers that this function has bound, or may use nevertheless.
     _usable: set[str] = field(default_factory=set)
-    #: For each open scope the names bound in it, with what they meant before.
+    #: For each open scope the names bound in it, with their previous meaning.
     _open: list[dict[str, Var | None]] = field(default_factory=lambda: [{}])
 
     def bind_graph(self, number: str, value: Expr) -> bool:

@@ -1,7 +1,4 @@
-"""Write the metadata section of Relay text: the JSON graph that ``meta[...]`` refers to, as TVM does.
-
-Knows the IR, not the grammar around the section.
-"""
+"""Write the metadata section of Relay text: the JSON graph that ``meta[...]`` refers to, as TVM does."""
 
 from __future__ import annotations
 
@@ -23,11 +20,11 @@ from nnmagic.relay.text.metadata import (
 from nnmagic.relay.text.metadata_arrays import save_array
 from nnmagic.relay.types import AnyDim, IncompleteType, Int64, TensorType, Type, VarDim
 
-#: What the text can refer to.
+#: The objects that the text can refer to.
 _Entry = Constant | Var | VarDim | IncompleteType | Attrs
 
 
-#: How many keys TVM keeps in the order in which they came, and the factor of its hash for more.
+#: The number of keys that TVM keeps in insertion order, and the factor of its hash for more.
 _SMALL_MAP, _GOLDEN_RATIO = 4, 11400714819323198485
 
 

@@ -52,10 +52,10 @@ _METADATA_LEFT_OUT = (
     " * option to `True` when invoking `astext`. \n */"
 )
 
-#: What is written where it is used and never gets a number.
+#: Expressions that are written where they are used and never get a number.
 _NEVER_NUMBERED = (Var, GlobalVar, OpRef, Constructor, Constant)
 
-#: What is followed by ``/* ty=... */``; binders of variables are, too.
+#: Expressions that are followed by ``/* ty=... */``, as are binders of variables.
 _TYPE_COMMENTED = (Call, Function, Tuple, TupleGetItem, Constant)
 
 
@@ -72,7 +72,7 @@ def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = Fa
     return VERSION_LINE + body + section
 
 
-#: Marks the text that stands for an expression; it may add what takes up no line.
+#: Marks the text of an expression; it may add characters, but no line breaks.
 Mark = Callable[[Expr, str], str]
 
 
@@ -104,7 +104,7 @@ class _Printer:
         self.texts: dict[Expr, str] = {}  # an expression's own text until it is bound, then its `%0`
         self.bound: set[Expr] = set()
         self.names: Counter[str] = Counter()  # taken names, and how many were derived from each
-        self.uses: Counter[Expr] = Counter()  # how often the function at hand uses an expression
+        self.uses: Counter[Expr] = Counter()  # how often the current function uses an expression
         self.scopes: list[list[str]] = []  # lines of the open scopes
         self.undeclared: dict[Expr, str] = {}  # declarations of free variables, until these are used
         self.printed_types: Mapping[Expr, Type] = {}

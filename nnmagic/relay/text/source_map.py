@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Expr
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.printer import module_body
 
-#: Characters that Unicode keeps for a program's own use; three that the text does not have enclose a mark.
+#: Unicode's noncharacters, for a program's own use; three that the text does not contain delimit marks.
 _NONCHARACTERS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 
 

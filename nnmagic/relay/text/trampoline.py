@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 T = TypeVar("T")
 
-#: A computation of a T in steps: yields a part of it, is resumed with the part's result, returns its own.
+#: A computation of a T: yields a nested computation, is resumed with its result, returns its own.
 Steps = Generator["Steps[T]", T, T]
 
 

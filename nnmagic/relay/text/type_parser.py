@@ -28,7 +28,7 @@ from nnmagic.relay.types import (
     VarDim,
 )
 
-#: What Relay takes for a dtype, also where nothing can compute with it (`float33`).
+#: A dtype as Relay reads it, even one that no tensor can have (`float33`).
 _DTYPE = re.compile(r"bool|(?:int|uint|float|bfloat)[0-9]{1,3}(?:x[0-9]{1,4})?")
 _OTHER_NAMES = {"int": "int32", "uint": "uint32", "float": "float32", "uint1": "bool"}
 
