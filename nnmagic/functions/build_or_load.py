@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import CacheWarning, Content, DiskCache, MissingEntry, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
 from nnmagic.functions.options import Options
 from nnmagic.relay.hashing import code_data, content_digest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 import warnings
 from collections import ChainMap
@@ -24,7 +23,7 @@ from nnmagic.diagnostics import (
     TinyNNWarning,
     kind_of,
 )
-from nnmagic.frames import short_errors
+from nnmagic.frames import callers_locals, short_errors
 from nnmagic.functions.build_or_load import COUNTS, Use
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import DataType, data_type
@@ -455,10 +454,5 @@ def function(
         return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))
 
     if source is not None:
-        return compiled(source, _locals_of_caller())
-    return short_errors(lambda decorated: compiled(decorated, _locals_of_caller()))
-
-
-def _locals_of_caller() -> Mapping[str, object]:
-    """The locals of who calls the public function that calls this, which hides its frames."""
-    return sys._getframe(3).f_locals
+        return compiled(source, callers_locals())
+    return short_errors(lambda decorated: compiled(decorated, callers_locals()))

@@ -54,7 +54,7 @@ class CompiledFunction:
     _parameters: tuple[Parameter, ...]
     _places: int | None
     _run: Executable | None
-    _quick: Callable[[tuple[Any, ...]], Any] | None
+    _fast_path: Callable[[tuple[Any, ...]], Any] | None
 
     def __init__(
         self,
@@ -78,15 +78,15 @@ class CompiledFunction:
             _parameters=call.parameters,
             _places=call.places,
             _run=None,
-            _quick=None,
+            _fast_path=None,
         )
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Runs the function; see the class."""
-        quick = self._quick
-        if quick is not None and out is None and not kwargs and len(args) == self._places:
+        fast_path = self._fast_path
+        if fast_path is not None and out is None and not kwargs and len(args) == self._places:
             try:
-                result = quick(args)
+                result = fast_path(args)
             except _SHOWN as error:
                 add_location(error, self._definition.module)
                 hide_frames(error, cause=True)  # the cause is TVM's
@@ -131,7 +131,7 @@ class CompiledFunction:
     def build(self) -> Executable:
         """Makes the machine code now rather than at the first call. Raises EngineError."""
         run = self._definition.executable
-        self.__dict__.update(_run=run, _quick=getattr(run, "quick", None))
+        self.__dict__.update(_run=run, _fast_path=getattr(run, "fast_path", None))
         return run
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.executable import Executable
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.frames import short_errors
 from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_fields
 from nnmagic.functions.cached import Cached
