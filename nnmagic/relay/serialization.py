@@ -331,8 +331,8 @@ class _Decoder:
                 return ir.OpRef(name)
             case ["Constructor", str() as name, list() as inputs, str() as owner, int() as tag]:
                 return ir.Constructor(name, self._types(inputs), ty.GlobalTypeVar(owner), tag)
-            case ["Constant", int() as place]:
-                return ir.constant(self.arrays[place], ty.dtype_of_array(self.arrays[place]))
+            case ["Constant", int() as position]:
+                return ir.constant(self.arrays[position], ty.dtype_of_array(self.arrays[position]))
             case ["Call", int() as op, list() as args, list() as attrs, list() as types]:
                 return ir.Call(self.nodes[op], self._nodes(args), self._attrs(attrs), self._types(types))
             case ["Tuple", list() as fields]:
@@ -354,10 +354,10 @@ class _Decoder:
             case ["Match", int() as data, list() as arms, bool() as complete]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
                 return ir.Match(self.nodes[data], clauses, complete)
-            case ["Match", int() as data, list() as arms, False, None | str() as assertion, place]:
+            case ["Match", int() as data, list() as arms, False, None | str() as assertion, span]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
                 return ir.Match(
-                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_span(place)
+                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_span(span)
                 )
             case ["RefCreate", int() as value]:
                 return ir.RefCreate(self.nodes[value])
@@ -371,10 +371,10 @@ class _Decoder:
         match record:
             case ["_"]:
                 return ir.PatternWildcard()
-            case ["Var", int() as place]:
-                return ir.PatternVar(self._var(place))
-            case ["Constructor", int() as place, list() as parts]:
-                return ir.PatternConstructor(self.constructor(place), tuple(map(self._pattern, parts)))
+            case ["Var", int() as position]:
+                return ir.PatternVar(self._var(position))
+            case ["Constructor", int() as position, list() as parts]:
+                return ir.PatternConstructor(self.constructor(position), tuple(map(self._pattern, parts)))
             case ["Tuple", list() as parts]:
                 return ir.PatternTuple(tuple(map(self._pattern, parts)))
         raise ValueError(f"not a pattern: {record!r}")
@@ -397,10 +397,10 @@ class _Decoder:
                 return tuple(map(self._value, parts))
             case {"dim": dim}:
                 return _dim(dim)
-            case {"constant": int() as place}:
-                return _checked(self.nodes[place], ir.Constant)
-            case {"variable": int() as place}:
-                return _checked(self.nodes[place], ir.Var)
+            case {"constant": int() as position}:
+                return _checked(self.nodes[position], ir.Constant)
+            case {"variable": int() as position}:
+                return _checked(self.nodes[position], ir.Var)
         raise ValueError(f"not an attribute's value: {data!r}")
 
 

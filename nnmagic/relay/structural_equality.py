@@ -76,12 +76,12 @@ class _Comparison:
         """Compare depth first in evaluation order, so that binders come before their variables."""
         pending = [(left, right)]
         while pending:
-            one, other = pending.pop()
-            if self.is_pair(one, other):
+            first, second = pending.pop()
+            if self.is_pair(first, second):
                 continue
-            if not self.same_node(one, other):
+            if not self.same_node(first, second):
                 return False
-            parts, other_parts = children(one), children(other)
+            parts, other_parts = children(first), children(second)
             if len(parts) != len(other_parts):
                 return False
             pending += zip(reversed(parts), reversed(other_parts), strict=True)

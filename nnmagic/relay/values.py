@@ -30,21 +30,21 @@ class AdtValue:
             return NotImplemented
         work: list[tuple[object, object]] = [(self, other)]
         while work:
-            one, two = work.pop()
-            if one is two:
+            left, right = work.pop()
+            if left is right:
                 continue
-            if isinstance(one, AdtValue) and isinstance(two, AdtValue):
-                if one.constructor != two.constructor:
+            if isinstance(left, AdtValue) and isinstance(right, AdtValue):
+                if left.constructor != right.constructor:
                     return False
-                one, two = one.fields, two.fields
-            if isinstance(one, tuple) and isinstance(two, tuple):
-                if len(one) != len(two):
+                left, right = left.fields, right.fields
+            if isinstance(left, tuple) and isinstance(right, tuple):
+                if len(left) != len(right):
                     return False
-                work += zip(one, two, strict=True)
+                work += zip(left, right, strict=True)
             elif (
-                isinstance(one, tuple | AdtValue)
-                or isinstance(two, tuple | AdtValue)
-                or not np.array_equal(np.asarray(one), np.asarray(two))
+                isinstance(left, tuple | AdtValue)
+                or isinstance(right, tuple | AdtValue)
+                or not np.array_equal(np.asarray(left), np.asarray(right))
             ):
                 return False
         return True
@@ -78,12 +78,12 @@ class AdtValue:
 
 def _flatten(value: AdtValue) -> list[object]:
     """Return every part once, before its owner: (constructor, None for a tuple, and indices), or (leaf,)."""
-    places: dict[int, int] = {}
-    made: list[object] = []
+    indices: dict[int, int] = {}
+    records: list[object] = []
     work: list[tuple[object, bool]] = [(value, False)]
     while work:
         item, entered = work.pop()
-        if id(item) in places:
+        if id(item) in indices:
             continue
         parts: Sequence[object] = (
             item.fields if isinstance(item, AdtValue) else item if isinstance(item, tuple) else ()
@@ -92,27 +92,27 @@ def _flatten(value: AdtValue) -> list[object]:
             work.append((item, True))
             work += ((part, False) for part in parts)
             continue
-        places[id(item)] = len(made)
+        indices[id(item)] = len(records)
         if isinstance(item, AdtValue | tuple):
             name = item.constructor if isinstance(item, AdtValue) else None
-            made.append((name, tuple(places[id(part)] for part in parts)))
+            records.append((name, tuple(indices[id(part)] for part in parts)))
         else:
-            made.append((item,))
-    return made
+            records.append((item,))
+    return records
 
 
 def _unflatten(parts: list[tuple[object, ...]]) -> object:
     """Rebuild the value that ``_flatten`` took apart."""
-    made: list[object] = []
+    values: list[object] = []
     for part in parts:
         if len(part) == 1:
-            made.append(part[0])
+            values.append(part[0])
             continue
-        name, places = part
-        assert isinstance(places, tuple)
-        fields = tuple(made[place] for place in places)
-        made.append(AdtValue(str(name), fields) if name is not None else fields)
-    return made[-1]
+        name, indices = part
+        assert isinstance(indices, tuple)
+        fields = tuple(values[index] for index in indices)
+        values.append(AdtValue(str(name), fields) if name is not None else fields)
+    return values[-1]
 
 
 def is_masked(value: object) -> bool:

@@ -107,7 +107,7 @@ def _divide(dim: Dim, by: int) -> Dim:
 
 def _infer_size(reading: _ShapeReader) -> Dim:
     """Return the value of -1: the elements that the other new dimensions leave over."""
-    free = [dim for at, dim in enumerate(reading.shape) if at not in reading.copied_in]
+    free = [dim for index, dim in enumerate(reading.shape) if index not in reading.copied_in]
     taken = list(reading.free_out)
     for dim in reading.free_out:  # equal dimensions cancel, so that (?, 3) -> (-1, 3) keeps its label
         if dim in free:

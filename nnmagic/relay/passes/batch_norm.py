@@ -59,10 +59,10 @@ def _fold_call(node: TupleGetItem, norm: Expr, uses: Counter[Expr]) -> Expr | No
         return None
     if layout.index("C") != axis % len(layout) or weight.data.dtype.kind != "f":
         return None
-    known = [each.data for each in statistics if isinstance(each, Constant)]
-    if len(known) != 4 or str(convolution.attrs["out_dtype"]) not in ("", str(weight.data.dtype)):
+    arrays = [constant.data for constant in statistics if isinstance(constant, Constant)]
+    if len(arrays) != 4 or str(convolution.attrs["out_dtype"]) not in ("", str(weight.data.dtype)):
         return None
-    gamma, beta, mean, variance = (each.astype("float64") for each in known)
+    gamma, beta, mean, variance = (array.astype("float64") for array in arrays)
     with np.errstate(all="ignore"):
         epsilon = norm.attrs["epsilon"]
         assert isinstance(epsilon, float | int)

@@ -40,12 +40,12 @@ def inline(
     new: dict[str, Function] = {}
     sizes: dict[str, int] = {}
     for name in (name for group in components(graph) for name in group):  # callees first
-        inlined = {each: new[each] for each in graph[name] if each in chosen}
+        inlined = {callee: new[callee] for callee in graph[name] if callee in chosen}
         new[name], sizes[name] = _inline_calls(module.functions[name], inlined, sizes, max_nodes, effects)
     functions = {name: new[name] for name in module.functions}
     if which == "marked":
-        used = {each for callees in call_graph(Module(functions)).values() for each in callees}
-        gone = {each for callees in graph.values() for each in callees if each in chosen} - used
+        used = {callee for callees in call_graph(Module(functions)).values() for callee in callees}
+        gone = {callee for callees in graph.values() for callee in callees if callee in chosen} - used
         functions = {name: function for name, function in functions.items() if name not in gone}
     return replace(module, functions=functions)
 
@@ -118,20 +118,20 @@ def _specialize(function: Function, type_args: Sequence[Type]) -> Function:
 
     If the call has none, annotations that mention type parameters are left out, for inference to find.
     """
-    known = len(type_args) == len(function.type_params)
-    types = dict(zip(function.type_params, type_args, strict=True)) if known else {}
+    has_type_args = len(type_args) == len(function.type_params)
+    types = dict(zip(function.type_params, type_args, strict=True)) if has_type_args else {}
 
     def special(type_: Type | None) -> Type | None:
         if type_ is None or not any(mentions(type_, var) for var in function.type_params):
             return type_
-        return substitute_types(type_, types) if known else None
+        return substitute_types(type_, types) if has_type_args else None
 
     def specialise(_old: Expr, new: Expr) -> Expr:
         match new:
-            case Var(type_annotation=annotation) if (found := special(annotation)) is not annotation:
-                return replace(new, type_annotation=found)
-            case Function(ret_type=annotation) if (found := special(annotation)) is not annotation:
-                return replace(new, ret_type=found)
+            case Var(type_annotation=annotation) if (special_type := special(annotation)) is not annotation:
+                return replace(new, type_annotation=special_type)
+            case Function(ret_type=annotation) if (special_type := special(annotation)) is not annotation:
+                return replace(new, ret_type=special_type)
             case Call(type_args=args) if args and not isinstance(new.op, OpRef):
                 new_args = tuple(special(arg) for arg in args)
                 complete = tuple(arg for arg in new_args if arg is not None)

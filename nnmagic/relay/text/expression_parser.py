@@ -468,10 +468,10 @@ class ExpressionParser:
 
     # Errors
 
-    def _check_depth(self, what: str, depth: int, at: Token) -> None:
+    def _check_depth(self, what: str, depth: int, location: Token) -> None:
         if depth > MAX_NESTING_OF[what]:
             hint = "give inner parts names, `%0 = ...;`, or functions of their own"
-            self.cursor.fail(f"{what} are nested more than {MAX_NESTING_OF[what]} deep", at, hint=hint)
+            self.cursor.fail(f"{what} are nested more than {MAX_NESTING_OF[what]} deep", location, hint=hint)
 
     def _error(self, message: str, span: Span, *, hint: str | None = None) -> None:
         self._report(ParseError(Diagnostic(message, span, hint)))
