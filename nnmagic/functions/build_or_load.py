@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, disk_cache
+from nnmagic.cache import CacheWarning, Content, DiskCache, MissingEntry, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.fork_safety import Lock
@@ -123,7 +123,7 @@ def build(
     key = key_of(wanted)
     if use is Use.YES:
         found = _found(cache, key, wanted, module, entry, options)
-        if not isinstance(found, Missing):
+        if not isinstance(found, MissingEntry):
             return found, Origin("disk", f"{why}; found on disk" if why else "found on disk")
         COUNTS.missed()
         why = why or found.why
@@ -148,9 +148,9 @@ def content_of(artifact: Artifact, made_of: Mapping[str, str], entry: str, secon
 
 def _found(
     cache: DiskCache, key: str, wanted: Mapping[str, str], module: Module, entry: str, options: Options
-) -> Executable | Missing:
+) -> Executable | MissingEntry:
     content = cache.get(key)
-    if isinstance(content, Missing):
+    if isinstance(content, MissingEntry):
         return content
     try:
         if content.header["made of"] != wanted:
@@ -160,7 +160,7 @@ def _found(
     except _OF_OTHER_CODE as error:
         reason = f"an entry cannot be used: {_reason(error)}"
         warnings.warn(f"nnmagic's cache in {cache.directory}: {reason}", CacheWarning, stacklevel=2)
-        return Missing(reason)
+        return MissingEntry(reason)
     return found
 
 

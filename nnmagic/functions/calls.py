@@ -15,7 +15,7 @@ import numpy as np
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import (
     AnyDim,
@@ -210,7 +210,7 @@ def annotation(type_: Type) -> object:
             dims = [_annotated_dim(dim) for dim in shape]
             known = dtype_named(dtype)
             if known is None or None in dims:
-                return ShownType(type_shown(type_))
+                return ShownType(format_type(type_))
             return Tensor(tuple(dim for dim in dims if dim is not None), known) if shape else known
         case TupleType(fields=fields):
             return GenericAlias(tuple, tuple(map(annotation, fields)))

@@ -31,7 +31,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.used_types import used_types, with_fields
+from nnmagic.relay.used_types import used_types, with_field_types
 from nnmagic.tinynn import compile_source, look_up
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
@@ -168,7 +168,7 @@ def _from_disk(
         if reasons:
             why = f"{why}; {reasons[0]}" if why != "first time" else reasons[0]
         elif why == "first time":
-            why = _changes_since_noted(cache.noted(name), parts, now)
+            why = _changes_since_noted(cache.read_note(name), parts, now)
     cache.note(name, {"parts": parts, "captured": dict(entry.captured)})
     return hit, why
 
@@ -288,7 +288,7 @@ def with_needed_functions(module: Module, graph: CallGraph, entry: str) -> Modul
 def _with_types(module: Module, own: Sequence[str]) -> Module:
     """Return the module with only the data types that its functions use or the source defines."""
     used = used_types(module.functions.values(), module.types)
-    kept = with_fields([*used, *own], module.types)
+    kept = with_field_types([*used, *own], module.types)
     return replace(module, types=kept)
 
 

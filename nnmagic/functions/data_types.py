@@ -15,7 +15,7 @@ from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.serialization import Json, module_from_data, module_to_data
 from nnmagic.relay.types import TypeCall, TypeVar
-from nnmagic.relay.used_types import with_fields
+from nnmagic.relay.used_types import with_field_types
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.capture import CompiledType
 from nnmagic.tinynn.namespace.linking import constructors_shown
@@ -186,7 +186,7 @@ class DataConstructor:
 
 def data_type(name: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo]) -> DataType:
     """Return a data type of a module; its fields have numbers unless a class names them."""
-    needed = with_fields([name], types)
+    needed = with_field_types([name], types)
     known = {each: infos.get(each) or _unnamed(data) for each, data in needed.items()}
     return DataType(CompiledType(types[name], needed, known))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nnmagic.diagnostics import located
+from nnmagic.diagnostics import append_location
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, GlobalVar, OpRef
 from nnmagic.relay.module import Module
@@ -40,7 +40,7 @@ def add_location(error: BaseException, module: Module) -> None:
         return
     spans = list(dict.fromkeys(call.span for call in calls if call.span is not None))
     if len(spans) == 1:
-        message = located(message, spans[0])
+        message = append_location(message, spans[0])
     elif 1 < len(spans) <= _MOST:
         message += f"\n --> one of {', '.join(map(str, spans))}"
     error.args = (message,)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from nnmagic.relay.ops.dims import dim_names
-from nnmagic.relay.polynomials import NoPolynomialError, evaluated, polynomial
+from nnmagic.relay.polynomials import NoPolynomialError, evaluate, polynomial
 from nnmagic.relay.types import AnyDim, Dim, VarDim
 
 #: A size that is not an int: an expression in the language of whoever asks, such as TIR.
@@ -29,7 +29,7 @@ def size_of(dim: Dim, sizes: Mapping[str, Size], constant: Callable[[int], Size]
     if label is None or label in sizes:
         return sizes.get(label or "")
     try:
-        size: Size = evaluated(polynomial(label), sizes, constant)
+        size: Size = evaluate(polynomial(label), sizes, constant)
     except (KeyError, NoPolynomialError):
         return None
     return size

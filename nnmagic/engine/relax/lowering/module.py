@@ -44,7 +44,7 @@ from nnmagic.relay.expr import (
     Var,
 )
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.scopes import Scope, Scopes, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
@@ -85,7 +85,7 @@ class _Frame:
     """
 
     scopes: Scopes
-    nodes: dict[Scope, list[Expr]]
+    nodes: dict[PlacementScope, list[Expr]]
     labels: dict[str, Extent]
     depth: Extent
     nesting: int = 0
@@ -182,14 +182,14 @@ class _Lowering:
     def _lower_body(self, function: Function, args: Sequence[Value], depth: Extent) -> Value:
         """Lower a function's body in the current block."""
         scopes = scopes_of(function)
-        nodes: dict[Scope, list[Expr]] = {}
+        nodes: dict[PlacementScope, list[Expr]] = {}
         for node in scopes.order:
-            nodes.setdefault(scopes.place[node], []).append(node)
+            nodes.setdefault(scopes.scope_of[node], []).append(node)
         frame = _Frame(scopes, nodes, dict(_labels(function.params, args)), depth)
         frame.values.update(zip(function.params, args, strict=True))
         return self._lower_scope(frame, scopes.outermost, function.body)
 
-    def _lower_scope(self, frame: _Frame, scope: Scope, result: Expr) -> Value:
+    def _lower_scope(self, frame: _Frame, scope: PlacementScope, result: Expr) -> Value:
         """Lower the nodes of a scope in the current block, and return the value of ``result``."""
         for node in frame.nodes.get(scope, ()):
             if isinstance(node, Let) and node.var not in frame.values:  # where it binds, before its body
