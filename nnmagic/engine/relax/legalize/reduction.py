@@ -19,8 +19,8 @@ from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast
 from nnmagic.engine.relax.legalize.manipulation import product
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, attr_dtype, te_of
-from nnmagic.engine.relax.schedules.reduction.analysis import PLACE
-from nnmagic.engine.relax.schedules.reduction.argreduce import keeps
+from nnmagic.engine.relax.schedules.reduction.analysis import TIE_RULE
+from nnmagic.engine.relax.schedules.reduction.argreduce import keeps_first
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import TensorType, is_float
 
@@ -179,7 +179,7 @@ def _reducer(place: str) -> Any:
 
     def combine(left: Any, right: Any) -> Any:
         (i, a), (j, b) = left, right
-        keep = tirx.any(j < 0, tirx.all(i >= 0, keeps(place, i, a, j, b)))  # -1: nothing was seen yet
+        keep = tirx.any(j < 0, tirx.all(i >= 0, keeps_first(place, i, a, j, b)))  # -1: nothing was seen yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
     return te.comm_reducer(combine, lambda i, value: (tirx.const(-1, i), tirx.const(0, value)))
@@ -201,7 +201,7 @@ def _argument(name: str) -> Rule:
 
         if not axes:
             return topi.full(data.shape, "int32", 0)
-        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={PLACE: place})[0]
+        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={TIE_RULE: place})[0]
 
     return te_of(compute)
 

@@ -17,7 +17,7 @@ from tvm.ir import StringImm
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED
-from nnmagic.engine.relax.tir.builders import expr
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import AnyDim, VarDim
 
@@ -103,7 +103,7 @@ class OpCall:
 
     def _dim(self, dim: object) -> Any:
         assert isinstance(dim, int | AnyDim | VarDim)
-        found = size_of(dim, self.labels, expr)
+        found = size_of(dim, self.labels, as_expr)
         if found is not None:
             return found
         label = label_of(dim) or "?"

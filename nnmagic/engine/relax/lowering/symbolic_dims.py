@@ -9,7 +9,7 @@ from typing import Any
 from tvm import relax, tirx
 
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
-from nnmagic.engine.relax.tir.builders import expr
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.relay.types import Dim, TensorType
 
 
@@ -34,7 +34,7 @@ class SymbolicDims:
         label = label_of(dim)
         if label is None:
             return self.fresh()
-        found = size_of(dim, self._by_label, expr)
+        found = size_of(dim, self._by_label, as_expr)
         if found is None:
             found = self._by_label[label] = tirx.Var(re.sub(r"\W+", "_", label), "int64")
         return found
@@ -50,5 +50,5 @@ class SymbolicDims:
 
     def result(self, type_: TensorType) -> Any:
         """A tensor type of a result: without its shape where the parameters do not determine that."""
-        known = all(size_of(dim, self._by_label, expr) is not None for dim in type_.shape)
+        known = all(size_of(dim, self._by_label, as_expr) is not None for dim in type_.shape)
         return self.tensor(type_) if known else relax.TensorType(dtype=type_.dtype, ndim=len(type_.shape))

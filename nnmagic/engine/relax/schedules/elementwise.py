@@ -30,7 +30,7 @@ from tvm.sym.pattern import detect_linear_equation
 from nnmagic.engine.relax.schedules.fusion_analysis import Stage
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import is_choice, loads_of
+from nnmagic.engine.relax.tir.builders import collect_loads, is_conditional
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: More pieces than this of a loop nest are not worth their code.
@@ -67,7 +67,9 @@ class _Nest:
     def offsets(self) -> list[Any]:
         """The places in rows that are touched; the last is the one that is written."""
         locals_ = {step.local for step in self.steps}
-        loads = [load for step in self.steps for load in loads_of(step.value) if load.source not in locals_]
+        loads = [
+            load for step in self.steps for load in collect_loads(step.value) if load.source not in locals_
+        ]
         return [*(load.indices[0] for load in loads), self.offset]
 
 
@@ -79,7 +81,7 @@ def schedule(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
     if any(_size(shape) == 0 for shape in [*shapes, *(stage.extents for stage in stages)]):
         return function
-    if not any(loads_of(stage.value) for stage in stages):
+    if not any(collect_loads(stage.value) for stage in stages):
         return function  # made of places only: LLVM does well, and other loops could round otherwise
     kept = _kept(stages, set(function.params))
     while True:
@@ -110,7 +112,7 @@ def _stages(function: tirx.PrimFunc) -> list[Stage] | None:
     written: set[Any] = set()
     computed = {stage.buffer for stage in stages}
     for stage in stages:
-        early = {load.source for load in loads_of(stage.value)} & (computed - written)
+        early = {load.source for load in collect_loads(stage.value)} & (computed - written)
         if early or stage.buffer in written or stage.buffer.ty.strides:
             return None
         written.add(stage.buffer)
@@ -151,8 +153,10 @@ def _kept(stages: Sequence[Stage], results: set[Any]) -> set[Any]:
     weights: dict[Any, int] = {}
     for stage in stages:
         # Places that are divided by a length that only the call knows would be written out within each other.
-        kept |= {load.source for load in loads_of(stage.value) if any(map(_divides_by_lengths, load.indices))}
-        reads = {load.source for load in loads_of(stage.value)}
+        kept |= {
+            load.source for load in collect_loads(stage.value) if any(map(_divides_by_lengths, load.indices))
+        }
+        reads = {load.source for load in collect_loads(stage.value)}
         weights[stage.buffer] = _weight(stage.value) + sum(weights.get(source, 0) for source in reads)
     computed: dict[Any, float] = {}
     for stage in reversed(stages):
@@ -161,7 +165,7 @@ def _kept(stages: Sequence[Stage], results: set[Any]) -> set[Any]:
         if stage.buffer not in kept and often > size and weights[stage.buffer] > _CHEAP:
             kept.add(stage.buffer)
         times = size if stage.buffer in kept else often
-        places = {(load.source, tvm_ffi.StructuralKey(load.indices)) for load in loads_of(stage.value)}
+        places = {(load.source, tvm_ffi.StructuralKey(load.indices)) for load in collect_loads(stage.value)}
         for source, _ in places:
             computed[source] = computed.get(source, 0.0) + times
     return kept
@@ -296,7 +300,7 @@ class _Builder:
         callbacks = [
             (ir.Var, lambda var: fresh.get(var, var)),
             (ir.expr.TensorLoad, lambda load: later(self._load(load, fresh))),
-            (ir.Call, lambda call: later(self._branch(call, fresh)) if is_choice(call) else call),
+            (ir.Call, lambda call: later(self._branch(call, fresh)) if is_conditional(call) else call),
         ]
         mapped = rewrite(value, callbacks, before_parts=True)
         return rewrite(mapped, [(ir.Var, lambda var: finished.get(var, var))])
@@ -603,7 +607,7 @@ class _Loops:
         nest = self._nest
         sizes = [_number(extent) for _, extent in nest.loops]
         elements = math.prod(size for size in sizes if isinstance(size, int))
-        memory = sum(_bytes(load.source) for step in nest.steps for load in loads_of(step.value))
+        memory = sum(_bytes(load.source) for step in nest.steps for load in collect_loads(step.value))
         each = sum(_weight(step.value) for step in nest.steps) / 2 + 2 * (memory + _bytes(nest.row))
         return self._machine.parallel and elements * each >= _PARALLEL_WORK
 
@@ -611,7 +615,7 @@ class _Loops:
         """How many elements of the innermost loop are computed at once."""
         nest = self._nest
         dtypes = [str(nest.row.ty.dtype)]
-        dtypes += [str(load.source.ty.dtype) for step in nest.steps for load in loads_of(step.value)]
+        dtypes += [str(load.source.ty.dtype) for step in nest.steps for load in collect_loads(step.value)]
         lanes = min(self._machine.lanes(dtype) for dtype in dtypes)
         if not all(_vectorises(step.value, inner) for step in nest.steps):
             return 1
@@ -681,7 +685,7 @@ def _vectorises(value: Any, inner: Any) -> bool:
     def call(node: Any) -> None:
         if str(getattr(node.op, "name", "")).rsplit(".", 1)[-1] not in _OF_VECTORS:
             bad.append(node)
-        if is_choice(node):
+        if is_conditional(node):
             visit(node.args[0], [(ir.Var, test)])
 
     def load(node: Any) -> None:

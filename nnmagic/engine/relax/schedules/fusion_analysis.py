@@ -13,8 +13,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.registry import KIND, blocks
-from nnmagic.engine.relax.tir.builders import expr, loads_of, sequence, static_int
+from nnmagic.engine.relax.schedules.registry import KIND, collect_blocks
+from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, sequence, static_int
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 _Kind = tirx.ForKind
@@ -52,7 +52,7 @@ class FusedKernel:
 
     def read(self) -> list[Any]:
         """The buffers that the main block reads, in the order of its expression."""
-        loads = loads_of(self.main.body.value)
+        loads = collect_loads(self.main.body.value)
         return list(dict.fromkeys(load.source for load in loads if not load.source.same_as(self.made)))
 
 
@@ -61,7 +61,7 @@ def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
 
     What follows must be of the main block's shape, and read it and each other at the very element.
     """
-    found = blocks(function)[:-1]
+    found = collect_blocks(function)[:-1]
     mains = [block for block in found if KIND in block.annotations]
     if len(mains) != 1 or str(mains[0].annotations[KIND]) != kind:
         return None
@@ -77,7 +77,7 @@ def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
         stage = _stage(block)
         if stage is None:
             return None
-        read = loads_of(stage.value)
+        read = collect_loads(stage.value)
         if not any(load.source.same_as(made) or load.source in later for load in read):
             before.append(stage)
             continue
@@ -96,7 +96,7 @@ def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
 
 def stages_of(function: tirx.PrimFunc) -> list[Stage] | None:
     """The blocks of a kernel of element-wise blocks only; None for another."""
-    found = [_stage(block) for block in blocks(function)[:-1]]
+    found = [_stage(block) for block in collect_blocks(function)[:-1]]
     stages = [stage for stage in found if stage is not None]
     return stages if len(stages) == len(found) else None
 
@@ -139,7 +139,7 @@ def statements_before(fused: FusedKernel, *, parallel: bool) -> list[Any]:
             kind = _Kind.VECTORIZED if wide and at == inner else _Kind.SERIAL
             if parallel and at == outer and at != inner:
                 kind = _Kind.PARALLEL
-            body = tirx.For(stage.axes[at], expr(0), stage.extents[at], kind, body)
+            body = tirx.For(stage.axes[at], as_expr(0), stage.extents[at], kind, body)
         made.append(body)
     return made
 

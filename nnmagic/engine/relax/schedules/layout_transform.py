@@ -15,7 +15,7 @@ from tvm import tirx
 from nnmagic.engine.relax.schedules.fusion_analysis import rebuild, stages_of
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import expr, loads_of, loop, ramp, same_places, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, indices_are_axes, loop, ramp, sequence
 from nnmagic.engine.relax.tir.visitors import visit
 
 #: The elements from which on a kernel runs on several threads.
@@ -40,7 +40,7 @@ def _filled(function: tirx.PrimFunc, machine: CpuModel) -> Any:
         kind = _Kind.PARALLEL if parallel and at == outer else _Kind.SERIAL
         if at == len(sizes) - 1 and not guarded:
             kind = _Kind.VECTORIZED
-        body = tirx.For(stage.axes[at], expr(0), stage.extents[at], kind, body)
+        body = tirx.For(stage.axes[at], as_expr(0), stage.extents[at], kind, body)
     return rebuild(function, [body])
 
 
@@ -50,7 +50,7 @@ def _to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     if stages is None or len(stages) != 1:
         return function
     (stage,) = stages
-    (load,) = loads_of(stage.value)
+    (load,) = collect_loads(stage.value)
     source = load.source
     batch, blocks, *image, lanes = (int(extent) for extent in stage.extents)
     _, channels, *places = (int(dim) for dim in source.ty.shape)
@@ -59,17 +59,17 @@ def _to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
         places != image
         or channels % lanes
         or size < lanes
-        or not same_places(load.indices[2:], stage.axes[2:-1])
+        or not indices_are_axes(load.indices[2:], stage.axes[2:-1])
     ):
         return _filled(function, machine)
-    zeros = [expr(0)] * (len(image) - 1)
+    zeros = [as_expr(0)] * (len(image) - 1)
     parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
 
     def block(number: Any) -> Any:
         n, at = number // blocks, number % blocks
 
         def square(start: Any) -> Any:
-            across = tirx.Ramp(start, expr(1), lanes)
+            across = tirx.Ramp(start, as_expr(1), lanes)
             rows = [tirx.BufferLoad(source, [n, at * lanes + c, *zeros, across]) for c in range(lanes)]
             return transposed(
                 rows,
@@ -80,7 +80,7 @@ def _to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
             )
 
         # The last square begins early enough to end with the image.
-        last = expr(size - lanes)
+        last = as_expr(size - lanes)
         return loop("square", -(-size // lanes), lambda one: square(tirx.min(one * lanes, last)))
 
     kind = _Kind.PARALLEL if parallel else _Kind.SERIAL
@@ -93,23 +93,23 @@ def _from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     if stages is None or len(stages) != 1:
         return function
     (stage,) = stages
-    (load,) = loads_of(stage.value)
+    (load,) = collect_loads(stage.value)
     source = load.source
     batch, channels, *image = (int(extent) for extent in stage.extents)
     blocks, lanes = int(source.ty.shape[1]), int(source.ty.shape[-1])
-    if [int(dim) for dim in source.ty.shape[2:-1]] != image or not same_places(
+    if [int(dim) for dim in source.ty.shape[2:-1]] != image or not indices_are_axes(
         load.indices[2:-1], stage.axes[2:]
     ):
         return function  # the channels do not stand first, or the images are turned
     size = math.prod(image)
-    zeros = [expr(0)] * (len(image) - 1)
+    zeros = [as_expr(0)] * (len(image) - 1)
     dtype = str(source.ty.dtype)
     parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
 
     # The places of an image stand in a row, so the last index may run over all of them.
     def block(number: Any) -> Any:
         n, at = number // blocks, number % blocks
-        held = expr(lanes) if channels % lanes == 0 else tirx.min(expr(lanes), channels - at * lanes)
+        held = as_expr(lanes) if channels % lanes == 0 else tirx.min(as_expr(lanes), channels - at * lanes)
 
         def one(place: Any, lane: Any) -> Any:
             value = tirx.BufferLoad(source, [n, at, *zeros, place, lane])
@@ -123,7 +123,7 @@ def _from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
             return transposed(rows, dtype, lambda lane, value: _stored(lane, value, start))
 
         def _stored(lane: int, value: Any, start: Any) -> Any:
-            index = [n, at * lanes + lane, *zeros, tirx.Ramp(start * lanes, expr(1), lanes)]
+            index = [n, at * lanes + lane, *zeros, tirx.Ramp(start * lanes, as_expr(1), lanes)]
             store = tirx.BufferStore(stage.buffer, value, index)
             return store if channels % lanes == 0 else tirx.IfThenElse(lane < held, store, None)
 

@@ -21,7 +21,7 @@ SCHEDULES: dict[str, Schedule] = {}
 
 def kind_of(function: tirx.PrimFunc) -> str:
     """The annotated kind; without one ``"reduction"`` where a block reduces, else ``"elementwise"``."""
-    found = blocks(function)
+    found = collect_blocks(function)
     named = [str(block.annotations[KIND]) for block in found if KIND in block.annotations]
     if named:
         return named[0]
@@ -29,7 +29,7 @@ def kind_of(function: tirx.PrimFunc) -> str:
     return "reduction" if reduces else "elementwise"
 
 
-def blocks(function: tirx.PrimFunc) -> list[Any]:
+def collect_blocks(function: tirx.PrimFunc) -> list[Any]:
     """The blocks of a kernel in order, with the root block around them, which comes last."""
     found: list[Any] = []
     visit(function.body, [(s_tir.SBlock, found.append)])

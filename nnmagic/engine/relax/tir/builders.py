@@ -22,7 +22,7 @@ def static_int(value: Place) -> int | None:
     return int(found) if isinstance(found, int) else None
 
 
-def expr(value: Place) -> Any:
+def as_expr(value: Place) -> Any:
     """The place as an expression."""
     return tirx.const(value, "int64") if isinstance(value, int) else value
 
@@ -45,10 +45,10 @@ def round_up_div(value: Place, step: int) -> Place:
     )
 
 
-def smaller(left: Place, right: Place) -> Place:
+def minimum(left: Place, right: Place) -> Place:
     """The smaller of two places."""
     a, b = static_int(left), static_int(right)
-    return min(a, b) if a is not None and b is not None else tirx.min(expr(left), expr(right))
+    return min(a, b) if a is not None and b is not None else tirx.min(as_expr(left), as_expr(right))
 
 
 def item_bytes(dtype: str) -> int:
@@ -56,7 +56,7 @@ def item_bytes(dtype: str) -> int:
     return max(1, int(tvm.DataType(dtype).bits) // 8)
 
 
-def loads_of(*expressions: Any) -> list[Any]:
+def collect_loads(*expressions: Any) -> list[Any]:
     """What expressions read, in order."""
     found: list[Any] = []
     for expression in expressions:
@@ -70,12 +70,12 @@ def prefetch(load: Any) -> Any:
     return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", where, 0, 3, 1))
 
 
-def is_choice(call: Any) -> bool:
+def is_conditional(call: Any) -> bool:
     """Whether a call computes one of two cases only."""
     return getattr(call.op, "name", "") == "prim.if_then_else"
 
 
-def same_places(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
+def indices_are_axes(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
     """Whether the indices are the axes, in order."""
     return len(indices) == len(axes) and all(a.same_as(b) for a, b in zip(indices, axes, strict=True))
 
@@ -88,9 +88,9 @@ def sequence(statements: Sequence[Any]) -> Any:
 def loop(name: str, extent: Place, body: Callable[[Any], Any], kind: Any = _KIND.SERIAL) -> Any:
     """A loop from 0, or just its body where that is run once."""
     if static_int(extent) == 1:
-        return body(expr(0))
+        return body(as_expr(0))
     var = tirx.Var(name, "int64")
-    return tirx.For(var, expr(0), expr(extent), kind, body(var))
+    return tirx.For(var, as_expr(0), as_expr(extent), kind, body(var))
 
 
 def parallel(name: str, extent: Place, body: Callable[[Any], Any], *, wanted: bool) -> Any:
@@ -98,17 +98,17 @@ def parallel(name: str, extent: Place, body: Callable[[Any], Any], *, wanted: bo
     return loop(name, extent, body, _KIND.PARALLEL if wanted else _KIND.SERIAL)
 
 
-def over_lanes(lanes: int, body: Callable[[Any], Any]) -> Any:
+def vectorized(lanes: int, body: Callable[[Any], Any]) -> Any:
     """A vectorised loop."""
     return loop("lane", lanes, body, _KIND.VECTORIZED if lanes > 1 else _KIND.SERIAL)
 
 
 def ramp(start: Place, lanes: int) -> Any:
     """Places one after the other."""
-    return tirx.Ramp(expr(start), expr(1), lanes) if lanes > 1 else expr(start)
+    return tirx.Ramp(as_expr(start), as_expr(1), lanes) if lanes > 1 else as_expr(start)
 
 
-def spread(value: Any, lanes: int) -> Any:
+def broadcast(value: Any, lanes: int) -> Any:
     """One number in every lane."""
     return tirx.Broadcast(value, lanes) if lanes > 1 else value
 
@@ -131,7 +131,7 @@ def vector_type(dtype: str, lanes: int) -> str:
     return f"{dtype}x{lanes}" if lanes > 1 else dtype
 
 
-def flat(buffer: Any) -> tuple[Any, Any]:
+def flat_view(buffer: Any) -> tuple[Any, Any]:
     """A view of a compact buffer as one dimension, and the statement that declares it."""
     size: Any = 1
     for dim in buffer.ty.shape:

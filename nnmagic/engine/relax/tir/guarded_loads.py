@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import loads_of
+from nnmagic.engine.relax.tir.builders import collect_loads
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 
@@ -35,4 +35,4 @@ def _guards(choice: tirx.Select) -> bool:
 
 def _reads_where_it_reads(value: Any) -> bool:
     """Whether an index of a load holds a load."""
-    return any(loads_of(*load.indices) for load in loads_of(value))
+    return any(collect_loads(*load.indices) for load in collect_loads(value))

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import is_choice, ramp, sequence, spread, vector_type
+from nnmagic.engine.relax.tir.builders import broadcast, is_conditional, ramp, sequence, vector_type
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 _BOOL = tvm.DataType("bool").type_code
@@ -81,7 +81,7 @@ class _Names:
         dtype = tvm.DataType(str(value.ty.dtype))
         if dtype.type_code == _BOOL:  # TVM has no arrays of these
             number = self._stored(value.astype(vector_type("int8", dtype.lanes)), name)
-            return tirx.NE(number, spread(tirx.const(0, "int8"), dtype.lanes))
+            return tirx.NE(number, broadcast(tirx.const(0, "int8"), dtype.lanes))
         array = tirx.decl_buffer((self._lanes * dtype.lanes,), str(dtype).split("x")[0], name, scope="local")
         place = ramp(self._lane * dtype.lanes, dtype.lanes)
         self.arrays.append(array)
@@ -90,7 +90,7 @@ class _Names:
 
     def _choice(self, call: Any) -> Any:
         """What is computed in one case only stays there, with its names."""
-        if not is_choice(call):
+        if not is_conditional(call):
             return call
         chosen = rewrite(call, [(tvm.ir.Var, lambda var: self._read.get(var, var))])
         # What a callback gives is looked through again: a variable stands for it until the end.

@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import loads_of, spread
+from nnmagic.engine.relax.tir.builders import broadcast, collect_loads
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 
@@ -26,6 +26,6 @@ def _sum(node: tirx.Sub) -> Any:
     name = str(dtype).split("x", maxsplit=1)[0]
     if not name.startswith(("float", "bfloat")) or isinstance(node.a, tirx.FloatImm):
         return node
-    if not loads_of(node):  # a place, such as that of a pixel in another size: as Relay's TVM has it
+    if not collect_loads(node):  # a place, such as that of a pixel in another size: as Relay's TVM has it
         return node
-    return tirx.Add(node.a, tirx.Mul(node.b, spread(tirx.const(-1, name), dtype.lanes)))
+    return tirx.Add(node.a, tirx.Mul(node.b, broadcast(tirx.const(-1, name), dtype.lanes)))

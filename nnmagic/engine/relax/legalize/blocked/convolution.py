@@ -18,7 +18,7 @@ from nnmagic.engine.relax.legalize.blocked.layout import Blocked, blocked, const
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, attr_dtype, shape_of
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
+from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.relay.types import TensorType
 
@@ -135,10 +135,10 @@ def _packed(site: OpCall, found: _BlockedConvolution, weight: Value, *, transpos
         return moved(site, lambda w: _pack(found, w, transposed=transposed), plain)
     array = known.transpose(order)
     if transposed:  # [data's channels, of a group's result's, taps]
-        parts = array.reshape(channels.groups, channels.each, -1, *taps)
-        array = np.swapaxes(parts, 1, 2).reshape(channels.result, channels.each, *taps)
+        parts = array.reshape(channels.groups, channels.per_group, -1, *taps)
+        array = np.swapaxes(parts, 1, 2).reshape(channels.result, channels.per_group, *taps)
     else:
-        array = array.reshape(channels.result, channels.each, *taps)
+        array = array.reshape(channels.result, channels.per_group, *taps)
     padded = np.zeros((blocks * lanes, *array.shape[1:]), array.dtype)
     padded[: channels.result] = array
     split = padded.reshape(blocks, lanes, *array.shape[1:])
@@ -151,14 +151,14 @@ def _pack(found: _BlockedConvolution, weight: Any, *, transposed: bool) -> Any:
     channels, lanes = found.channels, found.lanes
     taps = [axis.taps for axis in found.axes]
     made = channels.result // channels.groups
-    multiplied = not transposed and int(weight.shape[1]) != channels.each
+    multiplied = not transposed and int(weight.shape[1]) != channels.per_group
 
     def element(block: Any, *rest: Any) -> Any:
         *outer, k, last, lane = rest
         o = block * lanes + lane
         where = [*outer, last]
         if transposed:
-            value = weight(o // made * channels.each + k, o % made, *where)
+            value = weight(o // made * channels.per_group + k, o % made, *where)
         elif multiplied:
             each = int(weight.shape[1])
             value = weight(o // each, o % each, *where)
@@ -168,7 +168,7 @@ def _pack(found: _BlockedConvolution, weight: Any, *, transposed: bool) -> Any:
         return value if channels.result % lanes == 0 else tirx.if_then_else(o < channels.result, value, zero)
 
     return te.compute(
-        (found.blocks, *taps[:-1], channels.each, taps[-1], lanes),
+        (found.blocks, *taps[:-1], channels.per_group, taps[-1], lanes),
         element,
         name="packed",
         attrs={KIND: "to_blocks"},
@@ -178,7 +178,7 @@ def _pack(found: _BlockedConvolution, weight: Any, *, transposed: bool) -> Any:
 def _sums(found: _BlockedConvolution, data: Any, weight: Any, *, padded: bool) -> Any:
     """The convolution as a tensor expression."""
     channels, lanes = found.channels, found.lanes
-    k = te.reduce_axis((0, channels.each), "k")
+    k = te.reduce_axis((0, channels.per_group), "k")
     taps = [te.reduce_axis((0, axis.taps), f"tap{at}") for at, axis in enumerate(found.axes)]
     zero = tirx.const(0, found.dtype)
 
@@ -212,7 +212,7 @@ def _sums(found: _BlockedConvolution, data: Any, weight: Any, *, padded: bool) -
     image = [axis.result for axis in found.axes]
     attrs = {
         KIND: "convolution",
-        AXES: written(found.axes),
+        AXES: encode_axes(found.axes),
         PADDED: int(padded and not found.axes[0].transposed),
         CHANNELS: [channels.groups, channels.data, channels.result, channels.axis],
     }

@@ -13,7 +13,7 @@ from nnmagic.engine.relax.legalize.convolution import padding_of
 from nnmagic.engine.relax.legalize.reduction import MAX
 from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, OpCall, Rule, Value
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, LARGEST
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
+from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import TensorType
@@ -93,7 +93,7 @@ def _windows(
                 value = tirx.if_then_else(inside, value, tirx.const(nothing, x.dtype))
             return join(value, axis=taps)
 
-        attrs = {KIND: "pooling", AXES: written(axes), LARGEST: int(kind == "max")}
+        attrs = {KIND: "pooling", AXES: encode_axes(axes), LARGEST: int(kind == "max")}
         image = [axis.result for axis in axes]
         found = te.compute((*x.shape[:2], *image, x.shape[-1]), element, name="pool", attrs=attrs)
         if kind == "max":

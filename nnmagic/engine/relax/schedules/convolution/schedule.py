@@ -17,7 +17,7 @@ from typing import Any
 
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, Phase, Run, read
+from nnmagic.engine.relax.schedules.convolution.windows import Axis, Phase, Run, decode_axes
 from nnmagic.engine.relax.schedules.fusion_analysis import (
     FusedKernel,
     analyze_fused,
@@ -28,7 +28,7 @@ from nnmagic.engine.relax.schedules.fusion_analysis import (
 )
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import expr, loop, ramp, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, loop, ramp, sequence
 
 #: The annotations of a block: its axes (``windows.written``), and (groups, channels of the data, channels of
 #: the result, the data's axis of channels or -1 where they are blocked).
@@ -56,7 +56,7 @@ class Channels:
     axis: int
 
     @property
-    def each(self) -> int:
+    def per_group(self) -> int:
         """The data's channels of a group."""
         return self.data // self.groups
 
@@ -70,8 +70,8 @@ class Channels:
         if self.groups == 1:
             return k
         made = self.result // self.groups
-        group = tirx.min(o if made == 1 else o // made, expr(self.groups - 1))
-        return group if self.each == 1 else group * self.each + k
+        group = tirx.min(o if made == 1 else o // made, as_expr(self.groups - 1))
+        return group if self.per_group == 1 else group * self.per_group + k
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _pooling(function: tirx.PrimFunc, machine: CpuModel) -> Any:
         return function
     main, made = fused.main, fused.made.ty
     (data,) = fused.read()
-    axes = read(list(main.annotations[AXES]))
+    axes = decode_axes(list(main.annotations[AXES]))
     shape = [int(dim) for dim in made.shape]
     channels = Channels(shape[1] * shape[-1], shape[1] * shape[-1], shape[1] * shape[-1], -1)
     largest = bool(int(main.annotations[LARGEST]))
@@ -119,7 +119,7 @@ def _convolution(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     sources = fused.read()
     if len(sources) != 2:
         return function
-    axes = read(list(main.annotations[AXES]))
+    axes = decode_axes(list(main.annotations[AXES]))
     channels = Channels(*map(int, main.annotations[CHANNELS]))
     shape = [int(dim) for dim in made.shape]
     data, weight = sources
@@ -134,7 +134,7 @@ def _built(
     function: tirx.PrimFunc, direct: _ConvolutionKernel, shape: Sequence[int], machine: CpuModel
 ) -> tirx.PrimFunc:
     fused, channels = direct.fused, direct.channels
-    work = channels.each * math.prod(shape) * math.prod(axis.taps for axis in direct.axes)
+    work = channels.per_group * math.prod(shape) * math.prod(axis.taps for axis in direct.axes)
     # Where each lane has its own data, memory is the limit.
     parallel = machine.parallel and work > _WORTH_THREADS * (1 if channels.groups == 1 else 0.25)
     body = _loops(direct, shape, machine, parallel=parallel)
@@ -155,10 +155,10 @@ def _loops(direct: _ConvolutionKernel, shape: Sequence[int], machine: CpuModel, 
         places: list[Any] = []
         rest = number
         for row in reversed(rows):
-            places.insert(0, expr(0) if row == 1 else rest % row)
+            places.insert(0, as_expr(0) if row == 1 else rest % row)
             rest = rest if row == 1 else rest // row
-        block = tirx.min(rest % tiles * shared, expr(blocks - shared)) if tiles > 1 else expr(0)
-        image = rest // tiles if batch > 1 else expr(0)
+        block = tirx.min(rest % tiles * shared, as_expr(blocks - shared)) if tiles > 1 else as_expr(0)
+        image = rest // tiles if batch > 1 else as_expr(0)
         made = [
             _run(direct, phase, run, shared, [image, block, *places])
             for phase in direct.axes[-1].phases()
@@ -204,7 +204,8 @@ def _run(direct: _ConvolutionKernel, phase: Phase, run: Run, shared: int, place:
         first = tirx.const(float("-inf") if direct.largest else 0.0, direct.dtype)
         zero = tirx.Broadcast(first, direct.lanes)
         clear = [
-            tirx.BufferStore(sums, zero, [ramp(expr(at * direct.lanes), direct.lanes)]) for at in range(held)
+            tirx.BufferStore(sums, zero, [ramp(as_expr(at * direct.lanes), direct.lanes)])
+            for at in range(held)
         ]
         return tirx.SeqStmt(
             [
@@ -279,21 +280,21 @@ def _channels(
             value = _element(direct, image, channels.source(block * lanes, k), [*seen, w])
             return tirx.Broadcast(value, lanes)
         if channels.lanewise:
-            return tirx.BufferLoad(direct.data, [image, block, *seen, w, ramp(expr(0), lanes)])
+            return tirx.BufferLoad(direct.data, [image, block, *seen, w, ramp(as_expr(0), lanes)])
         return _element(direct, image, channels.source(block * lanes + lane, k), [*seen, w])
 
     def added(at: int, index: Sequence[Any], value: Any, lane: Any) -> Any:
-        place = ramp(expr(at), lanes) if lane is None else at + lane
+        place = ramp(as_expr(at), lanes) if lane is None else at + lane
         if direct.weight is not None:
-            where = ramp(expr(0), lanes) if lane is None else lane
+            where = ramp(as_expr(0), lanes) if lane is None else lane
             value = value * tirx.BufferLoad(direct.weight, [*index, where])
         store = tirx.BufferStore(sums, direct.joined(tirx.BufferLoad(sums, [place]), value), [place])
-        return store if lane is None else tirx.For(lane, expr(0), expr(lanes), _Kind.VECTORIZED, store)
+        return store if lane is None else tirx.For(lane, as_expr(0), as_expr(lanes), _Kind.VECTORIZED, store)
 
     # A zero from memory: TVM takes 0 * w for 0, whatever w is.
     nought = shared * run.width * lanes
-    none = tirx.BufferLoad(sums, [expr(nought)])
-    zero = tirx.BufferLoad(sums, [ramp(expr(nought), lanes)])
+    none = tirx.BufferLoad(sums, [as_expr(nought)])
+    zero = tirx.BufferLoad(sums, [ramp(as_expr(nought), lanes)])
 
     def channel(k: Any) -> Any:
         body = []
@@ -303,11 +304,11 @@ def _channels(
                 lane = tirx.Var("lane", "int64") if mixed else None
                 value = data(k, p, offset, lane) if inside else zero if lane is None else none
                 for b in range(shared):
-                    index = [block + b, *taps, k, expr(tap)]
+                    index = [block + b, *taps, k, as_expr(tap)]
                     body.append(added((b * run.width + p) * lanes, index, value, lane))
         return sequence(body) if body else tirx.Evaluate(0)
 
-    return loop("channel", channels.each, channel)
+    return loop("channel", channels.per_group, channel)
 
 
 def _element(direct: _ConvolutionKernel, image: Any, channel: Any, place: Sequence[Any]) -> Any:
@@ -340,7 +341,7 @@ def _finish(
             w = (start + p) * phase.step + phase.first
             body = statements_after(direct.fused, [image, block + b, *rows, w, lane], value)
             made += [tirx.AllocBuffer(part) for part in parts_of(body)]
-            made.append(tirx.For(lane, expr(0), expr(direct.lanes), _Kind.VECTORIZED, sequence(body)))
+            made.append(tirx.For(lane, as_expr(0), as_expr(direct.lanes), _Kind.VECTORIZED, sequence(body)))
     return sequence(made)
 
 

@@ -91,12 +91,12 @@ class Run:
     seen: tuple[tuple[int, int], ...]
 
 
-def written(axes: Sequence[Axis]) -> list[int]:
+def encode_axes(axes: Sequence[Axis]) -> list[int]:
     """The axes as numbers, for an annotation."""
     return [int(number) for axis in axes for number in astuple(axis)]
 
 
-def read(numbers: Sequence[int]) -> tuple[Axis, ...]:
+def decode_axes(numbers: Sequence[int]) -> tuple[Axis, ...]:
     """The axes of an annotation."""
     found = []
     for at in range(0, len(numbers), 7):

@@ -16,7 +16,7 @@ from tvm.sym import Analyzer
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import Place, loads_of, same_places
+from nnmagic.engine.relax.tir.builders import Place, collect_loads, indices_are_axes
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The kind of a block that multiplies matrices.
@@ -37,7 +37,7 @@ class Stage:
         """The block as serial loops."""
         body: Any = tirx.BufferStore(self.buffer, self.value, list(self.at))
         for axis, extent in zip(reversed(self.axes), reversed(self.extents), strict=True):
-            body = tirx.For(axis, builders.expr(0), extent, tirx.ForKind.SERIAL, body)
+            body = tirx.For(axis, builders.as_expr(0), extent, tirx.ForKind.SERIAL, body)
         return body
 
 
@@ -101,7 +101,7 @@ class Product:
             expected = axis * stride + expected
             stride = builders.as_index(stride * size)
         return bool(self.batch) and Analyzer().can_prove_equal(
-            builders.expr(expected), builders.expr(self.left.base)
+            builders.as_expr(expected), builders.as_expr(self.left.base)
         )
 
     @property
@@ -230,7 +230,7 @@ def _sorted(stages: Sequence[Stage], result: Any) -> tuple[list[Stage], list[Sta
     """The stages that do not need the product, and those that do."""
     before, after, made = [], [], {result}
     for stage in stages:
-        if any(load.source in made for load in loads_of(stage.value)):
+        if any(load.source in made for load in collect_loads(stage.value)):
             made.add(stage.buffer)
             after.append(stage)
         else:
@@ -247,7 +247,7 @@ def _product(
     if len(axes) < 3 or main.iter_vars[-1].iter_type != tirx.IterVar.CommReduce:
         return None
     *batch, row, column, inner = axes
-    if not same_places(store.indices, axes[:-1]):
+    if not indices_are_axes(store.indices, axes[:-1]):
         return None
     total = store.value
     if not isinstance(total, tirx.Add) or not isinstance(total.b, tirx.Mul):
@@ -297,7 +297,7 @@ def _bindings(stages: Sequence[Stage]) -> int:
 
 def _elementwise(stage: Stage, result: Any, after: Sequence[Stage], shape: Sequence[tuple[Any, Any]]) -> bool:
     """Whether a stage of the product's shape reads the product and its epilogue at the very element."""
-    if len(stage.axes) != len(shape) or not same_places(stage.at, stage.axes):
+    if len(stage.axes) != len(shape) or not indices_are_axes(stage.at, stage.axes):
         return False
     analyzer = Analyzer()
     if not all(
@@ -305,7 +305,11 @@ def _elementwise(stage: Stage, result: Any, after: Sequence[Stage], shape: Seque
     ):
         return False
     made = {result, *(one.buffer for one in after)}
-    return all(same_places(load.indices, stage.axes) for load in loads_of(stage.value) if load.source in made)
+    return all(
+        indices_are_axes(load.indices, stage.axes)
+        for load in collect_loads(stage.value)
+        if load.source in made
+    )
 
 
 def _factor(value: Any, first: Any, second: Any) -> Factor | None:

@@ -83,7 +83,7 @@ def register_tile(
         ]
         for _ in range(tile.parts)
     ]
-    zero = builders.spread(tirx.const(0, dtype), lanes)
+    zero = builders.broadcast(tirx.const(0, dtype), lanes)
     made = [tirx.AllocBuffer(one) for part in sums for one in part]
     made += [
         builders.store(one, n * lanes, lanes, zero) for part in sums for one in part for n in range(count)
@@ -94,7 +94,7 @@ def register_tile(
         done = [tirx.Bind(v, right(k, start)) for v, start in zip(vectors, tile.starts, strict=True)]
         for r in range(tile.rows):
             factor = tirx.Var(f"left{r}", kind)
-            done.append(tirx.Bind(factor, builders.spread(left(r, k), lanes)))
+            done.append(tirx.Bind(factor, builders.broadcast(left(r, k), lanes)))
             one = sums[part][r]
             for n, vector in enumerate(vectors):
                 total = builders.load(one, n * lanes, lanes, dtype) + factor * vector
@@ -156,7 +156,7 @@ def register_tile(
 
 
 def _ended(finish: Finish, r: Any, start: int, sums: Any, place: Any, lanes: int) -> Any:
-    return builders.over_lanes(
+    return builders.vectorized(
         lanes, lambda lane: finish(r, lane + start, tirx.BufferLoad(sums, [lane + place]))
     )
 
@@ -187,7 +187,7 @@ def dot_tile(
         for r in range(rows)
     ]
     rest = tirx.decl_buffer((rows * columns,), dtype, "rest", scope="local", data_alignment=64)
-    zero = builders.spread(tirx.const(0, dtype), lanes)
+    zero = builders.broadcast(tirx.const(0, dtype), lanes)
     made = [tirx.AllocBuffer(rest), *(tirx.AllocBuffer(one) for row in sums for one in row)]
     made += [builders.store(one, 0, lanes, zero) for row in sums for one in row]
     number = builders.static_int(depth)
@@ -216,7 +216,7 @@ def dot_tile(
                 tirx.BufferStore(
                     rest,
                     _lanes_added(builders.load(sums[r][c], 0, lanes, dtype), lanes),
-                    [builders.expr(r * columns + c)],
+                    [builders.as_expr(r * columns + c)],
                 )
             )
     if number is None or number % lanes:
@@ -295,7 +295,7 @@ def packed(panel: Any, place: Place, tile: Tile, depth: Place, right: Matrix, dt
         k0 = (
             kb * lanes
             if (builders.static_int(depth) or 1) % lanes == 0
-            else builders.smaller(kb * lanes, depth - lanes)
+            else builders.minimum(kb * lanes, depth - lanes)
         )
         made: list[Any] = []
         kind = builders.vector_type(dtype, lanes)
@@ -323,7 +323,7 @@ def packed(panel: Any, place: Place, tile: Tile, depth: Place, right: Matrix, dt
         lambda v: builders.loop(
             "kb",
             builders.round_up_div(depth, lanes),
-            lambda kb: block(kb, builders.smaller(v * lanes, width - lanes)),
+            lambda kb: block(kb, builders.minimum(v * lanes, width - lanes)),
         ),
     )
     number = builders.static_int(depth)

@@ -48,7 +48,7 @@ def schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> Any:
         return function
     if any("bfloat16" in str(one.ty.dtype) for one in (product.left.buffer, product.right.buffer)):
         return function
-    views = [builders.flat(factor.buffer) for factor in (product.left, product.right)]
+    views = [builders.flat_view(factor.buffer) for factor in (product.left, product.right)]
     whole = product.whole
     count: Place = 1 if whole else product.count
     rows = builders.as_index(product.count * product.rows) if whole else product.rows
@@ -58,13 +58,13 @@ def schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     def one(place: Any) -> Any:
         batch = _unravelled(place, product.sizes)
         at = {} if whole else dict(zip(product.batch, batch, strict=True))
-        nothing = dict.fromkeys(product.batch, builders.expr(0))
+        nothing = dict.fromkeys(product.batch, builders.as_expr(0))
 
         def finish(row: Any, column: Any, value: Any) -> Any:
             if not whole:
                 return product.finished(batch, row, column, value)
-            outer = _unravelled(tirx.floordiv(row, builders.expr(product.rows)), product.sizes)
-            return product.finished(outer, tirx.floormod(row, builders.expr(product.rows)), column, value)
+            outer = _unravelled(tirx.floordiv(row, builders.as_expr(product.rows)), product.sizes)
+            return product.finished(outer, tirx.floormod(row, builders.as_expr(product.rows)), column, value)
 
         left = product.left.matrix(views[0][0], at or nothing)
         right = product.right.matrix(views[1][0], at or nothing)
@@ -104,8 +104,8 @@ def _unravelled(place: Any, sizes: Sequence[Place]) -> list[Any]:
     """The indices of a place in the batch."""
     found: list[Any] = []
     for n, size in reversed(list(enumerate(sizes))):
-        found.insert(0, place if n == 0 else tirx.floormod(place, builders.expr(size)))
-        place = tirx.floordiv(place, builders.expr(size))
+        found.insert(0, place if n == 0 else tirx.floormod(place, builders.as_expr(size)))
+        place = tirx.floordiv(place, builders.as_expr(size))
     return found
 
 
@@ -137,7 +137,7 @@ class Job:
         if rest == 0:
             return self._all_columns(machine, shared=shared)
         whole = self.columns - rest
-        last = self._based(builders.expr(whole))
+        last = self._based(builders.as_expr(whole))
 
         def finish(row: Any, column: Any, value: Any) -> Any:
             return self.finish(row, column + whole, value)
@@ -159,7 +159,9 @@ class Job:
         fast = self._panels(tile, shared=shared)
         if rows is not None and columns is not None:
             return fast
-        enough = tirx.all(builders.expr(self.rows) >= tile.rows, builders.expr(self.columns) >= tile.width)
+        enough = tirx.all(
+            builders.as_expr(self.rows) >= tile.rows, builders.as_expr(self.columns) >= tile.width
+        )
         if columns is None:
             rest = self._panels(Tile(1, (0,), 1), shared=False)
         else:
@@ -186,7 +188,7 @@ class Job:
         width = 1 << (width.bit_length() - 1)
 
         def some(p: Any) -> Any:
-            start = builders.smaller(p * width, columns - width) if columns % width else p * width
+            start = builders.minimum(p * width, columns - width) if columns % width else p * width
             right = Matrix(self.right.buffer, self.right.at(0, start), self.right.column, self.right.row)
             return microkernels.dot_tile(
                 rows,
@@ -196,7 +198,7 @@ class Job:
                 self.dtype,
                 self.left,
                 right,
-                lambda r, j, value: self.finish(builders.expr(r), start + j, value),
+                lambda r, j, value: self.finish(builders.as_expr(r), start + j, value),
             )
 
         return builders.parallel("panel", builders.round_up_div(columns, width), some, wanted=shared)
@@ -276,22 +278,22 @@ class Job:
 
     def _room(self, size: Place) -> Place:
         """A buffer of no elements would be none."""
-        return max(1, size) if isinstance(size, int) else tirx.max(size, builders.expr(1))
+        return max(1, size) if isinstance(size, int) else tirx.max(size, builders.as_expr(1))
 
     def _first(self, p: Any, tile: Tile) -> Any:
         """The first column of a panel."""
         number = builders.static_int(self.columns)
         regular = number is not None and number % tile.width == 0
-        return p * tile.width if regular else builders.smaller(p * tile.width, self.columns - tile.width)
+        return p * tile.width if regular else builders.minimum(p * tile.width, self.columns - tile.width)
 
     def _based(self, first: Any) -> Matrix:
         """The right matrix from a column on."""
         right = self.right
         if right.panel:
-            place = tirx.floordiv(first, builders.expr(right.panel)) * (self.depth * right.panel)
+            place = tirx.floordiv(first, builders.as_expr(right.panel)) * (self.depth * right.panel)
             return Matrix(
                 right.buffer,
-                place + tirx.floormod(first, builders.expr(right.panel)),
+                place + tirx.floormod(first, builders.as_expr(right.panel)),
                 right.row,
                 right.column,
             )
@@ -300,7 +302,7 @@ class Job:
     def _tile(self, tile: Tile, t: Any, first: Any, room: Any, place: Place) -> Any:
         number = builders.static_int(self.rows)
         regular = tile.rows == 1 or (number is not None and number % tile.rows == 0)
-        top = t * tile.rows if regular else builders.smaller(t * tile.rows, self.rows - tile.rows)
+        top = t * tile.rows if regular else builders.minimum(t * tile.rows, self.rows - tile.rows)
         right = self._based(first)
 
         def vector(k: Any, start: int) -> Any:

@@ -14,11 +14,11 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
-from nnmagic.engine.relax.tir.builders import loads_of
+from nnmagic.engine.relax.tir.builders import collect_loads
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The annotation of a reduction to a place (argmax, argmin): a key of ``places.KEEPS``.
-PLACE = "nnmagic.place"
+TIE_RULE = "nnmagic.place"
 
 #: An expression larger than this is computed once and kept, where several stages need it.
 _LARGE = 40
@@ -59,7 +59,7 @@ class Stage:
     @property
     def buffers(self) -> tuple[Any, ...]:
         """What it writes and reads."""
-        return (*self.targets, *(load.source for load in loads_of(*self.values)))
+        return (*self.targets, *(load.source for load in collect_loads(*self.values)))
 
     def mapped(self, names: Mapping[Any, Any], loads: Mapping[Any, Callable[..., Any]]) -> Stage:
         """The stage with other axes, and other expressions where it reads some buffers."""
@@ -191,7 +191,7 @@ def _stage(nest: Any, extents: dict[Any, int]) -> Stage | None:
     if stores is None or inits is None or (reduced and len(inits) != len(stores)):
         return None
     at = tuple(rewritten(index, names, {}) for index in stores[0].indices)
-    place = block.annotations.get(PLACE)
+    place = block.annotations.get(TIE_RULE)
     if len(stores) > 1 and place is None:
         return None
     if inits and not reduced:  # over axes of one element
@@ -254,10 +254,10 @@ def _worth_inlining(stage: Stage, readers: Sequence[Stage], extents: Mapping[Any
     reads = [
         (reader, load)
         for reader in readers
-        for load in loads_of(*reader.values)
+        for load in collect_loads(*reader.values)
         if load.source.same_as(target)
     ]
-    if any(dtype_of(load.source) == "bfloat16" for load in loads_of(*stage.values)) and any(
+    if any(dtype_of(load.source) == "bfloat16" for load in collect_loads(*stage.values)) and any(
         _has_let(reader.values) for reader, _ in reads
     ):
         return False  # TVM reads bfloat16 inside of a Let as integers
@@ -299,7 +299,7 @@ def _unified(stages: Sequence[Stage], own: frozenset[Any], extents: dict[Any, in
 
     written: dict[Any, Stage] = {}
     for stage in stages:
-        for load in loads_of(*stage.values):
+        for load in collect_loads(*stage.values):
             writer = written.get(load.source)
             if writer is None or load.source in stage.targets:
                 continue
@@ -328,7 +328,7 @@ def _named_alike(
     """One name also for axes of several stages that go along the same dimension of what they read."""
     along: dict[tuple[Any, int], Any] = {}
     for stage in stages:
-        for load in loads_of(*stage.values):
+        for load in collect_loads(*stage.values):
             for place, index in enumerate(load.indices):
                 if not _is_axis(index):
                     continue
@@ -364,7 +364,7 @@ def merged(kernel: Kernel) -> tuple[Kernel, dict[Any, View]]:
 
 
 def _accesses(stage: Stage) -> list[tuple[Any, list[Any]]]:
-    reads = [(load.source, list(load.indices)) for load in loads_of(*stage.values)]
+    reads = [(load.source, list(load.indices)) for load in collect_loads(*stage.values)]
     return [*((target, list(stage.at)) for target in stage.targets), *reads]
 
 
@@ -407,7 +407,7 @@ def _joined(kernel: Kernel, pair: tuple[Any, Any], views: dict[Any, View]) -> Ke
             [*shape[:k], shape[k] * extent, *shape[k + 2 :]], dtype_of(buffer), buffer.name
         )
     for stage in kernel.stages:  # a buffer that is written is read in one way
-        for load in loads_of(*stage.values):
+        for load in collect_loads(*stage.values):
             if load.source in written and load.source in new and a not in variables_of(load):
                 return None
     names = {a: both // extent, b: both % extent}

@@ -40,7 +40,7 @@ def _better(*, larger: bool) -> Callable[[Any, Any], Any]:
 
 #: By name, of values ``a`` and ``b``, where ``a`` stands before ``b``: whether ``a`` is kept; and whether it
 #: is where it stands behind.
-KEEPS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+TIE_RULES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     "max_first": (_at_least(larger=True), _better(larger=True)),
     "max_last": (_better(larger=True), _at_least(larger=True)),
     "min_first": (_at_least(larger=False), _better(larger=False)),
@@ -48,7 +48,7 @@ KEEPS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = 
 }
 
 
-def keeps(place: str, i: Any, a: Any, j: Any, b: Any) -> Any:
+def keeps_first(place: str, i: Any, a: Any, j: Any, b: Any) -> Any:
     """Whether of two values, at the places ``i`` and ``j``, the first is kept."""
-    before, behind = KEEPS[place]
+    before, behind = TIE_RULES[place]
     return tirx.Select(i < j, before(a, b), behind(a, b))

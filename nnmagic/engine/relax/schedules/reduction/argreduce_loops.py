@@ -15,7 +15,7 @@ from typing import Any
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.reduction import argreduce
-from nnmagic.engine.relax.tir.builders import over_lanes, sequence
+from nnmagic.engine.relax.tir.builders import sequence, vectorized
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 
 #: How many vectors are a group.
@@ -60,13 +60,13 @@ class ArgReduce:
 
             return [
                 *self._best_of_group(fresh, start),
-                over_lanes(self.vector, place),
-                over_lanes(self.vector, value),
+                vectorized(self.vector, place),
+                vectorized(self.vector, value),
             ]
 
         zero = tirx.const(0, "int64")
         result = self._best_of_group(best, zero)
-        result.append(over_lanes(self.vector, lambda lane: _stored(where, tirx.const(0, "int32"), lane)))
+        result.append(vectorized(self.vector, lambda lane: _stored(where, tirx.const(0, "int32"), lane)))
         if count > 1:
             turn = tirx.Var("turn", "int64")
             body = sequence(compared((turn + 1) * group, (turn + 1).astype("int32")))
@@ -89,7 +89,7 @@ class ArgReduce:
                 held = tirx.BufferLoad(target, [lane])
                 return _stored(target, self._better(held, new), lane)
 
-            made.append(over_lanes(self.vector, one))
+            made.append(vectorized(self.vector, one))
         return made
 
     def _found(self, result: list[Any], best: Any, where: Any) -> tuple[list[Any], Any, Any]:
@@ -108,7 +108,7 @@ class ArgReduce:
 
         groups = self.alloc(self.vector, "int32", "groups")
         result.append(
-            over_lanes(
+            vectorized(
                 self.vector,
                 lambda lane: _stored(
                     groups, number(tirx.BufferLoad(where, [lane]), tirx.BufferLoad(best, [lane])), lane
@@ -127,7 +127,7 @@ class ArgReduce:
                     numbers, nearer(tirx.BufferLoad(numbers, [lane]), found) if at else found, lane
                 )
 
-            result.append(over_lanes(self.vector, one))
+            result.append(vectorized(self.vector, one))
         return result, self._folded(result, numbers, nearer), value
 
     def _folded(self, result: list[Any], array: Any, both: Callable[[Any, Any], Any]) -> Any:
@@ -141,7 +141,7 @@ class ArgReduce:
                 left, right = tirx.BufferLoad(array, [lane]), tirx.BufferLoad(array, [lane + count])
                 return _stored(half, both(left, right), lane)
 
-            result.append(over_lanes(count, one))
+            result.append(vectorized(count, one))
             array = half
         return tirx.BufferLoad(array, [tirx.const(0, "int64")])
 
@@ -157,7 +157,7 @@ class ArgReduce:
         return tirx.Select(new <= tirx.const(float("inf"), self.dtype), chosen, new)
 
     def _keeps(self, a: Any, b: Any) -> Any:
-        return argreduce.KEEPS[self.place][0](a, b)
+        return argreduce.TIE_RULES[self.place][0](a, b)
 
 
 def _stored(array: Any, value: Any, lane: Any) -> Any:

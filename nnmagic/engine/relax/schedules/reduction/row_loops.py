@@ -30,7 +30,7 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     size,
     variables,
 )
-from nnmagic.engine.relax.tir.builders import item_bytes, loads_of, prefetch, sequence
+from nnmagic.engine.relax.tir.builders import collect_loads, item_bytes, prefetch, sequence
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 from nnmagic.engine.relax.tir.visitors import rewrite
 
@@ -80,7 +80,7 @@ def combined(stage: Stage, left: Sequence[Any], right: Sequence[Any]) -> list[An
     None where the reduction is none that is known.
     """
     if stage.place:
-        keep = argreduce.keeps(stage.place, left[0], left[1], right[0], right[1])
+        keep = argreduce.keeps_first(stage.place, left[0], left[1], right[0], right[1])
         return [tirx.Select(keep, a, b) for a, b in zip(left, right, strict=True)]
     (value,), (a,), (b,) = stage.values, left, right
     term = term_of(stage)
@@ -107,7 +107,7 @@ def term_of(stage: Stage) -> Any | None:
     if own != [True, False]:
         return None
     term = sides[1]
-    if any(load.source.same_as(target) for load in loads_of(term)):
+    if any(load.source.same_as(target) for load in collect_loads(term)):
         return None
     if isinstance(value, tirx.Select):
         a, b = (tirx.Var(name, str(term.ty.dtype)) for name in "ab")
@@ -184,7 +184,7 @@ class Rows:
         self.streams = frozenset(
             load.source
             for stage in self.stages
-            for load in loads_of(*stage.values)
+            for load in collect_loads(*stage.values)
             if _product(shape_of(load.source)) * item_bytes(dtype_of(load.source)) >= _STREAM
         )
         self.fetched: set[Any] = set()
@@ -219,7 +219,7 @@ class Rows:
 
     def _prepared(self, stage: Stage) -> Stage:
         """The stage with what it reads where that is: in the row's own memory, or in the buffer of a view."""
-        sources = {load.source for load in loads_of(*stage.values)} - set(stage.targets)
+        sources = {load.source for load in collect_loads(*stage.values)} - set(stage.targets)
 
         def moved(source: Any) -> Callable[[list[Any]], Any]:
             if source in self.places:
@@ -287,7 +287,7 @@ class Rows:
         reduced: set[Any] = set()
         written: set[Any] = set()
         for stage in self.stages:
-            reads = {load.source for load in loads_of(*stage.values)}
+            reads = {load.source for load in collect_loads(*stage.values)}
             if group and (
                 reads & (written if stage.place else reduced)
                 or set(self.inner_of[stage]) != set(self.inner_of[group[0]])
@@ -316,7 +316,7 @@ class Rows:
         reads = [
             [var for index in load.indices for var in variables(index)]
             for stage in stages
-            for load in loads_of(*stage.values)
+            for load in collect_loads(*stage.values)
         ]
         reads += [[var for index in stage.at for var in variables(index)] for stage in stages]
         widest = max(reads, key=lambda axes: len(set(axes) & set(inner)))
@@ -399,10 +399,10 @@ class Rows:
         loads = {
             load.source: load
             for stage in stages
-            for load in loads_of(*stage.values)
+            for load in collect_loads(*stage.values)
             if load.source in self.streams - self.fetched
             and load.indices[-1].same_as(self.lane)
-            and not loads_of(*load.indices)
+            and not collect_loads(*load.indices)
         }
         self.fetched |= set(loads)
 
@@ -493,7 +493,7 @@ class Rows:
             number, term = (rewritten(value.false_value, env, {}) for value in stage.values)
             if not stage.in_order:
                 return self._update_out_of_order(stage.place, buffers, place, [*held, number, term])
-            keep = argreduce.KEEPS[stage.place][0](held[1], term)
+            keep = argreduce.TIE_RULES[stage.place][0](held[1], term)
             chosen = [tirx.Select(keep, old, new) for old, new in zip(held, (number, term), strict=True)]
             if mask is not None:
                 chosen = [tirx.Select(mask, new, old) for old, new in zip(held, chosen, strict=True)]
@@ -515,7 +515,7 @@ class Rows:
             tirx.BufferStore(buffer, tirx.Select(keep, old, new), [index])
             for buffer, old, new in zip(buffers, (i, a), (j, b), strict=True)
         ]
-        return [tirx.Bind(keep, argreduce.keeps(place, i, a, j, b)), *stores]
+        return [tirx.Bind(keep, argreduce.keeps_first(place, i, a, j, b)), *stores]
 
     def _finished(self, stage: Stage, buffers: Sequence[Any], count: int, env: Env) -> list[Any]:
         """The partial results combined by halves, and stored."""

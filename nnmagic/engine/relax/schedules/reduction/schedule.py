@@ -28,7 +28,7 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
 )
 from nnmagic.engine.relax.schedules.reduction.row_loops import Rows, combined, term_of
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import loads_of, sequence
+from nnmagic.engine.relax.tir.builders import collect_loads, sequence
 
 #: How many elements a chunk of a long reduction has.
 CHUNK = 1 << 14
@@ -100,7 +100,7 @@ def _lane(stages: Sequence[Stage], extents: Any) -> Any | None:
     """The axis along which most of what is read is contiguous."""
     votes: dict[Any, int] = {}
     for stage in stages:
-        for indices in [stage.at, *(list(load.indices) for load in loads_of(*stage.values))]:
+        for indices in [stage.at, *(list(load.indices) for load in collect_loads(*stage.values))]:
             last = next((index for index in reversed(indices) if not isinstance(index, tirx.IntImm)), None)
             if last is not None and last in extents:
                 axes = [index for index in indices if index in extents]
@@ -137,7 +137,7 @@ class _Parts:
         def load(source: Any) -> Any:
             return lambda indices: tirx.BufferLoad(*resolved(source, indices, self.views))
 
-        sources = {load.source for load in loads_of(*stage.values)}
+        sources = {load.source for load in collect_loads(*stage.values)}
         value = rewritten(stage.values[0], {}, {source: load(source) for source in sources})
         self.statements.append(tirx.BufferStore(stage.targets[0], value, list(stage.at)))
         return True
@@ -263,7 +263,7 @@ def _kept(stage: Stage, extents: Any) -> list[Any]:
 
 def _order(stage: Stage, extents: Any) -> list[Any]:
     """The stage's axes in the order of the widest of what it reads."""
-    reads = [[index for index in load.indices if index in extents] for load in loads_of(*stage.values)]
+    reads = [[index for index in load.indices if index in extents] for load in collect_loads(*stage.values)]
     return max(reads, key=len, default=[])
 
 
