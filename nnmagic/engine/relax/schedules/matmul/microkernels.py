@@ -18,7 +18,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import Place
+from nnmagic.engine.relax.tir.builders import Index as Place
 
 
 @dataclass(frozen=True, slots=True)

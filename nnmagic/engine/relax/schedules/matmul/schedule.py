@@ -23,7 +23,7 @@ from nnmagic.engine.relax.schedules.matmul.analysis import PRODUCT, Product, rea
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import Place
+from nnmagic.engine.relax.tir.builders import Index as Place
 
 #: From how many multiplications on threads are worth being started: about 20 us of one core.
 _PARALLEL_WORK = 1 << 21
