@@ -16,7 +16,8 @@ from tvm.sym import Analyzer
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import Index as Place, collect_loads, indices_are_axes
+from nnmagic.engine.relax.tir.builders import Index as Place
+from nnmagic.engine.relax.tir.builders import collect_loads, indices_are_axes
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The kind of a block that multiplies matrices.
