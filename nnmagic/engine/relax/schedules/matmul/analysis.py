@@ -133,9 +133,7 @@ class Product:
         bindings, values = [(var, value)], {self.result: var}
         *inner, last = self.after
         for stage in inner:
-            part = substitute_with_new_lets(
-                stage.value, dict(zip(stage.axes, indices, strict=True)), values
-            )
+            part = substitute_with_new_lets(stage.value, dict(zip(stage.axes, indices, strict=True)), values)
             var = tirx.Var("part", dtype_of(stage.buffer))
             bindings.append((var, part))
             values[stage.buffer] = var
@@ -176,9 +174,7 @@ def read_product(function: tirx.PrimFunc) -> Product | None:
         return None
     (main,) = mains
     # A decomposed reduction has a block of its own that initializes the result.
-    others = [
-        stage for stage in kernel.stages if stage is not main and not stage.buffer.same_as(main.buffer)
-    ]
+    others = [stage for stage in kernel.stages if stage is not main and not stage.buffer.same_as(main.buffer)]
     if not all(stage.is_elementwise for stage in others):
         return None
     before, after = _split_at_product(others, main.buffer)
@@ -316,7 +312,5 @@ def _read_panels(load: Load, row: Var, column: Var) -> Factor | None:
     panel, _, lane = indices
     if width is None or not (isinstance(panel, tirx.FloorDiv) and isinstance(lane, tirx.FloorMod)):
         return None
-    divides = all(
-        node.a.same_as(column) and builders.static_int(node.b) == width for node in (panel, lane)
-    )
+    divides = all(node.a.same_as(column) and builders.static_int(node.b) == width for node in (panel, lane))
     return Factor(load.source, 0, width, 1, width) if divides else None

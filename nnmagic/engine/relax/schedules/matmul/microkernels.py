@@ -129,7 +129,9 @@ class _TileSums:
         zero = builders.broadcast(tirx.const(0, self.dtype), lanes)
         arrays = [array for part in self.parts for array in part]
         stores = [
-            builders.store(array, n * lanes, lanes, zero) for array in arrays for n in range(self.tile.vectors)
+            builders.store(array, n * lanes, lanes, zero)
+            for array in arrays
+            for n in range(self.tile.vectors)
         ]
         return [*map(tirx.AllocBuffer, arrays), *stores]
 

@@ -313,7 +313,9 @@ class _MatrixLoops:
         panel = tirx.floordiv(first, width) * (self.depth * right.panel)
         return Matrix(right.buffer, panel + tirx.floormod(first, width), right.row, right.column)
 
-    def _tile(self, tile: Tile, t: PrimExpr, first: Index, packed: tuple[Buffer, Index] | None = None) -> Stmt:
+    def _tile(
+        self, tile: Tile, t: PrimExpr, first: Index, packed: tuple[Buffer, Index] | None = None
+    ) -> Stmt:
         """Compute a tile from column ``first`` on; ``packed``: the buffer and offset of its packed panel."""
         number = builders.static_int(self.rows)
         regular = tile.rows == 1 or (number is not None and number % tile.rows == 0)
