@@ -1,7 +1,7 @@
 """Split a fused kernel into its main block and the element-wise stages before and after it.
 
-Schedules that write all loops themselves (convolutions, pooling) compute the stages after the main block while
-its values are still in registers, and the stages before it into buffers of their own.
+Schedules that write all loops themselves (convolutions, pooling) compute the stages after the main block
+while its values are still in registers, and the stages before it into buffers of their own.
 """
 
 from __future__ import annotations

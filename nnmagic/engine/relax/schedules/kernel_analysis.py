@@ -22,8 +22,8 @@ class Stage:
     """One block: ``write[indices] = value`` for each of its writes and for all of ``axes``.
 
     The values of a reduction read the writes, and are applied for all of ``reduced``, which are among the
-    axes; ``inits`` is what the writes hold before. Several writes occur where an index and a value are reduced
-    together.
+    axes; ``inits`` is what the writes hold before. Several writes occur where an index and a value are
+    reduced together.
     """
 
     writes: tuple[Buffer, ...]
@@ -74,7 +74,7 @@ class BlockStage(Stage):
 
 @dataclass(frozen=True, slots=True)
 class KernelStages:
-    """The stages of a kernel in order, the extents of their axes, and the buffers that the kernel allocates."""
+    """A kernel as stages in order, with the extents of their axes and the buffers that it allocates."""
 
     stages: tuple[BlockStage, ...]
     extents: Mapping[Var, Extent]
@@ -139,7 +139,7 @@ def _is_int(value: PrimExpr, number: int) -> bool:
 def _read_block(
     realize: Node, loops: Mapping[Var, Extent], extents: dict[Var, Extent], *, in_own_nest: bool
 ) -> BlockStage | None:
-    """Read a block, and add the extents of its axes; an axis may be a loop's variable, or have one element."""
+    """Read a block, and add the extents of its axes: each is a loop's variable, or has one element."""
     block = realize.block
     stores = _read_stores(block.body)
     inits = () if block.init is None else _read_stores(block.init)

@@ -27,7 +27,8 @@ class Work(Enum):
     GROUPED_MULTIPLICATIONS = 500_001
     #: Operations on elements in rows and reductions.
     ROW_OPERATIONS = 1 << 18
-    #: Operations on elements in element-wise kernels, with the bytes moved: about 100 microseconds of one core.
+    #: Operations on elements in element-wise kernels, with the bytes moved: about 100 microseconds of one
+    #: core.
     ELEMENT_OPERATIONS = 1 << 24
     #: Elements that a change of layout moves.
     MOVED_ELEMENTS = 200_001

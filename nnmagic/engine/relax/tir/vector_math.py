@@ -4,7 +4,8 @@ Each function maps an expression of float32 or float64 to one of the same dtype;
 computed in float32. Arguments are reduced as in W. J. Cody and W. Waite, Software Manual for the Elementary
 Functions, 1980. The polynomials are minimax fits of our own (Remez exchange with 50 digits). Their
 coefficients are rounded, mostly one at a time, and the others fitted again after each. NaN stays NaN;
-infinities and denormal results are correct. The largest errors, measured over all exponents, in units in the last place:
+infinities and denormal results are correct. The largest errors, measured over all exponents, in units in the
+last place:
 
 =======  =======  =======
          float32  float64
@@ -391,9 +392,9 @@ def _split_logarithm(steps: _Computation, x: PrimExpr) -> tuple[PrimExpr, PrimEx
 def _extend_to_all_reals(steps: _Computation, x: PrimExpr, logarithm: PrimExpr) -> PrimExpr:
     """Return a logarithm that is also right elsewhere: -inf at 0, NaN below, inf at infinity."""
     infinity, zero = steps.number(float("inf")), steps.number(0)
-    found = steps.bind("found", tirx.Select(x < infinity, logarithm, x))
-    found = steps.bind("found", tirx.Select(x > zero, found, steps.number(float("nan"))))
-    return tirx.Select(x == zero, steps.number(float("-inf")), found)
+    result = steps.bind("found", tirx.Select(x < infinity, logarithm, x))
+    result = steps.bind("found", tirx.Select(x > zero, result, steps.number(float("nan"))))
+    return tirx.Select(x == zero, steps.number(float("-inf")), result)
 
 
 def _copy_sign(steps: _Computation, value: PrimExpr, source: PrimExpr) -> PrimExpr:

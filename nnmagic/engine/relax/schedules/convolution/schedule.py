@@ -1,12 +1,11 @@
 """Schedule convolutions and pooling on blocked channels: direct, with tiles of the result in registers.
 
-The result's channels are in blocks of one vector, ``[n, block, (d, h,) w, lane]``; the weights are
-``[block, kd, kh, channel, kw, lane]``. A tile of the result, some elements of a row by some blocks, stays in
-registers while all taps and channels are summed up: each weight vector is loaded once per tile, and each
-element of the data is broadcast once for all blocks. Taps in the padding are left out, not multiplied by zero:
-along rows by a test, within a row by other code for the tiles at its ends. So the data is never copied for
-padding. Where each channel is a group of its own, the data's lanes are the result's, and vectors are
-multiplied.
+The result's channels are in blocks of one vector, ``[n, block, (d, h,) w, lane]``; the weights are ``[block,
+kd, kh, channel, kw, lane]``. A tile of the result, some elements of a row by some blocks, stays in registers
+while all taps and channels are summed up: each weight vector is loaded once per tile, and each element of the
+data is broadcast once for all blocks. Taps in the padding are left out, not multiplied by zero: along rows by
+a test, within a row by other code for the tiles at its ends. So the data is never copied for padding. Where
+each channel is a group of its own, the data's lanes are the result's, and vectors are multiplied.
 """
 
 from __future__ import annotations
@@ -99,8 +98,8 @@ class Channels:
 class _WindowKernel:
     """A kernel that moves windows over images.
 
-    weight: None for pooling. lanes: the channels of a block of the result. largest: pooling takes the maximum,
-    not the sum. padded: zeros of the padding are multiplied with the weights.
+    weight: None for pooling. lanes: the channels of a block of the result. largest: pooling takes the
+    maximum, not the sum. padded: zeros of the padding are multiplied with the weights.
     """
 
     fused: FusedKernel
@@ -351,7 +350,7 @@ def _sum_channels(
 
 
 def _data_vector(tiles: _Tiles, k: PrimExpr, indices: Sequence[PrimExpr], lane: Var | None) -> PrimExpr:
-    """Return the data that a vector of the result reads from its ``k``-th channels, or that one lane reads."""
+    """Return the data of the ``k``-th channels that a vector of the result reads, or one lane of it."""
     kernel, channels = tiles.kernel, tiles.kernel.channels
     if channels.lanewise:
         return tirx.BufferLoad(kernel.data, [tiles.image, tiles.block, *indices, ramp(0, kernel.lanes)])

@@ -3,9 +3,9 @@
 A tile of the result is ``rows`` times some vectors, whose sums stay in registers. Each step of the inner
 dimension reads the vectors of the right matrix once, and multiplies them with each element of the left one,
 broadcast to a vector. Where a dimension is no multiple of the tile, the last tile begins earlier: it computes
-some elements again, which costs less than other code for the rest. Measured on a Zen 5 core with vectors of 64
-bytes: 8 rows times 2 vectors reach 95 percent of the peak from 128x128x128 on (NumPy's OpenBLAS: half), so no
-library is called.
+some elements again, which costs less than other code for the rest. Measured on a Zen 5 core with vectors of
+64 bytes: 8 rows times 2 vectors reach 95 percent of the peak from 128x128x128 on (NumPy's OpenBLAS: half), so
+no library is called.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ALIGNMENT = 64
 #: The sums that keep the machine busy: an addition takes 4 cycles, and 2 are begun in each.
 _BUSY_SUMS = 8
 
-#: The largest tiles to try, in rows and in vectors. More rows than 8, or other than 2 vectors, were slower by
-#: little: the costs of a row and of a vector decide between tiles that take equally many cycles.
+#: The largest tiles to try, in rows and in vectors. Of tiles that take about equally many cycles, the nearest
+#: to 8 rows of 2 vectors is taken, which was measured to be fast: each row or vector off it has a small cost.
 _MOST_ROWS, _MOST_VECTORS = 14, 8
 _BEST_ROWS, _ROW_COST = 8, 0.01
 _BEST_VECTORS, _VECTOR_COST = 2, 0.02
@@ -315,7 +315,7 @@ def _add_lanes(vector: PrimExpr, lanes: int) -> PrimExpr:
 
 @dataclass(frozen=True, slots=True)
 class PanelPacking:
-    """Copies into a panel, from ``offset`` on, the columns that a tile needs, contiguous for each inner index.
+    """Packing of the columns that a tile needs: contiguous for each inner index, from ``offset`` on.
 
     ``right`` is based at the panel's first column. The panel has the dtype of the sums.
     """

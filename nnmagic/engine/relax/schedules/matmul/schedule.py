@@ -1,10 +1,10 @@
 """Schedule matrix products: register tiles with the epilogue at their ends, panels, threads.
 
-The right matrix is walked in panels as wide as a tile. A panel is packed first where many tiles need it and its
-rows lie so far apart that the cache's sets run out (measured: from half a megabyte on), or where its columns
-are contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the product is
-limited by memory and reads the matrix as it is stored: along its rows, or along the inner dimension as dot
-products. Threads share the batch, panels, or tiles of rows, whatever there is enough of.
+The right matrix is walked in panels as wide as a tile. A panel is packed first where many tiles need it and
+its rows lie so far apart that the cache's sets run out (measured: from half a megabyte on), or where its
+columns are contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the
+product is limited by memory and reads the matrix as it is stored: along its rows, or along the inner
+dimension as dot products. Threads share the batch, panels, or tiles of rows, whatever there is enough of.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class _MatrixLoops:
         return self._panels_first(panels, threads=threads)
 
     def _should_share_rows(self, panels: _Panels) -> bool:
-        """Return whether tiles of rows are the outer loop: there are many, and the packed panels stay near."""
+        """Return whether the outer loop is over rows: there are many tiles, and packed panels stay near."""
         count, high = builders.static_int(panels.count), builders.static_int(panels.heights)
         if count is None or (high is not None and high < 2 * count):
             return False

@@ -84,7 +84,7 @@ def _axes_of(indices: Sequence[Index], reduced: Sequence[Var]) -> tuple[Var, ...
 
 @dataclass(frozen=True, slots=True)
 class MergedView:
-    """A view of a buffer with two dimensions as one: ``position`` and the next one, whose size is ``extent``."""
+    """A view of a buffer with two dimensions as one: ``position`` and the next, of size ``extent``."""
 
     buffer: Buffer
     position: int
@@ -95,8 +95,8 @@ class MergedView:
 class ReductionKernel:
     """Stages in the order in which they are computed.
 
-    kept: the kernel's own buffers that stages write for one another. views: how buffers with merged dimensions
-    are stored.
+    kept: the kernel's own buffers that stages write for one another. views: how buffers with merged
+    dimensions are stored.
     """
 
     stages: tuple[ReductionStage, ...]
@@ -405,7 +405,7 @@ def _merge_pair(kernel: ReductionKernel, pair: tuple[Var, Var]) -> ReductionKern
 
 
 def _merge_positions(kernel: ReductionKernel, pair: tuple[Var, Var]) -> dict[Buffer, int] | None:
-    """Return by buffer which dimension the first axis indexes; None where the second is not always the next."""
+    """Return by buffer the dimension of the first axis; None where the second is not always the next."""
     a, b = pair
     positions: dict[Buffer, int] = {}
     for stage in kernel.stages:
@@ -416,10 +416,10 @@ def _merge_positions(kernel: ReductionKernel, pair: tuple[Var, Var]) -> dict[Buf
             used = variables_of(*indices)
             if not (a in used or b in used):
                 continue
-            places = [k for k, index in enumerate(indices) if index.same_as(a)]
-            if len(places) != 1 or used.count(a) != 1 or used.count(b) != 1:
+            dims = [k for k, index in enumerate(indices) if index.same_as(a)]
+            if len(dims) != 1 or used.count(a) != 1 or used.count(b) != 1:
                 return None
-            (k,) = places
+            (k,) = dims
             if k + 1 == len(indices) or not indices[k + 1].same_as(b):
                 return None
             if shape_of(buffer)[k + 1] != kernel.extents[b] or positions.setdefault(buffer, k) != k:
@@ -431,7 +431,8 @@ def _merge_positions(kernel: ReductionKernel, pair: tuple[Var, Var]) -> dict[Buf
 class _AxisMerge:
     """The axes ``a`` and ``b``, of ``extent``, become ``both``.
 
-    positions: by buffer, the dimension that ``a`` indexes. merged: by buffer, the one with one dimension less.
+    positions: by buffer, the dimension that ``a`` indexes. merged: by buffer, the one with one dimension
+    less.
     """
 
     a: Var

@@ -32,7 +32,8 @@ def _at_least(*, larger: bool) -> Comparison:
 def _better(*, larger: bool) -> Comparison:
     """Return the comparison that ``a`` is better than ``b``.
 
-    The negation of ``_at_least`` would be wrong: TVM turns a negated ``<=`` into ``>``, which differs for NaN.
+    The negation of ``_at_least`` would be wrong: TVM turns a negated ``<=`` into ``>``, which differs for
+    NaN.
     """
 
     def holds(a: PrimExpr, b: PrimExpr) -> PrimExpr:
@@ -44,8 +45,8 @@ def _better(*, larger: bool) -> Comparison:
     return holds
 
 
-#: By name, two conditions on which a value ``a`` is kept and not ``b``: where ``a`` has the smaller index, and
-#: where it has the larger one.
+#: By name, two conditions on which a value ``a`` is kept and not ``b``: where ``a`` has the smaller index,
+#: and where it has the larger one.
 TIE_RULES: dict[str, tuple[Comparison, Comparison]] = {
     "max_first": (_at_least(larger=True), _better(larger=True)),
     "max_last": (_better(larger=True), _at_least(larger=True)),

@@ -1,9 +1,9 @@
 """Find the index of the best element of a row (argmax, argmin): by groups of vectors, then within one group.
 
-The best elements of each group of vectors are found lane by lane, and each lane keeps the best so far with the
-number of its group: one comparison of indices per group, not per element. At the row's end the best of the
-lanes gives the value and its group, which is still in the cache; its elements are compared with the value. A
-group that the row's length leaves over overlaps with the one before.
+The best elements of each group of vectors are found lane by lane, and each lane keeps the best so far with
+the number of its group: one comparison of indices per group, not per element. At the row's end the best of
+the lanes gives the value and its group, which is still in the cache; its elements are compared with the
+value. A group that the row's length leaves over overlaps with the one before.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _NO_INDEX = {"first": 2**31 - 1, "last": -1}
 class ArgReduce:
     """A row of ``width`` elements, a group or more.
 
-    vector: the elements of a vector. element: returns the index and the value of an element. prefetch: returns
-    statements that fetch the data after a vector. alloc: allocates an array, from its size, dtype and name.
+    vector: the elements of a vector. element: returns the index and the value of an element. prefetch:
+    returns statements that fetch the data after a vector. alloc: allocates an array, from its size, dtype and
+    name.
     """
 
     tie_rule: str

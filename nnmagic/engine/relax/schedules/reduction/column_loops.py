@@ -27,7 +27,8 @@ from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 _ROWS_TOGETHER = 8
 _MOST_UNROLLED_NODES = 160
 
-#: Statements of one column, from its index in the block, the condition on which it is new, and the names there.
+#: Statements of one column, from its index in the block, the condition on which it is new, and the names
+#: there.
 _ColumnBody = Callable[[Index, PrimExpr | None, Env], list[Stmt]]
 
 
@@ -70,13 +71,13 @@ class ColumnLoops:
         """Build the loop over the columns of a block."""
 
         def compute(index: Index, _partial: Index, is_new: PrimExpr | None) -> list[Stmt]:
-            return body(index, is_new, {**env, **self._plan.at(self._plan.lane, index, self._start)})
+            return body(index, is_new, {**env, **self._plan.names_at(self._plan.lane, index, self._start)})
 
         return self._vectors.statements(compute)
 
     def _start_columns(self, stage: ReductionStage, env: Env) -> list[Stmt]:
         def start(index: Index, _is_new: PrimExpr | None, here: Env) -> list[Stmt]:
-            return store_all(self._partial[stage], initial_values(self._plan, stage, here), index)
+            return store_all(self._partial[stage], initial_values(stage, here), index)
 
         return self._columns(start, env)
 
@@ -106,7 +107,7 @@ class ColumnLoops:
         axis, extent = axes[0], self._plan.extents[axes[0]]
         if len(axes) > 1:
             return loop_over(
-                extent, lambda i: self._loop_over_rows(axes[1:], {**env, **self._plan.at(axis, i)})
+                extent, lambda i: self._loop_over_rows(axes[1:], {**env, **self._plan.names_at(axis, i)})
             )
         nodes = sum(count_nodes(value) for stage in self._stages for value in stage.values)
         count = min(extent, max(1, min(_ROWS_TOGETHER, _MOST_UNROLLED_NODES // nodes)))
@@ -120,7 +121,7 @@ class ColumnLoops:
         """Compute ``count`` rows from ``first`` on, column by column."""
 
         def compute(index: Index, is_new: PrimExpr | None, here: Env) -> list[Stmt]:
-            rows = [self._plan.at(axis, first + k) for k in range(count)]
+            rows = [self._plan.names_at(axis, first + k) for k in range(count)]
             return [statement for row in rows for statement in self._element(index, is_new, {**here, **row})]
 
         return self._columns(compute, env)

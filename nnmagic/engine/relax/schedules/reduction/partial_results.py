@@ -68,7 +68,7 @@ def allocate_partial(plan: RowPlan, stage: ReductionStage, count: int) -> list[B
     return [plan.allocate([count], dtype_of(write), "partial") for write in stage.writes]
 
 
-def initial_values(plan: RowPlan, stage: ReductionStage, env: Env) -> Sequence[PrimExpr]:
+def initial_values(stage: ReductionStage, env: Env) -> Sequence[PrimExpr]:
     """Return partial results of no elements; for a reduction to an index, those of the element at ``env``."""
     assert stage.inits is not None
     if stage.tie_rule:
@@ -87,7 +87,7 @@ def start_partial(
     """Store the initial values of ``count`` partial results of a row."""
 
     def start(lane: PrimExpr) -> list[Stmt]:
-        values = initial_values(plan, stage, {**env, **plan.at(plan.lane, lane)})
+        values = initial_values(stage, {**env, **plan.names_at(plan.lane, lane)})
         return store_all(buffers, values, lane)
 
     return _loop_over_partial(plan, count, start)

@@ -178,7 +178,7 @@ class RowLoops:
 
         def compute_row(here: Env) -> list[Stmt]:
             def compute(index: Index, position: Index, is_new: PrimExpr | None) -> list[Stmt]:
-                names = {**here, **plan.at(plan.lane, index)} if vectorize else here
+                names = {**here, **plan.names_at(plan.lane, index)} if vectorize else here
                 return [
                     statement
                     for stage in stages
@@ -196,7 +196,7 @@ class RowLoops:
                 return compute_row(here)
             axis = axes[0]
             return loop_over(
-                plan.extents[axis], lambda i: loop_over_axes(axes[1:], {**here, **plan.at(axis, i)})
+                plan.extents[axis], lambda i: loop_over_axes(axes[1:], {**here, **plan.names_at(axis, i)})
             )
 
         statements += loop_over_axes(outer, env)
@@ -224,7 +224,7 @@ class RowLoops:
         plan = self._plan
 
         def element(index: Index) -> tuple[PrimExpr, PrimExpr]:
-            here = {**env, **plan.at(plan.lane, index)}
+            here = {**env, **plan.names_at(plan.lane, index)}
             number, value = (substitute_axes(value.false_value, here) for value in stage.values)
             return number, value
 

@@ -60,9 +60,10 @@ class RowPlan:
     """The plan for stages that have the axes ``rows`` in common; ``lane`` is contiguous in memory.
 
     across: whether vectors go across the columns of a block. outer: the axes of the loops around a row.
-    inner_of: by stage, its axes inside of a row. relative: by axis, the variable that counts from the begin of
-    the row or block. width: the elements of a row, or the columns of a block. vector: the elements of a vector.
-    short: whether rows are added one element after the other. memory: allocations for a row's buffers.
+    inner_of: by stage, its axes inside of a row. relative: by axis, the variable that counts from the begin
+    of the row or block. width: the elements of a row, or the columns of a block. vector: the elements of a
+    vector. short: whether rows are added one element after the other. memory: allocations for a row's
+    buffers.
     """
 
     def __init__(self, machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], lane: Var) -> None:
@@ -87,7 +88,8 @@ class RowPlan:
                 if write in kernel.kept:
                     self.kept[write] = self._allocate_row(stage, write)
         self.stages = [self._redirect_loads(stage) for stage in stages]
-        # Streams are found after loads are redirected: a view is as large as its buffer, a row's memory is not.
+        # Streams are found after loads are redirected: a view is as large as its buffer, a row's memory is
+        # not.
         self.streams = frozenset(
             load.source
             for stage in self.stages
@@ -124,7 +126,7 @@ class RowPlan:
             return 1
         if any(dtype_of(buffer) == "bool" for stage in stages for buffer in stage.buffers):
             return 1  # TVM stores vectors of truth values in another form than single ones
-        bits = max(tvm.DataType(dtype_of(write)).bits for stage in stages for write in stage.writes)
+        bits = max(int(tvm.DataType(dtype_of(write)).bits) for stage in stages for write in stage.writes)
         return min(max(1, self.machine.vector_bytes * 8 // max(bits, 8)), largest_power_of_two(self.width))
 
     def allocate(self, shape: Sequence[int], dtype: str, name: str) -> Buffer:
@@ -172,13 +174,13 @@ class RowPlan:
             buffer, indices = resolve_view(write, stage.indices, self.views)
         return tirx.BufferStore(buffer, value, [substitute_axes(index, env) for index in indices])
 
-    def at(self, axis: Var, index: Index, start: Index | None = None) -> Env:
+    def names_at(self, axis: Var, index: Index, start: Index | None = None) -> Env:
         """Return the names of an index along an axis, which begins at ``start`` of the array."""
         return {axis: index if start is None else start + index, self.relative[axis]: index}
 
     def zeros(self, axes: Sequence[Var]) -> Env:
         """Return the names of the first index of each axis."""
-        return {name: index for axis in axes for name, index in self.at(axis, as_expr(0)).items()}
+        return {name: index for axis in axes for name, index in self.names_at(axis, as_expr(0)).items()}
 
 
 def _count_operations(kernel: ReductionKernel, stage: ReductionStage) -> int:

@@ -32,8 +32,8 @@ from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 #: How many elements a chunk of a long reduction has.
 CHUNK = 1 << 14
 
-#: How many elements a chunk has at least along the axis that is split, and how many rows where vectors go across
-#: columns.
+#: How many elements a chunk has at least along the axis that is split, and how many rows where vectors go
+#: across columns.
 _SHORTEST_CHUNK = 64
 _ROWS_OF_CHUNK = 512
 
