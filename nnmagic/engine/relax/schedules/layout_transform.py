@@ -125,19 +125,13 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
 
             return transpose(rows, dtype_of(source), store)
 
-        statements = []
-        if size >= lanes:
-            statements.append(loop("square", size // lanes, transpose_square))
         rest = size % lanes
-        if rest:
-            statements.append(
-                loop(
-                    "w",
-                    rest,
-                    lambda w: loop("lane", used, lambda lane: copy_element(size - rest + w, lane)),
-                )
-            )
-        return sequence(statements)
+
+        def copy_rest(w: PrimExpr) -> Stmt:
+            return loop("lane", used, lambda lane: copy_element(size - rest + w, lane))
+
+        squares = [loop("square", size // lanes, transpose_square)] if size >= lanes else []
+        return sequence([*squares, *([loop("w", rest, copy_rest)] if rest else [])])
 
     threads = machine.uses_threads(Work.MOVED_ELEMENTS, batch * channels * size)
     return with_statements(function, [parallel("block", batch * blocks, transpose_block, wanted=threads)])

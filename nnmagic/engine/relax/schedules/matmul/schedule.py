@@ -22,10 +22,10 @@ from nnmagic.engine.relax.schedules.matmul.microkernels import (
     DotTile,
     Finish,
     Matrix,
-    PanelPacking,
     Tile,
     TileAccess,
 )
+from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt

@@ -20,9 +20,9 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     ReductionStage,
     count_costly,
     count_nodes,
-    resolve_view,
     substitute_axes,
 )
+from nnmagic.engine.relax.schedules.reduction.axis_merging import resolve_view
 from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, dtype_of, item_bytes, shape_of
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 

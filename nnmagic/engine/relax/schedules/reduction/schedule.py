@@ -18,11 +18,10 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     ReductionKernel,
     ReductionStage,
     always,
-    merge_axes,
     read_reduction_kernel,
-    resolve_view,
     substitute_axes,
 )
+from nnmagic.engine.relax.schedules.reduction.axis_merging import merge_axes, resolve_view
 from nnmagic.engine.relax.schedules.reduction.combiners import combine, is_supported
 from nnmagic.engine.relax.schedules.reduction.row_loops import RowLoops
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
