@@ -112,7 +112,7 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Comput
 
 
 def known_or_none(value: Value) -> object:
-    """The Python value of what is known while compiling; None where it is not (or is None)."""
+    """The Python value of what is known at compile time; None where it is not (or is None)."""
     try:
         return known_value(value)
     except NotStaticError:
@@ -120,12 +120,12 @@ def known_or_none(value: Value) -> object:
 
 
 def python_number(value: Value) -> object:
-    """A Python number that is known while compiling; None for anything else, a constant tensor among them."""
+    """A Python number that is known at compile time; None for anything else, a constant tensor among them."""
     return value.value if isinstance(value, Known) and is_number(value.value) else None
 
 
 def known_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:
-    """An argument that must be a number known while compiling, which a float can hold."""
+    """An argument that must be a number known at compile time, which a float can hold."""
     if parameter not in call:
         return default
     found = call.known(parameter)
@@ -139,7 +139,7 @@ def known_number(call: Arguments, parameter: str, default: bool | int | float) -
 
 
 def known_int(call: Arguments, parameter: str, default: int | None = None) -> int:
-    """An argument that must be an int known while compiling."""
+    """An argument that must be an int known at compile time."""
     if parameter not in call:
         if default is None:
             raise RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
@@ -355,7 +355,7 @@ def fixed(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
     """A dimension that must be a number."""
     if isinstance(dim, int):
         return dim
-    message = f"{call.name}: {what} must be known while compiling, not the dimension {dim_shown(dim)}"
+    message = f"{call.name}: {what} must be known at compile time, not the dimension {dim_shown(dim)}"
     raise RefusalError(message, span, hint="its size is known only when the function is called")
 
 

@@ -31,7 +31,7 @@ def _length(call: Arguments) -> Value:
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
-    """Of a number known while compiling Python's; of a tensor of rank 0 one that is known later."""
+    """Of a number known at compile time Python's; of a tensor of rank 0 one that is known later."""
 
     def apply_to(call: Arguments) -> Value:
         operand = call.given["x"]
@@ -112,7 +112,7 @@ PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "repr": ("`repr` is not part of TinyNN", "return the value and write it in another cell"),
     "frozenset": ("`frozenset` is not part of TinyNN", "use a tuple"),
     "sorted": ("`sorted` is not part of TinyNN", "write sort(x)"),
-    "str": ("`str` is not a TinyNN type", "strings are known while compiling only"),
+    "str": ("`str` is not a TinyNN type", "strings are known at compile time only"),
     "complex": ("`complex` is not a TinyNN type", "hold real and imaginary parts in two tensors"),
     "super": ("`super` is not part of TinyNN", "call a function of the cell"),
     "Optional": ("`Optional` is not part of TinyNN", "give the parameter one type"),

@@ -49,7 +49,7 @@ class Arguments:
         return tensor_type(self.given[parameter])
 
     def known(self, parameter: str, default: object = None) -> object:
-        """An argument that must be known while compiling. Raises Refusal."""
+        """An argument that must be known at compile time. Raises Refusal."""
         operand = self.given.get(parameter)
         return default if operand is None else known_argument(self.name, parameter, operand)
 
@@ -59,7 +59,7 @@ class Arguments:
 
 
 def known_argument(function: str, parameter: str, operand: Operand) -> object:
-    """The value of an argument that must be known while compiling. Raises Refusal."""
+    """The value of an argument that must be known at compile time. Raises Refusal."""
     try:
         return known_value(operand.value)
     except NotStaticError:
@@ -70,7 +70,7 @@ def known_argument(function: str, parameter: str, operand: Operand) -> object:
         if is_tensor(operand.value):
             hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
         raise RefusalError(
-            f"{function}: `{parameter}` must be known while compiling, not {described(operand.value)}",
+            f"{function}: `{parameter}` must be known at compile time, not {described(operand.value)}",
             operand.span,
             hint=hint,
         ) from None

@@ -19,7 +19,7 @@ from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, TupleO
 
 
 def as_python(value: Value) -> object:
-    """A value that is known while compiling as a Python object. Raises NotKnown for any other."""
+    """A value that is known at compile time as a Python object. Raises NotKnown for any other."""
     match value:
         case Known(value=number) if is_number(number):
             return number

@@ -77,7 +77,7 @@ def operator_call(operator: Operator, operands: Sequence[Operand], span: Span) -
 
 
 def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
-    """``max(2, 3)`` of numbers known while compiling is Python's; None where Relay's reduction is meant."""
+    """``max(2, 3)`` of numbers known at compile time is Python's; None where Relay's reduction is meant."""
     positional = [operand for operand in operands if operand.keyword is None]
     if len(positional) < 2:
         return None

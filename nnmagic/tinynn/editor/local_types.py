@@ -154,5 +154,5 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
             return "int" if inside else f"int, the dimension {dim_shown(dim)}"
         case Known(value=bool() | int() | float() | str() as found):
             kind = type(found).__name__
-            return kind if inside else f"{kind}, known while compiling"
+            return kind if inside else f"{kind}, known at compile time"
     return described(value)

@@ -300,7 +300,7 @@ def _no_tensor_hint(value: Operand) -> str | None:
         case Known(value=None):
             return "give a tensor, or a tuple of them"
         case Known(value=str()):
-            return "a string is known while compiling only: leave it out"
+            return "a string is known at compile time only: leave it out"
         case Method(name=name):
             return f"call it, as in {source_text(value.value.receiver.span)}.{name}()"
         case BuiltinName(builtin=builtin):
@@ -314,7 +314,7 @@ def _no_tensor_hint(value: Operand) -> str | None:
         case Zipped(word="reversed"):
             return "write x[::-1]"
         case Known(value=DType() | Tensor()):
-            return "types are known while compiling only: leave it out"
+            return "types are known at compile time only: leave it out"
     return None
 
 

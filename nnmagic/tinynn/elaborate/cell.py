@@ -119,7 +119,7 @@ class Elaborator(Statements):
         return _Signature(parameters, declared, failed)
 
     def _formals(self, signature: _Signature) -> tuple[Formal, ...]:
-        """The parameters as a caller sees them. A default must be known while compiling."""
+        """The parameters as a caller sees them. A default must be known at compile time."""
         formals = []
         for parameter, type_ in signature.parameters:
             default = None
@@ -147,7 +147,7 @@ class Elaborator(Statements):
             hint = "compute it in another cell, and write the name that holds it"
             if isinstance(type_, FuncType):
                 hint = "leave the default out, and give a function in each call"
-            message = f"the default of `{name}` is {described(value.value)} that is not known while compiling"
+            message = f"the default of `{name}` is {described(value.value)} that is not known at compile time"
             raise RefusalError(message, value.span, hint=hint) from None
 
     def type_or_none(self, annotation: tree.Annotation) -> Type | None:

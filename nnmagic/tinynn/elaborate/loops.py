@@ -1,4 +1,4 @@
-"""``for`` and ``while``: written out where all is known while compiling, else functions that recur."""
+"""``for`` and ``while``: written out where all is known at compile time, else functions that recur."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Loops(Unrolling):
                     message, over.span, hint="stack the items into one tensor, and go over its rows"
                 )
         elif has_known_items(over.value):
-            message = "tuples can be gone over only as many times as is known while compiling"
+            message = "tuples can be gone over only as many times as is known at compile time"
             raise RefusalError(message, over.span, hint="stack the items into one tensor")
         if isinstance(number, int):
             targets = {target.id.name for target in targets_of(stmt.target)}

@@ -284,7 +284,7 @@ def merge_conflict(
     one, other = (described(value) for value, _ in pair)
     hint = None
     if all(isinstance(value, Known) and not is_number(value.value) for value, _ in pair):
-        words = f"{words}, and it must be known while compiling"
+        words = f"{words}, and it must be known at compile time"
     if any(isinstance(value, Known) and is_number(value.value) for value, _ in pair):
         types = [value.type for value, _ in pair if isinstance(value, Computed)]
         example = _zeros(types[0]) if types else "zeros((3,), f32)"

@@ -1,4 +1,4 @@
-"""Repetition that is known while compiling: loops written out round by round, comprehensions."""
+"""Repetition that is known at compile time: loops written out round by round, comprehensions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.environments import Environment
 from nnmagic.tinynn.values.values import FAILED, Computed, Operand, RefusalError, TupleOf, Value, is_failed
 
-#: A loop of at most so many rounds, all known while compiling, is written out; a longer one is a function.
+#: A loop of at most so many rounds, all known at compile time, is written out; a longer one is a function.
 MAX_UNROLLED = 64
 #: Statements that one loop, with those inside it, may be written out to.
 MAX_UNROLLED_STATEMENTS = 2000
@@ -163,7 +163,7 @@ class Unrolling(Conditions):
                     return
                 if any(isinstance(each_, Computed) for each_ in held):
                     place = self.place(first.conditions[0].span)
-                    message = "what a comprehension keeps must be known while compiling"
+                    message = "what a comprehension keeps must be known at compile time"
                     raise RefusalError(
                         message, place, hint="keep all, and choose with where(condition, x, y)"
                     )

@@ -387,9 +387,9 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
     raise RefusalError(f"`{sign}` of {described(operand.value)}", span)
 
 
-# -- what is known while compiling --------------------------------------------------------------------
+# -- what is known at compile time --------------------------------------------------------------------
 
-#: An int known while compiling has at most this many bits, a tuple this many items: enough for any shape.
+#: An int known at compile time has at most this many bits, a tuple this many items: enough for any shape.
 _MAX_BITS = 64
 _MAX_ITEMS = 10_000
 

@@ -63,7 +63,7 @@ class AxisIndex:
 
 
 def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex] | None:
-    """An int, an array or a mask that is known while compiling; None for any other. Raises Refusal."""
+    """An int, an array or a mask that is known at compile time; None for any other. Raises Refusal."""
     value = item.value
     if isinstance(value, Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
         return _of_array(tensor, axis, value.expr.data, item.span)

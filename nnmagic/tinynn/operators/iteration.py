@@ -42,7 +42,7 @@ def _range(call: Arguments) -> Value:
     if step == Known(0):
         raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
     if not isinstance(step, Known):
-        raise RefusalError("the step of a range must be known while compiling", call.given["step"].span)
+        raise RefusalError("the step of a range must be known at compile time", call.given["step"].span)
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 
@@ -98,7 +98,7 @@ def _listed(call: Arguments) -> Value:
 ITERATION: dict[str, Builtin] = {
     "range": Builtin("range", "start stop? step?=1", _range, "Python's range, for a loop to go over."),
     **{word: _zipped(word) for word in ("zip", "enumerate", "reversed")},
-    "list": Builtin("list", "iterable?=()", _listed, "The items, as many as are known while compiling."),
+    "list": Builtin("list", "iterable?=()", _listed, "The items, as many as are known at compile time."),
 }
 
 
@@ -177,14 +177,14 @@ def _constant(value: Value, span: Span) -> Computed:
 
 
 def items(operand: Operand, what: str) -> list[Value]:
-    """All items, as many as are known while compiling. Raises Refusal."""
+    """All items, as many as are known at compile time. Raises Refusal."""
     number = count(operand)
     if not isinstance(number, int):
         hint = (
             "compute on a whole tensor at once, as in x * 2 or arange(n) * 2, or write a `for` with a tensor"
         )
         raise RefusalError(
-            f"{what} needs a number of items that is known while compiling", operand.span, hint=hint
+            f"{what} needs a number of items that is known at compile time", operand.span, hint=hint
         )
     if number > MAX_ITEMS:
         raise RefusalError(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
@@ -196,7 +196,7 @@ MAX_ITEMS = 1000
 
 
 def has_known_items(value: Value) -> bool:
-    """Whether items can be had only by an index that is known while compiling."""
+    """Whether items can be had only by an index that is known at compile time."""
     if isinstance(value, Zipped):
         return any(has_known_items(part.value) for part in value.parts)
     return isinstance(value, TupleOf)

@@ -36,7 +36,7 @@ def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 
 def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """``x in (1, 2)`` of what is known while compiling. Raises Refusal."""
+    """``x in (1, 2)`` of what is known at compile time. Raises Refusal."""
     left, right = as_number(left), Operand(_numbers(right.value), right.span)
     try:
         one, several = known_value(left.value), known_value(right.value)
@@ -45,7 +45,7 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
         if isinstance(right.value, Computed):
             hint = "write (x == value).any()"
         raise RefusalError(
-            f"`{sign}` asks for values known while compiling, not {described(left.value)} in "
+            f"`{sign}` asks for values known at compile time, not {described(left.value)} in "
             f"{described(right.value)}",
             span,
             hint=hint,

@@ -53,7 +53,7 @@ class Stretch:
 
 
 def known_bound(value: Value, span: Span) -> int | None:
-    """A bound that must be known while compiling. Raises Refusal."""
+    """A bound that must be known at compile time. Raises Refusal."""
     try:
         found = known_value(value)
     except NotStaticError:
@@ -64,7 +64,7 @@ def known_bound(value: Value, span: Span) -> int | None:
         "it cuts a tuple: only tensors are cut by numbers that are known later" if is_tensor(value) else None
     )
     raise RefusalError(
-        f"a slice's bound must be an int known while compiling, not {described(value)}", span, hint=hint
+        f"a slice's bound must be an int known at compile time, not {described(value)}", span, hint=hint
     )
 
 
@@ -90,7 +90,7 @@ def cut_along(slice_: SliceOf, tensor: Computed, axis: int, item: Operand) -> Cu
 
 
 def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
-    """A bound: None or an int known while compiling, a dimension, an integer of rank 0."""
+    """A bound: None or an int known at compile time, a dimension, an integer of rank 0."""
     try:
         found = known_value(value)
         if found is None:

@@ -53,7 +53,7 @@ def _of_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
     except NotStaticError:
         key = None
     if not isinstance(key, str | int):
-        message = f"a dictionary's key must be known while compiling, not {described(index[0].value)}"
+        message = f"a dictionary's key must be known at compile time, not {described(index[0].value)}"
         raise RefusalError(message, index[0].span)
     if key not in value.items:
         close = (

@@ -83,7 +83,7 @@ def as_number(operand: Operand) -> Operand:
 
 
 def is_size(value: Value) -> bool:
-    """Whether a value is a dimension or an int known while compiling."""
+    """Whether a value is a dimension or an int known at compile time."""
     known = value.value if isinstance(value, Known) else None
     return isinstance(value, Dimension) or (isinstance(known, int) and not isinstance(known, bool))
 
@@ -179,7 +179,7 @@ def calculated(op: object, left: Value, right: Value, span: Span) -> Value:
 
 
 def on_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Value | None:
-    """An operator on dimensions, where it gives one or is known while compiling; None where it is neither."""
+    """An operator on dimensions, where it gives one or is known at compile time; None where it is neither."""
     one, other = left.value, right.value
     if isinstance(one, TupleOf) and isinstance(other, TupleOf) and op in _EQUALITY:
         return _equal_tuples(op, one, other, span)

@@ -59,7 +59,7 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value known while compiling: number, string, None, ``...``, dtype, annotation, named dimension."""
+    """A value known at compile time: number, string, None, ``...``, dtype, annotation, named dimension."""
 
     value: object
 
@@ -297,11 +297,11 @@ def is_failed(value: Value) -> bool:
 
 
 class NotStaticError(Exception):  # a question answered with no
-    """A value that is not known while compiling."""
+    """A value that is not known at compile time."""
 
 
 def known_value(value: Value) -> object:
-    """The Python value of what is known while compiling: tuples of them, constants of rank 0.
+    """The Python value of what is known at compile time: tuples of them, constants of rank 0.
 
     A dimension is its AnyDim, as in a shape: who wants a number asks for that first.
 
@@ -317,7 +317,7 @@ def known_value(value: Value) -> object:
     raise NotStaticError
 
 
-#: An int that is known while compiling has at most as many bits: a float holds no larger one.
+#: An int that is known at compile time has at most as many bits: a float holds no larger one.
 MAX_INT_BITS = 1024
 
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that make tensors: of numbers known while compiling, of the shape of another tensor."""
+"""NumPy's functions that make tensors: of numbers known at compile time, of the shape of another tensor."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _arange(call: Arguments) -> Value:
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
             raise RefusalError(
-                f"arange takes numbers that are known while compiling, not {number!r}", call.span
+                f"arange takes numbers that are known at compile time, not {number!r}", call.span
             )
     if "stop" not in call:
         numbers.insert(0, 0)
@@ -387,7 +387,7 @@ CREATION = (
         "arange",
         "start stop? step?=1 dtype?=None",
         _arange,
-        "Numbers in steps, known while compiling.",
+        "Numbers in steps, known at compile time.",
         "arange",
         "end=stop",
         method=False,

@@ -169,7 +169,7 @@ def _repeat(call: Arguments) -> Value:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         hint = "one number, for all elements"
         raise RefusalError(
-            "repeat: `repeats` must be an int known while compiling", call.given["repeats"].span, hint=hint
+            "repeat: `repeats` must be an int known at compile time", call.given["repeats"].span, hint=hint
         )
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
