@@ -10,7 +10,7 @@ from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNErr
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.analysis.lint import lint
-from nnmagic.tinynn.calls.defaults import as_python
+from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import Elaborator
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program
 from nnmagic.tinynn.syntax import parse, tree
@@ -61,7 +61,7 @@ def _info(
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
     parameters = tuple(
         ParameterInfo(
-            formal.name, formal.kind, MISSING if formal.default is None else as_python(formal.default)
+            formal.name, formal.kind, MISSING if formal.default is None else to_python(formal.default)
         )
         for formal in formals
     )

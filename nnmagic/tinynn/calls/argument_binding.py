@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -19,7 +20,6 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
     known_value,
 )
 from nnmagic.tinynn.values.weak_types import as_weak, is_weak
@@ -70,7 +70,7 @@ def known_argument(function: str, parameter: str, operand: Operand) -> object:
         if is_tensor(operand.value):
             hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
         raise RefusalError(
-            f"{function}: `{parameter}` must be known at compile time, not {described(operand.value)}",
+            f"{function}: `{parameter}` must be known at compile time, not {describe(operand.value)}",
             operand.span,
             hint=hint,
         ) from None

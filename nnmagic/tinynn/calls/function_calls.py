@@ -14,8 +14,10 @@ from nnmagic.relay.ops.dims import dim_names, matched, renamed
 from nnmagic.relay.signatures import dim_shown, type_shown
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.calls.argument_binding import bind
-from nnmagic.tinynn.calls.defaults import renewed
-from nnmagic.tinynn.values.operator_calls import cast, computed_part
+from nnmagic.tinynn.calls.defaults import copy_default
+from nnmagic.tinynn.values.descriptions import describe, with_article
+from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
@@ -30,12 +32,8 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    computed,
-    described,
+    as_value,
     is_failed,
-    is_number,
-    number_constant,
-    with_article,
 )
 
 
@@ -46,7 +44,7 @@ class FunctionMaker(Protocol):
         """The value as a function of that type. Raises Refusal."""
 
 
-def bound_arguments(
+def bind_arguments(
     function: str, parameters: Sequence[Formal], operands: Sequence[Operand], span: Span
 ) -> dict[str, Operand]:
     """Arguments by parameter name, defaults filled in. Raises Refusal."""
@@ -68,20 +66,20 @@ def bound_arguments(
     bound = bind(function, [formal.name for formal in parameters], required, operands, span)
     for formal in parameters:
         if formal.name not in bound and formal.default is not None:
-            bound[formal.name] = Operand(renewed(formal.default), span)
+            bound[formal.name] = Operand(copy_default(formal.default), span)
     return bound
 
 
-def function_call(
+def call_function(
     function: GlobalFunction | ClosureValue, operands: Sequence[Operand], span: Span, maker: FunctionMaker
 ) -> Value:
     """A call of a function whose type is known. Raises Refusal where an argument does not fit."""
     written, type_, callee = _callee(function, span)
-    given = bound_arguments(written, function.parameters, operands, span)
+    given = bind_arguments(written, function.parameters, operands, span)
     if type_ is None or any(is_failed(operand.value) for operand in given.values()):
         return FAILED
     ordered = [(formal.name, given[formal.name]) for formal in function.parameters]
-    return _applied(written, callee, type_, ordered, span, maker)
+    return _apply(written, callee, type_, ordered, span, maker)
 
 
 def _callee(function: GlobalFunction | ClosureValue, span: Span) -> tuple[str, FuncType | None, ir.Expr]:
@@ -91,7 +89,7 @@ def _callee(function: GlobalFunction | ClosureValue, span: Span) -> tuple[str, F
     return function.name, function.function.type, function.function.expr
 
 
-def value_call(function: Computed, operands: Sequence[Operand], span: Span, maker: FunctionMaker) -> Value:
+def call_value(function: Computed, operands: Sequence[Operand], span: Span, maker: FunctionMaker) -> Value:
     """A call of a function that is a value: a parameter, the result of a call. Raises Refusal."""
     assert isinstance(function.type, FuncType)
     for operand in operands:
@@ -107,10 +105,10 @@ def value_call(function: Computed, operands: Sequence[Operand], span: Span, make
             f"{type_shown(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
         )
     ordered = [(f"argument {index + 1}", operand) for index, operand in enumerate(operands)]
-    return _applied("the function", function.expr, function.type, ordered, span, maker)
+    return _apply("the function", function.expr, function.type, ordered, span, maker)
 
 
-def constructor_call(
+def call_constructor(
     name: ConstructorName, operands: Sequence[Operand], span: Span, maker: FunctionMaker
 ) -> Value:
     """A value of a data type. Raises Refusal."""
@@ -119,15 +117,15 @@ def constructor_call(
         Formal(field, "POSITIONAL_ONLY" if field.startswith("field") else "POSITIONAL_OR_KEYWORD")
         for field in name.fields
     ]
-    given = bound_arguments(constructor.name, formals, operands, span)
+    given = bind_arguments(constructor.name, formals, operands, span)
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
     type_ = FuncType(constructor.inputs, TypeCall(constructor.belong_to, ()))
     ordered = [(field, given[field]) for field in name.fields]
-    return _applied(constructor.name, constructor, type_, ordered, span, maker)
+    return _apply(constructor.name, constructor, type_, ordered, span, maker)
 
 
-def _applied(
+def _apply(
     written: str,
     callee: ir.Expr,
     type_: FuncType,
@@ -137,7 +135,7 @@ def _applied(
 ) -> Value:
     dims: dict[str, tuple[Dim, Span]] = {}
     args = [
-        fitted(written, parameter, wanted, operand, dims, maker)
+        fit_argument(written, parameter, wanted, operand, dims, maker)
         for (parameter, operand), wanted in zip(arguments, type_.arg_types, strict=True)
     ]
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
@@ -146,10 +144,10 @@ def _applied(
         if dim_names(AnyDim(label)) <= set(known) and dims_differ(renamed(AnyDim(label), known), dim):
             both = f"{dim_shown(renamed(AnyDim(label), known))} and {dim_shown(dim)}"
             raise RefusalError(f'{written}: the dimension "{label}" would be {both}', place)
-    return computed(call, with_dims(type_.ret_type, known, own=not isinstance(callee, ir.Var)))
+    return as_value(call, substitute_dims(type_.ret_type, known, own=not isinstance(callee, ir.Var)))
 
 
-def fitted(
+def fit_argument(
     function: str,
     parameter: str,
     wanted: Type,
@@ -173,7 +171,7 @@ def fitted(
         case TupleOf(items=items), TupleType(fields=fields) if len(items) == len(fields):
             if value.whole is None:
                 parts = [
-                    fitted(function, parameter, field, Operand(item, operand.span), dims, maker)
+                    fit_argument(function, parameter, field, Operand(item, operand.span), dims, maker)
                     for item, field in zip(items, fields, strict=True)
                 ]
                 expr = ir.Tuple(tuple(part.expr for part in parts), span=operand.span)
@@ -183,14 +181,14 @@ def fitted(
         case ConstructorName(constructor=constructor), _ if not constructor.inputs:
             hint = f"write {constructor.name}()"
             raise RefusalError(
-                f"{function}: `{parameter}` is {with_article(wanted)}, not {described(value)}",
+                f"{function}: `{parameter}` is {with_article(wanted)}, not {describe(value)}",
                 operand.span,
                 hint=hint,
             )
     if not isinstance(value, Computed | TupleOf):
-        message = f"{function}: `{parameter}` is {with_article(wanted)}, not {described(value)}"
+        message = f"{function}: `{parameter}` is {with_article(wanted)}, not {describe(value)}"
         raise RefusalError(message, operand.span)
-    part = computed_part(operand)
+    part = as_computed(operand)
     _match(function, parameter, wanted, part.type, operand, dims)
     return part
 
@@ -246,7 +244,7 @@ def _match_dim(
         raise RefusalError(message, operand.span, notes=notes)
 
 
-def with_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type:
+def substitute_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type:
     """The type with a callee's named dimensions as the caller knows them.
 
     Others are ``?`` where they are the callee's ``own``, and stay where they are of the function around it.
@@ -255,7 +253,7 @@ def with_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type
         case TensorType(shape=shape, dtype=dtype):
             return TensorType(tuple(_with_names(dim, dims, own=own) for dim in shape), dtype)
         case TupleType(fields=fields):
-            return TupleType(tuple(with_dims(field, dims, own=own) for field in fields))
+            return TupleType(tuple(substitute_dims(field, dims, own=own) for field in fields))
     return type_
 
 

@@ -8,7 +8,9 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
 from nnmagic.tinynn.calls.argument_binding import bind, known_argument
 from nnmagic.tinynn.types.annotations import DType, dtype_named
-from nnmagic.tinynn.values.operator_calls import call_operator, cast, computed_part, is_tensor, tensor_type
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
     Known,
@@ -17,11 +19,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    is_number,
     known_value,
-    number_constant,
-    source_text,
 )
 
 # -- operators -----------------------------------------------------------------------------------------
@@ -53,7 +51,7 @@ _OF_TWO: dict[str, tuple[str, Callable[[Sequence[bool | int | float]], bool | in
 _FIRST_RESULT = frozenset({"nn.dropout"})
 
 
-def operator_call(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
+def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
     """A call of an operator as it was written: tensors, numbers beside them, attributes. Raises Refusal."""
     name = operator.name
     if name in _OF_TWO and len(operands) > 1:
@@ -112,7 +110,7 @@ def _argument(
     if isinstance(operand.value, TupleOf):
         hint = "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"
         raise RefusalError(
-            f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}",
+            f"{operator.name}: `{parameter}` must be a tensor, not {describe(operand.value)}",
             operand.span,
             hint=hint if parameter in _INDEX_ARGUMENTS else None,
         )
@@ -122,7 +120,7 @@ def _argument(
 def _tensor(operator: Operator, parameter: str, operand: Operand) -> Computed:
     if not is_tensor(operand.value):
         wanted = "a tuple of tensors" if operator.variadic else "a tensor"
-        message = f"{operator.name}: `{parameter}` must be {wanted}, not {described(operand.value)}"
+        message = f"{operator.name}: `{parameter}` must be {wanted}, not {describe(operand.value)}"
         raise RefusalError(message, operand.span)
     assert isinstance(operand.value, Computed)
     if operator.variadic:
@@ -147,7 +145,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
             item = number_constant(item.value, dtypes[0], operand.span)  # noqa: PLW2901  # the number as a tensor
         if not is_tensor(item):
             raise RefusalError(
-                f"{operator.name} takes a list of tensors, found {described(item)}", operand.span
+                f"{operator.name} takes a list of tensors, found {describe(item)}", operand.span
             )
         items.append(item)
     if len(set(dtypes)) > 1:
@@ -158,7 +156,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
             hint="convert all to one dtype, as in x.astype(f32)",
         )
     value = TupleOf(tuple(items), operand.value.whole if operand.value.items == tuple(items) else None)
-    return Operand(computed_part(Operand(value, operand.span)), operand.span)
+    return Operand(as_computed(Operand(value, operand.span)), operand.span)
 
 
 def _number_argument(
@@ -172,7 +170,7 @@ def _number_argument(
     assert isinstance(operand.value, Known)
     number = operand.value.value
     if not isinstance(number, bool | int | float):
-        message = f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}"
+        message = f"{operator.name}: `{parameter}` must be a tensor, not {describe(operand.value)}"
         raise RefusalError(message, operand.span)
     dtype = _dtype_beside(operator, parameter, given, attrs) or _natural_dtype(number)
     return Operand(number_constant(number, dtype, operand.span), operand.span)
@@ -205,7 +203,7 @@ def _natural_dtype(number: bool | int | float) -> str:
 # -- dtypes -------------------------------------------------------------------------------------------
 
 
-def dtype_call(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
+def convert_to_dtype(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
     """``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises Refusal."""
     value = bind(short, ("x",), ("x",), operands, span)["x"]
     if is_tensor(value.value):
@@ -217,6 +215,6 @@ def dtype_call(dtype: str, short: str, operands: Sequence[Operand], span: Span) 
         number = None
     if not isinstance(number, bool | int | float):
         raise RefusalError(
-            f"{short}(...) takes a number or a tensor, not {described(value.value)}", value.span
+            f"{short}(...) takes a number or a tensor, not {describe(value.value)}", value.span
         )
     return number_constant(number, dtype, span)

@@ -18,16 +18,8 @@ from nnmagic.relay.signatures import dim_shown, type_shown
 from nnmagic.tinynn.elaborate import Elaborator
 from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Failed,
-    Known,
-    TupleOf,
-    Unassigned,
-    Value,
-    described,
-)
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.values import Computed, Dimension, Failed, Known, TupleOf, Unassigned, Value
 
 #: How many lines of a cell that Python cannot read are passed over.
 _MOST_LINES = 20
@@ -129,7 +121,7 @@ class _Watcher(Elaborator):
             self._look(statement)
 
     def _look(self, statement: ast.Stmt) -> None:
-        value = self.frame.env.locals.get(self._name)
+        value = self.frame.bindings.locals.get(self._name)
         if value is None or statement.span.start_line not in self._lines:
             return
         shown = _shown(value)
@@ -143,7 +135,7 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
         case Failed() | Unassigned():
             return None
         case Computed(weak=True):
-            return described(value).removeprefix("a Python ")
+            return describe(value).removeprefix("a Python ")
         case Computed(type=type_):
             return type_shown(type_)
         case TupleOf(items=items):
@@ -155,4 +147,4 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
         case Known(value=bool() | int() | float() | str() as found):
             kind = type(found).__name__
             return kind if inside else f"{kind}, known at compile time"
-    return described(value)
+    return describe(value)

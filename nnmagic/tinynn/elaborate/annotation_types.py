@@ -22,6 +22,8 @@ from nnmagic.relay.types import (
 )
 from nnmagic.tinynn.builtins import PYTHON_TYPES
 from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named, named_dim
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
@@ -46,12 +48,8 @@ from nnmagic.tinynn.values.values import (
     TypeOf,
     Value,
     Zipped,
-    computed,
-    described,
+    as_value,
     known_value,
-    natural_dtype,
-    number_constant,
-    source_text,
 )
 
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
@@ -64,7 +62,7 @@ _WHOLE_TYPES = {
 }
 
 
-def annotated_type(operand: Operand) -> Type:
+def annotation_type(operand: Operand) -> Type:
     """The Relay type that an annotation means. Raises Refusal."""
     match operand.value:
         case TypeOf(type=type_):
@@ -86,7 +84,7 @@ def annotated_type(operand: Operand) -> Type:
             raise RefusalError(
                 "a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]"
             )
-    raise RefusalError(f"{described(operand.value)} is no type", operand.span, hint=_EXAMPLE)
+    raise RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=_EXAMPLE)
 
 
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
@@ -103,7 +101,7 @@ def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], 
         hint = (
             f"write {meant.short}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
         )
-        raise RefusalError(f"a tensor's dtype cannot be {described(dtype.value)}", dtype.span, hint=hint)
+        raise RefusalError(f"a tensor's dtype cannot be {describe(dtype.value)}", dtype.span, hint=hint)
     if isinstance(shape.value, TupleOf):
         parts = list(shape_parts) or [Operand(item, shape.span) for item in shape.value.items]
     else:
@@ -143,7 +141,7 @@ def _dim(operand: Operand) -> Dim:
         hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
         raise RefusalError("a tensor's rank must be known", operand.span, hint=hint)
     later = _KNOWN_LATER if operand.value == Known(None) else None
-    message = f"a dimension must be an int or a name, not {described(operand.value)}"
+    message = f"a dimension must be an int or a name, not {describe(operand.value)}"
     raise RefusalError(message, operand.span, hint=later)
 
 
@@ -192,7 +190,7 @@ def tuple_annotation(items: Sequence[Operand]) -> Value:
     if items and items[-1].value == Known(Ellipsis):
         hint = "write one type for each item"
         raise RefusalError("a tuple's length must be known", items[-1].span, hint=hint)
-    return TypeOf(TupleType(tuple(map(annotated_type, items))))
+    return TypeOf(TupleType(tuple(map(annotation_type, items))))
 
 
 def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
@@ -202,20 +200,20 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
             "write Callable[[Tensor[(3,), f32]], Tensor[(3,), f32]]: parameters in brackets, then the result"
         )
         raise RefusalError("Callable takes the parameters' types and the result's", span, hint=hint)
-    parameters = (annotated_type(Operand(item, items[0].span)) for item in items[0].value.items)
-    return TypeOf(FuncType(tuple(parameters), annotated_type(items[1])))
+    parameters = (annotation_type(Operand(item, items[0].span)) for item in items[0].value.items)
+    return TypeOf(FuncType(tuple(parameters), annotation_type(items[1])))
 
 
-def as_declared(
+def convert_to_declared(
     what: str, declared: Type, value: Operand, place: Span | None, words: str = "declared here"
 ) -> Computed:
     """A value as the type that was declared for it; a Python number takes the dtype. Raises Refusal."""
-    part = relay_value(value, declared)
+    part = to_relay(value, declared)
     if not _fits(declared, part.type):
         notes = () if place is None else (Note(words, place),)
         message = f"{what} is declared as {type_shown(declared)}, but is {type_shown(part.type)}"
         raise RefusalError(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
-    return Computed(part.expr, _refined(declared, part.type))
+    return Computed(part.expr, _refine(declared, part.type))
 
 
 def _cast_hint(declared: Type, found: Type) -> str | None:
@@ -244,18 +242,18 @@ def _fits(declared: Type, found: Type) -> bool:
     return declared == found
 
 
-def _refined(declared: Type, found: Type) -> Type:
+def _refine(declared: Type, found: Type) -> Type:
     """The more precise of two types that fit."""
     match declared, found:
         case TensorType(), TensorType():
             dims = zip(declared.shape, found.shape, strict=True)
             return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), found.dtype)
         case TupleType(fields=ours), TupleType(fields=theirs):
-            return TupleType(tuple(map(_refined, ours, theirs)))
+            return TupleType(tuple(map(_refine, ours, theirs)))
     return found
 
 
-def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
+def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
     """A value as one Relay expression: a tensor, or a tuple of them. Raises Refusal."""
     match value.value:
         case Computed(weak=True) as found if isinstance(wanted, TensorType) and not wanted.shape:
@@ -272,13 +270,13 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
             return Computed(ir.GlobalVar(name, span=value.span), type_)
         case ConstructorName(constructor=constructor):
             hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
-            raise RefusalError(f"{described(value.value)} is no value", value.span, hint=hint)
+            raise RefusalError(f"{describe(value.value)} is no value", value.span, hint=hint)
         case TupleOf(items=items) if items:
             fields = (
                 wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
             )
             parts = [
-                relay_value(Operand(item, value.span), fields[place] if fields else None)
+                to_relay(Operand(item, value.span), fields[place] if fields else None)
                 for place, item in enumerate(items)
             ]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
@@ -288,9 +286,9 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
                 return number_constant(number, wanted.dtype, value.span)
             return number_constant(number, natural_dtype(number), value.span)
         case Dimension():
-            return relay_value(as_number(value), wanted)
+            return to_relay(as_number(value), wanted)
     raise RefusalError(
-        f"expected a tensor, found {described(value.value)}", value.span, hint=_no_tensor_hint(value)
+        f"expected a tensor, found {describe(value.value)}", value.span, hint=_no_tensor_hint(value)
     )
 
 
@@ -320,11 +318,11 @@ def _no_tensor_hint(value: Operand) -> str | None:
 
 def declared_value(what: str, declared: Type, value: Operand, place: Span | None) -> Value:
     """A value as the declared type, ready for use; tuples can be unpacked."""
-    part = as_declared(what, declared, value, place)
+    part = convert_to_declared(what, declared, value, place)
     if isinstance(value.value, TupleOf) and isinstance(part.type, TupleType):
         items = (
-            item if is_tensor(item) else relay_value(Operand(item, value.span), type_)
+            item if is_tensor(item) else to_relay(Operand(item, value.span), type_)
             for item, type_ in zip(value.value.items, part.type.fields, strict=True)
         )
         return TupleOf(tuple(items), part)
-    return computed(part.expr, part.type)
+    return as_value(part.expr, part.type)

@@ -26,22 +26,25 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 from nnmagic.tinynn.elaborate.expressions import Expressions
 from nnmagic.tinynn.elaborate.merging import (
     MergeConflictError,
-    Plan,
-    anchored,
+    MergePlan,
     expressions,
     expressions_in,
+    keep_outer_values,
     merge_conflict,
-    merge_plan,
+    plan_merge,
     rebuild,
     types_of,
 )
-from nnmagic.tinynn.values.environments import Env, Environment
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
+    Bindings,
     ClosureValue,
     Computed,
+    Environment,
     LocalFunction,
     NotStaticError,
     Operand,
@@ -49,11 +52,8 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Unassigned,
     Value,
-    described,
     is_failed,
     known_value,
-    number_constant,
-    source_text,
 )
 
 
@@ -78,7 +78,7 @@ class Branches(Expressions):
             pass
         if isinstance(value, TupleOf):
             return bool(value.items)
-        raise RefusalError(f"`{word}` takes a condition, not {described(value)}", operand.span)
+        raise RefusalError(f"`{word}` takes a condition, not {describe(value)}", operand.span)
 
     def _tensor_truth(self, operand: Operand, word: str) -> bool | Computed:
         assert isinstance(operand.value, Computed)
@@ -87,7 +87,7 @@ class Branches(Expressions):
             return bool(value.expr.data.item())
         if any(dim != 1 for dim in type_.shape):
             name = source_text(operand.span)
-            message = f"`{word}` needs one truth value, not {described(value)}"
+            message = f"`{word}` needs one truth value, not {describe(value)}"
             hint = f"write {name}.any() or {name}.all()"
             if word in ("and", "or"):
                 hint = f"element by element it is {'&' if word == 'and' else '|'}; or write {name}.any()"
@@ -109,7 +109,7 @@ class Branches(Expressions):
         if isinstance(condition, bool):
             return self.within(stmt.true.stmts if condition else stmt.false.stmts)
         self.settle_for(stmt)
-        before = self.frame.env
+        before = self.frame.bindings
         blocks = []
         for part in (stmt.true, stmt.false):
             block = Block()
@@ -145,12 +145,12 @@ class Branches(Expressions):
         """Carries out steps in a block that is being entered, and ends it."""
         live = self.live
         if self.sequence(steps):
-            block.end = BlockExit(ExitKind.GOES_ON, span, self.frame.env)
+            block.end = BlockExit(ExitKind.GOES_ON, span, self.frame.bindings)
         self.live = live
 
     def both_for_errors(self, stmt: ast.Stmt, parts: Sequence[Sequence[ast.Stmt]]) -> Terminator | None:
         """The condition failed: the branches are read for their own errors, what they assign is silent."""
-        before = self.frame.env
+        before = self.frame.bindings
         for statements in parts:
             with self.inside(Block(), before.copy()):
                 self.sequence(self.steps(statements))
@@ -177,21 +177,21 @@ class Branches(Expressions):
         self.take(end, plans)
         return None
 
-    def joined(self, envs: Sequence[Env], span: Span) -> dict[str, Plan]:
+    def joined(self, envs: Sequence[Bindings], span: Span) -> dict[str, MergePlan]:
         """The plans of the names that differ where leaves are; sets what else is known of them."""
-        env = self.frame.env
-        plans: dict[str, Plan] = {}
+        env = self.frame.bindings
+        plans: dict[str, MergePlan] = {}
         live = self._used_later(envs)
         names = dict.fromkeys(name for each in envs for name in each.locals)
         outside = {
             found
             for frame in self.frame.chain()
-            for value in frame.env.locals.values()
+            for value in frame.bindings.locals.values()
             for found in expressions_in(value)
         }
         for name in names:
             values = [each.locals.get(name) for each in envs]
-            places = [each.places.get(name, span) for each in envs]
+            places = [each.spans.get(name, span) for each in envs]
             changed = max(each.versions.get(name, 0) for each in envs)
             if changed == env.versions.get(name, 0):
                 continue
@@ -206,12 +206,12 @@ class Branches(Expressions):
                 env.locals[name] = usable[0] if usable else FAILED
                 continue
             try:
-                plan = anchored(merge_plan(known), outside)
+                plan = keep_outer_values(plan_merge(known), outside)
             except MergeConflictError as problem:
                 words = "branches leave it with different values"
                 env.locals[name] = merge_conflict(name, list(zip(known, places, strict=True)), problem, words)
                 continue
-            env.places[name] = places[0]
+            env.spans[name] = places[0]
             if not list(types_of(plan)):
                 env.locals[name] = rebuild(plan, iter(()))
             elif name in live:
@@ -220,7 +220,7 @@ class Branches(Expressions):
                 env.forget(name)
         return plans
 
-    def _used_later(self, envs: Sequence[Env]) -> set[str]:
+    def _used_later(self, envs: Sequence[Bindings]) -> set[str]:
         """The names that stand in what follows, and those that the functions among them use."""
         live = set(self.live)
         for env in envs:
@@ -230,7 +230,7 @@ class Branches(Expressions):
                     live.update(value.versions)
         return live
 
-    def take(self, end: Terminator, plans: dict[str, Plan]) -> None:
+    def take(self, end: Terminator, plans: dict[str, MergePlan]) -> None:
         """Renders an end whose leaves all go on, and binds the names that differ."""
         types = [one.type for plan in plans.values() for one in types_of(plan)]
         if not types:
@@ -248,7 +248,7 @@ class Branches(Expressions):
             exprs = [ir.TupleGetItem(whole, index, span=end.span) for index in range(len(types))]
         parts = iter(exprs)
         for name, plan in plans.items():
-            self.frame.env.locals[name] = rebuild(plan, parts)
+            self.frame.bindings.locals[name] = rebuild(plan, parts)
 
     def placed(self, value: Computed) -> Computed:
         """A value that may stand in any expression: its bindings become those of the block.
@@ -265,11 +265,11 @@ class Branches(Expressions):
             expr = ir.Call(matched, (), span=expr.span)
         return replace(value, expr=expr)
 
-    def leaf_expressions(self, leaf: BlockExit, plans: dict[str, Plan]) -> tuple[ir.Expr, ...]:
+    def leaf_expressions(self, leaf: BlockExit, plans: dict[str, MergePlan]) -> tuple[ir.Expr, ...]:
         """What a leaf gives for the names of plans."""
         found: list[ir.Expr] = []
         for name, plan in plans.items():
-            place, value = leaf.env.places.get(name, leaf.span), leaf.env.locals[name]
+            place, value = leaf.env.spans.get(name, leaf.span), leaf.env.locals[name]
             try:
                 if not is_failed(value):
                     found += expressions(plan, value, place)
@@ -297,7 +297,7 @@ class Branches(Expressions):
                 self.fill(block, rest, leaf.span)
             return end
         variable, params, block = ir.Var("rest", span=end.span), list[ir.Var](), Block()
-        with self.inside(block, self.frame.env.copy()) as env:
+        with self.inside(block, self.frame.bindings.copy()) as env:
             plans = self.joined([leaf.env for leaf, _ in ends], end.span)
             for name, plan in plans.items():
                 made = [ir.Var(name, one.type, span=end.span) for one in types_of(plan)]
@@ -312,7 +312,7 @@ class Branches(Expressions):
 
 def _is_settled(frame: Environment, name: str) -> bool:
     owner = frame.owner(name)
-    value = None if owner is None else owner.env.locals.get(name)
+    value = None if owner is None else owner.bindings.locals.get(name)
     return not isinstance(value, Computed) or is_atom(value.expr)
 
 

@@ -14,25 +14,26 @@ from nnmagic.tinynn.analysis.bound_names import (
     mentioned_names,
     reassigned_names,
 )
-from nnmagic.tinynn.calls.defaults import as_python
-from nnmagic.tinynn.elaborate.annotation_types import annotated_type, as_declared, named_dimensions
+from nnmagic.tinynn.calls.defaults import to_python
+from nnmagic.tinynn.elaborate.annotation_types import annotation_type, convert_to_declared, named_dimensions
 from nnmagic.tinynn.elaborate.context import WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.statements import Statements
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Env, Environment
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     FAILED,
+    Bindings,
     Computed,
     DataTypeName,
+    Environment,
     Formal,
     GlobalFunction,
     Known,
     NotStaticError,
     Operand,
     RefusalError,
-    computed,
-    described,
+    as_value,
     is_failed,
 )
 
@@ -140,14 +141,14 @@ class Elaborator(Statements):
         if value.value == Known(None):
             hint = "write a number, a string or a name of the notebook; or leave the default out"
             raise RefusalError(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
-        as_declared(f"the default of `{name}`", type_, value, None)
+        convert_to_declared(f"the default of `{name}`", type_, value, None)
         try:
-            as_python(value.value)
+            to_python(value.value)
         except NotStaticError:
             hint = "compute it in another cell, and write the name that holds it"
             if isinstance(type_, FuncType):
                 hint = "leave the default out, and give a function in each call"
-            message = f"the default of `{name}` is {described(value.value)} that is not known at compile time"
+            message = f"the default of `{name}` is {describe(value.value)} that is not known at compile time"
             raise RefusalError(message, value.span, hint=hint) from None
 
     def type_or_none(self, annotation: tree.Annotation) -> Type | None:
@@ -163,7 +164,7 @@ class Elaborator(Statements):
     def transform_type(self, ty: tree.Annotation) -> Type | None:
         """The type that an annotation means, or None where an error was reported. Raises Refusal."""
         value = self.transform_expr(ty.expr)
-        return None if is_failed(value) else annotated_type(Operand(value, self.place(ty.span)))
+        return None if is_failed(value) else annotation_type(Operand(value, self.place(ty.span)))
 
     def _set_type(self, name: str, signature: _Signature, result: Type) -> None:
         types = tuple(type_ for _, type_ in signature.parameters if type_ is not None)
@@ -225,7 +226,7 @@ class Elaborator(Statements):
         self, definition: tree.FunctionNode, signature: _Signature
     ) -> tuple[tuple[ir.Var, ...], Computed | None]:
         """The parameters and the result; None for it where an error was reported."""
-        env, dimensions, params = Env(), dict[str, str](), list[ir.Var]()
+        env, dimensions, params = Bindings(), dict[str, str](), list[ir.Var]()
         for parameter, type_ in signature.parameters:
             place = self.place(parameter.span)
             if type_ is None:
@@ -233,7 +234,7 @@ class Elaborator(Statements):
                 continue
             variable = ir.Var(parameter.name, type_, span=place)
             params.append(variable)
-            env.bind(parameter.name, computed(variable, type_), place)
+            env.bind(parameter.name, as_value(variable, type_), place)
             for label, written in named_dimensions(parameter.name, type_):
                 dimensions.setdefault(label, written)
         body = definition.body

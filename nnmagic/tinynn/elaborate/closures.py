@@ -11,18 +11,21 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import FuncType, Type
 from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, reassigned_names, walk
-from nnmagic.tinynn.calls.function_calls import bound_arguments
-from nnmagic.tinynn.elaborate.annotation_types import as_declared, relay_value
+from nnmagic.tinynn.calls.function_calls import bind_arguments
+from nnmagic.tinynn.elaborate.annotation_types import convert_to_declared, to_relay
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, exits_of, render
 from nnmagic.tinynn.elaborate.loops import Loops
-from nnmagic.tinynn.elaborate.merging import MergeConflictError, Plan, merge_plan, whole
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Env, Environment
+from nnmagic.tinynn.values.descriptions import describe, with_article
+from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.values import (
     FAILED,
+    Bindings,
     ClosureValue,
     Computed,
     Dimension,
+    Environment,
     Formal,
     GlobalFunction,
     Known,
@@ -31,11 +34,8 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    computed,
-    described,
+    as_value,
     is_failed,
-    is_number,
-    with_article,
 )
 from nnmagic.tinynn.values.weak_types import is_weak
 
@@ -64,13 +64,13 @@ class Closures(Loops):
         if any(typed) and not all(typed):
             untyped = next(each for each in definition.params if each.ty is None)
             hint = f"write its type, as in {untyped.name}: Tensor[(2, 3), f32], or leave all types out"
-            self.frame.env.bind(name, FAILED, place)
+            self.frame.bindings.bind(name, FAILED, place)
             raise RefusalError(f"parameter `{untyped.name}` has no type", self.place(untyped.span), hint=hint)
         if not all(typed) or not typed:
             local = LocalFunction(name, definition, formals, self.frame, self._versions(definition))
-            self.frame.env.bind(name, local, place)
+            self.frame.bindings.bind(name, local, place)
             return
-        self.frame.env.bind(name, self._closure(definition, formals), place)
+        self.frame.bindings.bind(name, self._closure(definition, formals), place)
 
     def formals(self, params: Sequence[tree.ParameterNode]) -> tuple[Formal, ...]:
         """The parameters as a caller sees them; defaults are computed here, as in Python."""
@@ -90,13 +90,13 @@ class Closures(Loops):
             owner = self.frame.owner(name)
             if owner is None:
                 continue
-            versions[name] = owner.env.versions.get(name, 0)
-            value = owner.env.locals.get(name)
+            versions[name] = owner.bindings.versions.get(name, 0)
+            value = owner.bindings.locals.get(name)
             if isinstance(value, LocalFunction | ClosureValue):
                 for further in value.versions:
-                    holder = value.frame.owner(further)
+                    holder = value.environment.owner(further)
                     if holder is not None:
-                        versions.setdefault(further, holder.env.versions.get(further, 0))
+                        versions.setdefault(further, holder.bindings.versions.get(further, 0))
         return versions
 
     def renewed(self, closure: ClosureValue) -> ClosureValue | None:
@@ -106,9 +106,9 @@ class Closures(Loops):
         """
         if not self._is_stale(closure):
             return closure
-        frame = closure.frame
+        frame = closure.environment
         if frame not in self.frame.chain():  # it has returned: nothing changes its own names any more
-            frame = replace(frame, env=frame.env.copy())
+            frame = replace(frame, bindings=frame.bindings.copy())
         outer, self.frame = self.frame, frame
         try:
             made = self._closure(closure.definition, closure.parameters)
@@ -116,15 +116,15 @@ class Closures(Loops):
             self.frame = outer
         if not isinstance(made, ClosureValue):
             return None
-        if frame is self.frame and frame.env.locals.get(closure.name) is closure:
-            frame.env.locals[closure.name] = made  # until its names are assigned once more
+        if frame is self.frame and frame.bindings.locals.get(closure.name) is closure:
+            frame.bindings.locals[closure.name] = made  # until its names are assigned once more
         return made
 
     def _is_stale(self, closure: ClosureValue) -> bool:
         """Whether a name that a closure uses was assigned since it was made."""
         for name, version in closure.versions.items():
-            owner = closure.frame.owner(name)
-            if owner is not None and name != closure.name and owner.env.versions.get(name, 0) != version:
+            owner = closure.environment.owner(name)
+            if owner is not None and name != closure.name and owner.bindings.versions.get(name, 0) != version:
                 return True
         return False
 
@@ -132,18 +132,18 @@ class Closures(Loops):
 
     def inlined(self, function: LocalFunction, operands: list[Operand], callee: Span, span: Span) -> Value:
         """A call of a function whose body is put in its place. Raises Refusal."""
-        given = bound_arguments(function.name, function.parameters, operands, span)
+        given = bind_arguments(function.name, function.parameters, operands, span)
         if any(is_failed(operand.value) for operand in given.values()):
             return FAILED
         if self.inlining.count(function.definition) or len(self.inlining) >= _MAX_INLINED:
             hint = "give its parameters and its result types, so that it becomes a Relay function"
-            raise RefusalError(f"{described(function)} calls itself", callee, hint=hint)
+            raise RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
         body = function.definition.body
-        env = Env()
+        env = Bindings()
         for name, operand in given.items():
             env.bind(name, operand.value, operand.span)
         again = reassigned_names(body, env.locals)
-        frame = Environment(function.name, frozenset(assigned_names(body)), again, function.frame, env)
+        frame = Environment(function.name, frozenset(assigned_names(body)), again, function.environment, env)
         outer, live = self.frame, self.live
         self.inlining.append(function.definition)
         self.frame, self.live = frame, mentioned_names(body)
@@ -180,11 +180,11 @@ class Closures(Loops):
             if declared is None:
                 return FAILED
             what, place = f"the result of `{definition.name}`", self.place(definition.ret_type.span)
-            found = as_declared(what, declared, value, place)
-            return computed(found.expr, found.type)
+            found = convert_to_declared(what, declared, value, place)
+            return as_value(found.expr, found.type)
         declared = None if definition.ret_type is None else self.transform_type(definition.ret_type)
         made = self.finished(definition, block, declared)
-        return FAILED if made is None else computed(self.placed(made).expr, made.type)
+        return FAILED if made is None else as_value(self.placed(made).expr, made.type)
 
     def finished(self, definition: tree.FunctionNode, block: Block, declared: Type | None) -> Computed | None:
         """The body of a function as one expression; None where an error was reported. Raises Refusal."""
@@ -206,14 +206,14 @@ class Closures(Loops):
             return None
         place = None if definition.ret_type is None else self.place(definition.ret_type.span)
         what = f"the result of `{definition.name}`"
-        plan: Plan | None = None
+        plan: MergePlan | None = None
         if declared is None and len(known) > 1:
             plan = self._result_plan(definition, known)
 
         def part_of(value: Operand) -> Computed:
             if declared is not None:
-                return as_declared(what, declared, value, place)
-            return relay_value(value) if plan is None else whole(plan, value)
+                return convert_to_declared(what, declared, value, place)
+            return to_relay(value) if plan is None else to_planned_type(plan, value)
 
         parts = {id(value): part_of(value) for value in known}
         result = declared if declared is not None and len(known) > 1 else parts[id(known[0])].type
@@ -241,14 +241,14 @@ class Closures(Loops):
         hint = f"add `return {last[-1]}` at its end" if last else "add a `return` at its end"
         self.found.error(f"`{name}` returns nothing", self.place(definition.name_span), hint=hint)
 
-    def _result_plan(self, definition: tree.FunctionNode, values: Sequence[Operand]) -> Plan:
+    def _result_plan(self, definition: tree.FunctionNode, values: Sequence[Operand]) -> MergePlan:
         """The one type of all returns. Raises Refusal, which names two that differ."""
         try:
-            return merge_plan([value.value for value in values])
+            return plan_merge([value.value for value in values])
         except MergeConflictError as problem:
             one, other = values[problem.first], values[problem.second]
-            message = f"`{definition.name}` returns {described(other.value)} here"
-            note = Note(f"and {described(one.value)} here", one.span)
+            message = f"`{definition.name}` returns {describe(other.value)} here"
+            note = Note(f"and {describe(one.value)} here", one.span)
             hint = "return one shape and one dtype on every path, as in x.astype(f32)"
             raise RefusalError(message, other.span, hint=hint, notes=(note,)) from None
 
@@ -284,7 +284,7 @@ class Closures(Loops):
 
         span = self.place(definition.span)
         variable = ir.Var(definition.name, span=span)
-        env = Env()
+        env = Bindings()
         if recursive and declared is not None:
             env.bind(definition.name, closure(declared, variable))
         params = []
@@ -292,7 +292,7 @@ class Closures(Loops):
             assert type_ is not None
             param = ir.Var(parameter.name, type_, span=self.place(parameter.span))
             params.append(param)
-            env.bind(parameter.name, computed(param, type_), param.span)
+            env.bind(parameter.name, as_value(param, type_), param.span)
         made = self._function_body(definition, env, declared)
         if made is None:
             return FAILED
@@ -306,7 +306,7 @@ class Closures(Loops):
         return tuple(each for each, owner in owners if owner is not None and each in owner.reassigned)
 
     def _function_body(
-        self, definition: tree.FunctionNode, env: Env, declared: Type | None
+        self, definition: tree.FunctionNode, env: Bindings, declared: Type | None
     ) -> Computed | None:
         again = reassigned_names(definition.body, env.locals)
         frame = Environment(
@@ -330,25 +330,25 @@ class Closures(Loops):
                 if current is not None:
                     return current.function
             case Known() | Dimension() | TupleOf():
-                raise RefusalError(f"expected a function, found {described(value.value)}", value.span)
+                raise RefusalError(f"expected a function, found {describe(value.value)}", value.span)
         block, outer = Block(), self.block
         params = [
             ir.Var(name, type_, span=value.span)
             for name, type_ in zip(self._parameter_names(value.value, wanted), wanted.arg_types, strict=True)
         ]
         operands = [
-            Operand(computed(param, param.type_annotation), value.span)
+            Operand(as_value(param, param.type_annotation), value.span)
             for param in params
             if param.type_annotation
         ]
         kept = Operand(self.settled(value.value, "function", set()), value.span)
-        with self.inside(block, self.frame.env.copy()):
+        with self.inside(block, self.frame.bindings.copy()):
             result = self.apply_value(kept, operands, value.span)
         assert self.block is outer
         if is_failed(result):
             raise RefusalError(f"expected {with_article(wanted)}", value.span)
-        what = f"the result of {described(value.value)}"
-        made = as_declared(what, wanted.ret_type, Operand(result, value.span), None)
+        what = f"the result of {describe(value.value)}"
+        made = convert_to_declared(what, wanted.ret_type, Operand(result, value.span), None)
         block.end = BlockExit(ExitKind.RETURNS, value.span)
         body = render(block, made.type, lambda _leaf: made.expr)
         return Computed(ir.Function(tuple(params), body, wanted.ret_type, span=value.span), wanted)

@@ -16,6 +16,8 @@ from nnmagic.tinynn.elaborate.branches import Branches
 from nnmagic.tinynn.elaborate.context import NotSimpleError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, CondBranch, ExitKind
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -25,9 +27,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     Unassigned,
     Value,
-    described,
     is_failed,
-    number_constant,
 )
 
 #: The name under which the value of an expression is joined.
@@ -69,12 +69,12 @@ class Conditions(Branches):
         values: list[Value] = []
         for make, place in zip(makers, places, strict=True):
             block = Block()
-            with self.inside(block, self.frame.env.copy()) as env:
+            with self.inside(block, self.frame.bindings.copy()) as env:
                 values.append(make())
                 env.bind(_RESULT, values[-1], place)
                 block.end = BlockExit(ExitKind.GOES_ON, place, env)
             ends.append(block)
-        before, live = self.frame.env, self.live
+        before, live = self.frame.bindings, self.live
         self.live = live | {_RESULT}
         try:
             self.merged(CondBranch(condition.expr, ends[0], ends[1], span))
@@ -82,7 +82,7 @@ class Conditions(Branches):
         finally:
             self.live = live
         if isinstance(result, Unassigned):
-            one, other = (described(value) for value in values)
+            one, other = (describe(value) for value in values)
             message = f"one side gives {one}, the other {other}"
             raise RefusalError(message, span, hint=_filled(values) or result.hint, notes=result.notes)
         return result
@@ -149,7 +149,7 @@ class Conditions(Branches):
         first = Operand(held, left.span.to(right.span))
         if is_tensor(held) and any(dim != 1 for dim in tensor_type(first).shape):
             hint = "write (a < b) & (b < c)"
-            message = f"a chained comparison needs one truth value, not {described(held)}"
+            message = f"a chained comparison needs one truth value, not {describe(held)}"
             raise RefusalError(message, span, hint=hint)
         truth = self.truth(first, "and")
         if truth is None:
@@ -177,9 +177,9 @@ class Conditions(Branches):
         with self.trial() as found:
             self.simple_only = True
             try:
-                versions = dict(self.frame.env.versions)
+                versions = dict(self.frame.bindings.versions)
                 simple = self._simple(make())
-                changed = bool(self.block.lets) or versions != self.frame.env.versions
+                changed = bool(self.block.lets) or versions != self.frame.bindings.versions
             except NotSimpleError:
                 return None
             finally:

@@ -18,11 +18,12 @@ from nnmagic.relay.types import FuncType, Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Env, Environment
 from nnmagic.tinynn.values.values import (
+    Bindings,
     ClosureValue,
     Computed,
     Dimension,
+    Environment,
     LocalFunction,
     Method,
     Operand,
@@ -31,7 +32,7 @@ from nnmagic.tinynn.values.values import (
     Unassigned,
     Value,
     Zipped,
-    computed,
+    as_value,
 )
 
 #: Statements and calls elaborated for one cell, loops written out and bodies inlined; more is an error.
@@ -166,19 +167,19 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
     # -- blocks ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def inside(self, block: Block, env: Env) -> Iterator[Env]:
+    def inside(self, block: Block, env: Bindings) -> Iterator[Bindings]:
         """Fills another block, with other names; gives back what was there before."""
         frame, before = self.frame, self.block
-        envs = [(each, each.env) for each in frame.chain()]
+        envs = [(each, each.bindings) for each in frame.chain()]
         for each, known in envs[1:]:
-            each.env = known.copy()
-        self.block, frame.env = block, env
+            each.bindings = known.copy()
+        self.block, frame.bindings = block, env
         try:
             yield env
         finally:
             self.block = before
             for each, known in envs:
-                each.env = known
+                each.bindings = known
 
     @contextmanager
     def trial(self) -> Iterator[Diagnostics]:
@@ -186,7 +187,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         frame, before = self.frame, (self.found, self.frame.failed, self.live, self.told)
         self.found, self.told = Diagnostics(), set(self.told)
         try:
-            with self.inside(Block(), frame.env.copy()):
+            with self.inside(Block(), frame.bindings.copy()):
                 yield self.found
         finally:
             self.frame = frame
@@ -198,8 +199,8 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         """Binds by let what the names stand for, so that a branch or an inner function can use it."""
         for name in names:
             owner = self.frame.owner(name)
-            if owner is not None and name in owner.env.locals:
-                owner.env.locals[name] = self.settled(owner.env.locals[name], name, set())
+            if owner is not None and name in owner.bindings.locals:
+                owner.bindings.locals[name] = self.settled(owner.bindings.locals[name], name, set())
 
     def settled(self, value: Value, name: str, seen: set[int]) -> Value:
         """The value as one that can be used anywhere below: its expressions are variables or constants."""
@@ -212,7 +213,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
                 if is_atom(whole.expr):
                     return value  # its items are taken anew wherever it is read
                 kept = self.bound(whole, name)
-                return computed(kept.expr, kept.type)
+                return as_value(kept.expr, kept.type)
             case TupleOf(items=items):
                 parts = (self.settled(item, f"{name}_{index}", seen) for index, item in enumerate(items))
                 return TupleOf(tuple(parts))
@@ -231,13 +232,15 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         if id(value) in seen:
             return value
         seen.add(id(value))
-        frame = value.frame
+        frame = value.environment
         if frame not in self.frame.chain():  # it has returned: nothing changes its names any more
-            frame = replace(frame, env=frame.env.copy())
-            value = replace(value, frame=frame)
+            frame = replace(frame, bindings=frame.bindings.copy())
+            value = replace(value, environment=frame)
         for captured in sorted(value.versions):
-            if captured in frame.env.locals:
-                frame.env.locals[captured] = self.settled(frame.env.locals[captured], captured, seen)
+            if captured in frame.bindings.locals:
+                frame.bindings.locals[captured] = self.settled(
+                    frame.bindings.locals[captured], captured, seen
+                )
         return value
 
     def bound(self, value: Computed, name: str) -> Computed:
@@ -257,5 +260,5 @@ def is_atom(expr: ir.Expr) -> bool:
 def fresh(value: Value) -> Value:
     """The value for one use: the parts of a variable that holds a tuple are taken anew."""
     if isinstance(value, TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
-        return computed(value.whole.expr, value.whole.type)
+        return as_value(value.whole.expr, value.whole.type)
     return value

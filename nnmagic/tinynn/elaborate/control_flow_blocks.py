@@ -14,8 +14,7 @@ from enum import Enum, auto
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import Type
-from nnmagic.tinynn.values.environments import Env
-from nnmagic.tinynn.values.values import Operand
+from nnmagic.tinynn.values.values import Bindings, Operand
 
 
 class ExitKind(Enum):
@@ -40,7 +39,7 @@ class BlockExit:
 
     exit: ExitKind
     span: Span
-    env: Env = field(default_factory=Env)
+    env: Bindings = field(default_factory=Bindings)
     value: Operand | None = None
     target: ir.Var | None = None
     args: tuple[ir.Expr, ...] = ()

@@ -8,8 +8,8 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import FuncType
-from nnmagic.tinynn.calls.function_calls import constructor_call, function_call, value_call
-from nnmagic.tinynn.calls.operator_arguments import dtype_call, operator_call
+from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
+from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
 from nnmagic.tinynn.elaborate.annotation_types import (
     callable_annotation,
     tensor_annotation,
@@ -24,9 +24,10 @@ from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DType
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import MAX_INT_BITS
 from nnmagic.tinynn.values.values import (
     FAILED,
-    MAX_INT_BITS,
     BuiltinName,
     ClosureValue,
     Computed,
@@ -44,10 +45,8 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Unassigned,
     Value,
-    described,
     is_failed,
     record_constructor,
-    source_text,
 )
 
 
@@ -114,7 +113,7 @@ class Expressions(Core):
             elif is_failed(starred.value):
                 operands.append(starred)
             else:
-                raise RefusalError(f"`*` of {described(starred.value)}", self.place(expr.span))
+                raise RefusalError(f"`*` of {describe(starred.value)}", self.place(expr.span))
         return operands
 
     # -- names -----------------------------------------------------------------------------------------
@@ -132,7 +131,7 @@ class Expressions(Core):
         name = root.id.name
         owner = self.frame.owner(name)
         if owner is not None:
-            value = self.read(name, owner.env.locals.get(name), root)
+            value = self.read(name, owner.bindings.locals.get(name), root)
             return self._attributes(Operand(value, self.place(root.span)), chain)
         path = (name, *(link.field.name for link in chain))
         place = self.place(expr.span)
@@ -170,10 +169,10 @@ class Expressions(Core):
         value = self.transform_expr(expr.value)
         owner = self.frame.owner(expr.target.id.name)
         if owner is not None and owner is not self.frame:  # a comprehension that makes functions
-            owner.env.bind(expr.target.id.name, FAILED)
+            owner.bindings.bind(expr.target.id.name, FAILED)
             message = "`:=` beside a lambda in a comprehension is not supported"
             raise RefusalError(message, self.place(expr.span), hint="write a `for` with an assignment")
-        self.frame.env.bind(expr.target.id.name, value, self.place(expr.target.span))
+        self.frame.bindings.bind(expr.target.id.name, value, self.place(expr.target.span))
         return value
 
     def _attributes(self, owner: Operand, chain: list[ast.Attr]) -> Value:
@@ -298,7 +297,7 @@ class Expressions(Core):
         self.count_work()
         match callee.value:
             case OperatorName(operator=operator):
-                return operator_call(operator, operands, span)
+                return call_with_arguments(operator, operands, span)
             case BuiltinName(builtin=builtin):
                 return builtin.call(operands, span)
             case Method(receiver=receiver, callee=function):
@@ -308,34 +307,34 @@ class Expressions(Core):
                 weak = self.weak_results.get(name)
                 return FAILED if weak is None else Computed(ir.GlobalVar(name, span=span), weak, weak=True)
             case GlobalFunction() as function:
-                return function_call(function, operands, span, self)
+                return call_function(function, operands, span, self)
             case ClosureValue() as closure:
                 current = self.renewed(closure)
-                return FAILED if current is None else function_call(current, operands, span, self)
+                return FAILED if current is None else call_function(current, operands, span, self)
             case LocalFunction() as local:
                 return self.inlined(local, operands, callee.span, span)
             case Computed(type=FuncType()) as function_value:
-                return value_call(function_value, operands, span, self)
+                return call_value(function_value, operands, span, self)
             case ConstructorName() as constructor:
-                return constructor_call(constructor, operands, span, self)
+                return call_constructor(constructor, operands, span, self)
             case DataTypeName() as data:
                 own = record_constructor(data)
                 if own is not None:
-                    return constructor_call(own, operands, span, self)
+                    return call_constructor(own, operands, span, self)
                 names = ", ".join(data.fields)
                 raise RefusalError(
-                    f"{described(data)} cannot be called",
+                    f"{describe(data)} cannot be called",
                     callee.span,
                     hint=f"call one of its constructors: {names}",
                 )
             case Known(value=DType() as dtype):
-                return dtype_call(dtype.name, dtype.short, operands, span)
+                return convert_to_dtype(dtype.name, dtype.short, operands, span)
         hint: str | None = None
         if isinstance(callee.value, Known | TupleOf) and source_text(callee.span) == "x":
             hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
         elif isinstance(callee.value, Computed):
             hint = "leave the brackets out, or index it, as in x[0]"
-        raise RefusalError(f"{described(callee.value)} cannot be called", callee.span, hint=hint)
+        raise RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
 
 
 def _is_binary(expr: ast.Expr) -> bool:

@@ -22,29 +22,29 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 )
 from nnmagic.tinynn.elaborate.merging import (
     MergeConflictError,
-    Plan,
+    MergePlan,
     Same,
     atomize,
     expressions,
     merge_conflict,
     rebuild,
     types_of,
-    widened,
+    widen,
 )
 from nnmagic.tinynn.elaborate.unrolling import GIVEN_UP, MAX_UNROLLED, UnrollError, Unrolling
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, item
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Env
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     FAILED,
+    Bindings,
     Computed,
     Known,
     Operand,
     RefusalError,
     Unassigned,
     Value,
-    described,
     is_failed,
 )
 
@@ -55,7 +55,7 @@ _INT64 = TensorType((), "int64")
 class _Carried:
     """What a loop hands from round to round."""
 
-    plans: dict[str, Plan]
+    plans: dict[str, MergePlan]
     variable: ir.Var
     params: tuple[ir.Var, ...]
     counter: ir.Var | None
@@ -101,7 +101,7 @@ class Loops(Unrolling):
         over = self.operand(stmt.iterable)
         if is_silent(over.value):
             for target in targets_of(stmt.target):
-                self.frame.env.bind(target.id.name, FAILED)
+                self.frame.bindings.bind(target.id.name, FAILED)
             return self.both_for_errors(stmt, [stmt.body.stmts, stmt.orelse.stmts])
         number = count(over)
         if isinstance(number, int):
@@ -117,7 +117,7 @@ class Loops(Unrolling):
                 if end is not GIVEN_UP:
                     return end
             if known_items:
-                message = f"this loop over {described(over.value)} is too long to be written out"
+                message = f"this loop over {describe(over.value)} is too long to be written out"
                 raise RefusalError(
                     message, over.span, hint="stack the items into one tensor, and go over its rows"
                 )
@@ -130,7 +130,7 @@ class Loops(Unrolling):
                 self._bind_item(stmt, over, Known(0))  # so that it is handed from round to round
             else:
                 for name in targets:
-                    self.frame.env.forget(name)
+                    self.frame.bindings.forget(name)
         self.settle(sorted(mentioned_names(stmt.iterable)))
         over = Operand(self.settled(over.value, "items", set()), over.span)
         limit = self.settled(number, "count", set()) if isinstance(number, Computed) else Known(number)
@@ -160,9 +160,9 @@ class Loops(Unrolling):
     ) -> Terminator | None:
         """The loop as a function that calls itself with what changes."""
         self.settle_for(stmt)
-        env = self.frame.env
+        env = self.frame.bindings
         names = [name for name in assigned_names(stmt) if name in env.locals]
-        plans: dict[str, Plan] = {name: atomize(env.locals[name], keep=False) for name in names}
+        plans: dict[str, MergePlan] = {name: atomize(env.locals[name], keep=False) for name in names}
         counted = limit is not None
         while True:  # until a round asks for no other types than those that it began with
             carried = self._carried(stmt, plans, counted)
@@ -183,7 +183,7 @@ class Loops(Unrolling):
         end = Loop(carried.variable, carried.params, start, body, self.place(stmt.span))
         return self._left(end)
 
-    def _may_not_run(self, stmt: tree.For | tree.While, env: Env) -> None:
+    def _may_not_run(self, stmt: tree.For | tree.While, env: Bindings) -> None:
         """Says of names that only the loop assigns why they cannot be used after it."""
         place = self.place(stmt.span)
         notes = (Note("the loop may have no rounds", place),)
@@ -196,7 +196,7 @@ class Loops(Unrolling):
         assert isinstance(stmt, tree.For)
         return all(target.id.name in carried.plans for target in targets_of(stmt.target))
 
-    def _carried(self, stmt: tree.For | tree.While, plans: dict[str, Plan], counted: bool) -> _Carried:
+    def _carried(self, stmt: tree.For | tree.While, plans: dict[str, MergePlan], counted: bool) -> _Carried:
         place = self.place(stmt.span)
         word = "for" if isinstance(stmt, tree.For) else "while"
         counter = ir.Var("step", _INT64, span=place) if counted else None
@@ -205,13 +205,13 @@ class Loops(Unrolling):
             params += [ir.Var(name, one.type, span=place) for one in types_of(plan)]
         return _Carried(plans, ir.Var(f"{word}_loop", span=place), tuple(params), counter)
 
-    def _start(self, carried: _Carried, env: Env) -> tuple[ir.Expr, ...]:
+    def _start(self, carried: _Carried, env: Bindings) -> tuple[ir.Expr, ...]:
         start: list[ir.Expr] = []
         if carried.counter is not None:
             start.append(ir.constant(0, "int64", span=carried.counter.span))
         for name, plan in carried.plans.items():
             if list(types_of(plan)):
-                place = env.places.get(name) or carried.variable.span
+                place = env.spans.get(name) or carried.variable.span
                 assert place is not None
                 start += expressions(plan, env.locals[name], place)
         return tuple(start)
@@ -223,9 +223,9 @@ class Loops(Unrolling):
         test: Callable[[], Computed | bool | None] | None,
         begin: Callable[[Value | None], None],
         limit: Operand | None,
-    ) -> tuple[Block, dict[str, Plan]]:
+    ) -> tuple[Block, dict[str, MergePlan]]:
         """The function's body, and the plans that its rounds ask for."""
-        outer = self.frame.env
+        outer = self.frame.bindings
         place = self.place(stmt.span)
         live, self.live = self.live, self.live | mentioned_names(stmt)
         body = Block()
@@ -278,7 +278,7 @@ class Loops(Unrolling):
 
         return [first, *self.steps(stmt.body.stmts)]
 
-    def _entry(self, carried: _Carried, outer: Env) -> Env:
+    def _entry(self, carried: _Carried, outer: Bindings) -> Bindings:
         """The names at the beginning of a round."""
         env = outer.copy()
         params = iter(carried.params[1:] if carried.counter is not None else carried.params)
@@ -288,21 +288,21 @@ class Loops(Unrolling):
         return env
 
     def _widened(
-        self, carried: _Carried, outer: Env, rounds: Sequence[BlockExit], place: Span
-    ) -> dict[str, Plan]:
+        self, carried: _Carried, outer: Bindings, rounds: Sequence[BlockExit], place: Span
+    ) -> dict[str, MergePlan]:
         """The plans that take what the rounds leave, too; a name that none takes has no usable value."""
-        plans: dict[str, Plan] = {}
+        plans: dict[str, MergePlan] = {}
         for name, plan in carried.plans.items():
             plans[name] = plan
-            values: list[tuple[Value, Span]] = [(outer.locals[name], outer.places.get(name, place))]
+            values: list[tuple[Value, Span]] = [(outer.locals[name], outer.spans.get(name, place))]
             for leaf in rounds:
                 value = leaf.env.locals.get(name, FAILED)
-                values.append((value, leaf.env.places.get(name, place)))
+                values.append((value, leaf.env.spans.get(name, place)))
                 if is_failed(value):
                     continue  # the error shows when the round is carried out for good
                 if isinstance(plans[name], Same) and isinstance(plans[name].value, Unassigned):  # type: ignore[union-attr]  # Same has one
                     continue
-                wider = widened(plans[name], value)
+                wider = widen(plans[name], value)
                 if wider is None:
                     found = merge_conflict(
                         name, values, MergeConflictError(0, len(values) - 1), "it changes from round to round"

@@ -24,7 +24,8 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 )
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.operator_calls import computed_part, is_tensor
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import as_computed, is_tensor
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -37,8 +38,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    computed,
-    described,
+    as_value,
     is_failed,
     known_value,
     record_constructor,
@@ -73,7 +73,7 @@ class Matching(Closures):
     ) -> Terminator | None:
         """The cases that are left; ``covered``: patterns that took their values before."""
         if not cases:
-            raise self._not_exhaustive(stmt, described(subject.value))
+            raise self._not_exhaustive(stmt, describe(subject.value))
         count = 0
         if _holds_data(subject.value):
             while count < len(cases) and cases[count].guard is None and self._is_native(cases[count].pattern):
@@ -101,7 +101,7 @@ class Matching(Closures):
         case, others = cases[0], cases[1:]
         span = self.place(case.span)
         block = Block()
-        with self.inside(block, self.frame.env.copy()):
+        with self.inside(block, self.frame.bindings.copy()):
             self._test(block, [(case.pattern, subject)], case, span)
         misses = [leaf for leaf, _ in exits_of(block.end) if leaf.exit is ExitKind.FALLS_THROUGH]
         end = block.end
@@ -122,16 +122,16 @@ class Matching(Closures):
             match pattern:
                 case tree.CapturePattern(name=name, pattern=inner):
                     if name is not None:
-                        self.frame.env.bind(name, value.value, self.place(pattern.span))
+                        self.frame.bindings.bind(name, value.value, self.place(pattern.span))
                     if inner is not None:
                         work.insert(0, (inner, value))
                 case tree.InvalidPattern(names=names):
                     for name in names:
-                        self.frame.env.bind(name, FAILED)
+                        self.frame.bindings.bind(name, FAILED)
                 case tree.ValuePattern():
                     held = self._equals(pattern, value)
                     if held is False:
-                        block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env)
+                        block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.bindings)
                         return
                     if held is not True:
                         self._fork(block, held, list(work), case, span)
@@ -139,7 +139,7 @@ class Matching(Closures):
                 case tree.SequencePattern():
                     parts = self._parts(pattern, value)
                     if parts is None:
-                        block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env)
+                        block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.bindings)
                         return
                     work[:0] = parts
                 case tree.ConstructorPattern():
@@ -154,12 +154,15 @@ class Matching(Closures):
         if case.guard is not None and guard is None:
             self.frame.failed = True
         if guard is False:
-            block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env)
+            block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.bindings)
         elif isinstance(guard, Computed):
             assert case.guard is not None
             self.settle(assigned_names(case.guard))
-            then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env.copy()))
-            with self.inside(then, self.frame.env.copy()):
+            then, other = (
+                Block(),
+                Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.bindings.copy())),
+            )
+            with self.inside(then, self.frame.bindings.copy()):
                 self.fill(then, self.steps(case.body.stmts), span)
             block.end = CondBranch(guard.expr, then, other, span)
         else:
@@ -168,8 +171,8 @@ class Matching(Closures):
     def _fork(
         self, block: Block, held: Computed, work: list[tuple[ast.Node, Operand]], case: tree.Case, span: Span
     ) -> None:
-        then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env.copy()))
-        with self.inside(then, self.frame.env.copy()):
+        then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.bindings.copy()))
+        with self.inside(then, self.frame.bindings.copy()):
             self._test(then, work, case, span)
         block.end = CondBranch(held.expr, then, other, span)
 
@@ -189,10 +192,10 @@ class Matching(Closures):
             ir.Var(name or f"field{index}", type_, span=self.place(part.span))
             for index, (name, type_, part) in enumerate(zip(names, constructor.inputs, parts, strict=True))
         ]
-        then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env.copy()))
-        with self.inside(then, self.frame.env.copy()):
+        then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.bindings.copy()))
+        with self.inside(then, self.frame.bindings.copy()):
             inner = [
-                (part, Operand(computed(field, type_), self.place(part.span)))
+                (part, Operand(as_value(field, type_), self.place(part.span)))
                 for part, field, type_ in zip(parts, fields, constructor.inputs, strict=True)
             ]
             self._test(then, [*inner, *work], case, span)
@@ -232,7 +235,7 @@ class Matching(Closures):
         if not isinstance(value.value, TupleOf):
             if isinstance(value.value, Known):
                 return None
-            message = f"a tuple pattern does not take {described(value.value)}"
+            message = f"a tuple pattern does not take {describe(value.value)}"
             raise RefusalError(message, self.place(pattern.span), hint="match a tuple, as in match (x, y):")
         items = [Operand(item, value.span) for item in value.value.items]
         patterns = list(pattern.patterns)
@@ -269,11 +272,11 @@ class Matching(Closures):
         others: Sequence[tree.Case],
         covered: Sequence[ir.Pattern],
     ) -> Terminator | None:
-        data = computed_part(subject)
+        data = as_computed(subject)
         arms: list[tuple[ir.Pattern, Block]] = []
         for case in cases:
             block = Block()
-            with self.inside(block, self.frame.env.copy()):
+            with self.inside(block, self.frame.bindings.copy()):
                 lhs = self._pattern(case.pattern, data.type)
                 self.fill(block, self.steps(case.body.stmts), self.place(case.span))
             arms.append((lhs, block))
@@ -283,7 +286,9 @@ class Matching(Closures):
             raise self._not_exhaustive(stmt, " or ".join(missing[:3]))
         end = Switch(data.expr, arms, not self._missing(own), self.place(stmt.span))
         if missing:
-            rest = Block(end=BlockExit(ExitKind.FALLS_THROUGH, self.place(stmt.span), self.frame.env.copy()))
+            rest = Block(
+                end=BlockExit(ExitKind.FALLS_THROUGH, self.place(stmt.span), self.frame.bindings.copy())
+            )
             arms.append((ir.PatternWildcard(), rest))
             end.complete = True
             further = [*covered, *own]
@@ -307,7 +312,7 @@ class Matching(Closures):
                 return ir.PatternWildcard()
             case tree.CapturePattern(name=str() as name), _:
                 variable = ir.Var(name, type_, span=place)
-                self.frame.env.bind(name, computed(variable, type_), place)
+                self.frame.bindings.bind(name, as_value(variable, type_), place)
                 return ir.PatternVar(variable)
             case tree.SequencePattern(patterns=parts), TupleType(fields=fields) if len(parts) == len(fields):
                 return ir.PatternTuple(tuple(map(self._pattern, parts, fields)))
@@ -317,7 +322,7 @@ class Matching(Closures):
                 return ir.PatternConstructor(
                     constructor, tuple(map(self._pattern, parts, constructor.inputs))
                 )
-        raise RefusalError(f"this pattern does not take {described(Computed(ir.Tuple(()), type_))}", place)
+        raise RefusalError(f"this pattern does not take {describe(Computed(ir.Tuple(()), type_))}", place)
 
     def _constructor(self, pattern: tree.ConstructorPattern) -> tuple[ir.Constructor, list[ast.Node]]:
         """The constructor of a pattern, and a pattern for each of its fields. Raises Refusal."""
@@ -327,7 +332,7 @@ class Matching(Closures):
             callee = Operand(own, callee.span)
         if not isinstance(callee.value, ConstructorName):
             hint = "write a constructor of a class of the cell, a number, a name or `_`"
-            raise RefusalError(f"{described(callee.value)} is no constructor", callee.span, hint=hint)
+            raise RefusalError(f"{describe(callee.value)} is no constructor", callee.span, hint=hint)
         name, fields = callee.value.constructor.name, callee.value.fields
         if len(pattern.patterns) > len(fields):
             found = len(pattern.patterns)
@@ -347,14 +352,14 @@ class Matching(Closures):
 
     def _data(self, value: Operand, constructor: ir.Constructor, pattern: ast.Node) -> Computed:
         if not isinstance(value.value, Computed):
-            message = f"`{constructor.name}` does not take {described(value.value)}"
+            message = f"`{constructor.name}` does not take {describe(value.value)}"
             raise RefusalError(message, self.place(pattern.span))
         self._check_belongs(constructor, value.value.type, self.place(pattern.span))
         return value.value
 
     def _check_belongs(self, constructor: ir.Constructor, type_: Type, place: Span) -> None:
         if type_ != TypeCall(constructor.belong_to, ()):
-            found = described(Computed(ir.Tuple(()), type_))
+            found = describe(Computed(ir.Tuple(()), type_))
             owner = constructor.belong_to.name
             raise RefusalError(
                 f"`{constructor.name}` is a constructor of {owner}, but this is {found}", place

@@ -12,8 +12,10 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, shape_shown, type_shown
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
-from nnmagic.tinynn.elaborate.annotation_types import relay_value
-from nnmagic.tinynn.values.operator_calls import cast, computed_part
+from nnmagic.tinynn.elaborate.annotation_types import to_relay
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
+from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.values import (
     FAILED,
     ClosureValue,
@@ -26,12 +28,8 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Unassigned,
     Value,
-    computed,
-    described,
+    as_value,
     is_failed,
-    is_number,
-    natural_dtype,
-    number_constant,
     same_value,
 )
 
@@ -44,7 +42,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class One:
+class Expression:
     """Each becomes a Relay expression of one type."""
 
     type: Type
@@ -52,13 +50,13 @@ class One:
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class Items:
     """Tuples of one length, item by item."""
 
-    items: tuple[Plan, ...]
+    items: tuple[MergePlan, ...]
 
 
-Plan = Same | One | Several
+MergePlan = Same | Expression | Items
 
 
 class MergeConflictError(Exception):  # a question answered with no
@@ -70,11 +68,11 @@ class MergeConflictError(Exception):  # a question answered with no
         self.second = second
 
 
-def merge_plan(values: Sequence[Value]) -> Plan:
+def plan_merge(values: Sequence[Value]) -> MergePlan:
     """How values become one. Raises Clash, with the places of two that cannot."""
     plan = atomize(values[0], keep=True)
     for index, value in enumerate(values[1:], 1):
-        wider = widened(plan, value)
+        wider = widen(plan, value)
         if wider is None:
             raise MergeConflictError(_culprit(values, index), index)
         plan = wider
@@ -84,69 +82,69 @@ def merge_plan(values: Sequence[Value]) -> Plan:
 def _culprit(values: Sequence[Value], index: int) -> int:
     """The first value that does not go with the one at ``index``."""
     found = (
-        other for other in range(index) if widened(atomize(values[other], keep=True), values[index]) is None
+        other for other in range(index) if widen(atomize(values[other], keep=True), values[index]) is None
     )
     return next(found, 0)
 
 
-def atomize(value: Value, *, keep: bool) -> Plan:
+def atomize(value: Value, *, keep: bool) -> MergePlan:
     """A plan for one value. Not ``keep``: numbers become what is known when the function runs."""
     match value:
         case Computed(type=type_, weak=weak):
-            return Same(value) if keep else One(type_, weak)
+            return Same(value) if keep else Expression(type_, weak)
         case Dimension(number=number) if not keep:
-            return One(number.type, weak=True)
+            return Expression(number.type, weak=True)
         case TupleOf(items=items) if items:
-            return Several(tuple(atomize(item, keep=keep) for item in items))
+            return Items(tuple(atomize(item, keep=keep) for item in items))
         case Known(value=bool() | int() | float() as number) if not keep:
-            return One(TensorType((), natural_dtype(number)), weak=True)
+            return Expression(TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
 
 
-def widened(plan: Plan, value: Value) -> Plan | None:
+def widen(plan: MergePlan, value: Value) -> MergePlan | None:
     """A plan that takes ``value`` too; None where there is none."""
     match plan:
         case Same(value=known):
             if same_value(known, value):
                 return plan
             one = _of(known)
-            return None if one is None else widened(one, value)
-        case Several(items=items):
+            return None if one is None else widen(one, value)
+        case Items(items=items):
             if not isinstance(value, TupleOf) or len(value.items) != len(items):
                 return None
-            parts = tuple(map(widened, items, value.items))
-            return Several(parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
-        case One():
+            parts = tuple(map(widen, items, value.items))
+            return Items(parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
+        case Expression():
             other = _of(value)
             return None if other is None else _common(plan, other)
 
 
-def _of(value: Value) -> One | None:
+def _of(value: Value) -> Expression | None:
     """A value as an expression of some type; None for one that has none."""
     match value:
         case Computed(type=type_, weak=weak) | Dimension(number=Computed(type=type_, weak=weak)):
-            return One(type_, weak)
+            return Expression(type_, weak)
         case Known(value=bool() | int() | float() as number):
-            return One(TensorType((), natural_dtype(number)), weak=True)
+            return Expression(TensorType((), natural_dtype(number)), weak=True)
         case (
             GlobalFunction(type=FuncType() as type_)
             | ClosureValue(function=Computed(type=FuncType() as type_))
         ):
-            return One(type_, weak=False)
+            return Expression(type_, weak=False)
     return None
 
 
-def _common(left: One, right: One) -> One | None:
+def _common(left: Expression, right: Expression) -> Expression | None:
     if left.weak and right.weak:
         return left if _order(left) >= _order(right) else right
     if left.weak or right.weak:
         strong = right if left.weak else left
         return strong if isinstance(strong.type, TensorType) and not strong.type.shape else None
     common = _common_type(left.type, right.type)
-    return None if common is None else One(common, weak=False)
+    return None if common is None else Expression(common, weak=False)
 
 
-def _order(weak: One) -> int:
+def _order(weak: Expression) -> int:
     """Which of Python's numbers take others: floats ints, ints bools."""
     assert isinstance(weak.type, TensorType)
     return ("bool", "int64", "float64").index(weak.type.dtype)
@@ -173,20 +171,20 @@ def _common_dim(left: Dim, right: Dim) -> Dim | None:
     return AnyDim() if isinstance(left, AnyDim) and isinstance(right, AnyDim) else None
 
 
-def anchored(plan: Plan, outside: Set[int]) -> Plan:
+def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
     """The plan, where what is one value in all branches stays only if it stands outside of them.
 
     ``outside``: the identities of the expressions that the names outside stand for.
     """
     match plan:
-        case Several(items=items):
-            return Several(tuple(anchored(item, outside) for item in items))
+        case Items(items=items):
+            return Items(tuple(keep_outer_values(item, outside) for item in items))
         case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
-            return One(value.type, value.weak)
+            return Expression(value.type, value.weak)
         case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
-            return One(number.type, weak=True)
+            return Expression(number.type, weak=True)
         case Same(value=ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
-            return One(function.type, weak=False)
+            return Expression(function.type, weak=False)
     return plan
 
 
@@ -211,14 +209,14 @@ def expressions_in(value: Value) -> Iterator[int]:
 # -- carrying a plan out -------------------------------------------------------------------------------
 
 
-def expressions(plan: Plan, value: Value, span: Span) -> Iterator[ir.Expr]:
+def expressions(plan: MergePlan, value: Value, span: Span) -> Iterator[ir.Expr]:
     """What a value contributes where it goes into a plan. Raises Refusal for a number that does not fit."""
     match plan:
-        case Several(items=items):
+        case Items(items=items):
             assert isinstance(value, TupleOf)
             for item, part in zip(items, value.items, strict=True):
                 yield from expressions(item, part, span)
-        case One(type=type_):
+        case Expression(type=type_):
             yield convert(value, type_, span)
 
 
@@ -246,29 +244,29 @@ def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
             raise RefusalError(message, span, hint=hint)
         case ClosureValue(function=function):
             return function.expr
-    return computed_part(Operand(value, span)).expr
+    return as_computed(Operand(value, span)).expr
 
 
-def types_of(plan: Plan) -> Iterator[One]:
+def types_of(plan: MergePlan) -> Iterator[Expression]:
     """The types of the expressions of a plan, in order."""
     match plan:
-        case One():
+        case Expression():
             yield plan
-        case Several(items=items):
+        case Items(items=items):
             for item in items:
                 yield from types_of(item)
 
 
-def rebuild(plan: Plan, parts: Iterator[ir.Expr]) -> Value:
+def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
     """The joined value, from the expressions that hold it."""
     match plan:
         case Same(value=value):
             return value
-        case Several(items=items):
+        case Items(items=items):
             return TupleOf(tuple(rebuild(item, parts) for item in items))
-        case One(type=type_, weak=weak):
+        case Expression(type=type_, weak=weak):
             expr = next(parts)
-            return Computed(expr, type_, weak=True) if weak else computed(expr, type_)
+            return Computed(expr, type_, weak=True) if weak else as_value(expr, type_)
 
 
 def merge_conflict(
@@ -281,7 +279,7 @@ def merge_conflict(
     for value, _ in pair:
         if isinstance(value, Unassigned):
             return value
-    one, other = (described(value) for value, _ in pair)
+    one, other = (describe(value) for value, _ in pair)
     hint = None
     if all(isinstance(value, Known) and not is_number(value.value) for value, _ in pair):
         words = f"{words}, and it must be known at compile time"
@@ -306,15 +304,15 @@ def _zeros(type_: Type) -> str:
     return f"zeros({shape_shown(type_.shape)}, {dtype_short_name(type_.dtype)})"
 
 
-def whole(plan: Plan, value: Operand) -> Computed:
+def to_planned_type(plan: MergePlan, value: Operand) -> Computed:
     """A value as one expression of the plan's type. Raises Refusal."""
     match plan:
-        case One(type=type_):
+        case Expression(type=type_):
             return Computed(convert(value.value, type_, value.span), type_)
-        case Several(items=items):
+        case Items(items=items):
             assert isinstance(value.value, TupleOf)
             pairs = zip(items, value.value.items, strict=True)
-            parts = [whole(item, Operand(part, value.span)) for item, part in pairs]
+            parts = [to_planned_type(item, Operand(part, value.span)) for item, part in pairs]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
             return Computed(node, TupleType(tuple(part.type for part in parts)))
-    return relay_value(value)
+    return to_relay(value)

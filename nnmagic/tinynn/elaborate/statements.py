@@ -53,7 +53,7 @@ class Statements(Matching):
             else:
                 self.report_depth(statement.span)
             for name in assigned_names(statement):
-                self.frame.env.bind(name, FAILED)
+                self.frame.bindings.bind(name, FAILED)
             if not isinstance(statement, ast.Assign | tree.Unpack | tree.FunctionNode):
                 self.frame.failed = True
             return None
@@ -67,9 +67,9 @@ class Statements(Matching):
             case ast.Return():
                 return self._return(statement)
             case tree.Break():
-                return BlockExit(ExitKind.BREAKS, self.place(statement.span), self.frame.env)
+                return BlockExit(ExitKind.BREAKS, self.place(statement.span), self.frame.bindings)
             case tree.Continue():
-                return BlockExit(ExitKind.CONTINUES, self.place(statement.span), self.frame.env)
+                return BlockExit(ExitKind.CONTINUES, self.place(statement.span), self.frame.bindings)
             case ast.If():
                 return self.branch(statement)
             case tree.For():
@@ -84,7 +84,7 @@ class Statements(Matching):
                 self.nested(statement)
             case tree.InvalidStatement(names=names, returns=returns):
                 for name in names:
-                    self.frame.env.bind(name, FAILED)
+                    self.frame.bindings.bind(name, FAILED)
                 self.frame.failed = self.frame.failed or returns
         return None
 
@@ -93,9 +93,9 @@ class Statements(Matching):
         if stmt.value is None:
             hint = "return a tensor, or a tuple of them"
             self.report(RefusalError("`return` without a value", place, hint=hint))
-            return BlockExit(ExitKind.RETURNS, place, self.frame.env, Operand(FAILED, place))
+            return BlockExit(ExitKind.RETURNS, place, self.frame.bindings, Operand(FAILED, place))
         value = self.operand(stmt.value)
-        return BlockExit(ExitKind.RETURNS, place, self.frame.env, value)
+        return BlockExit(ExitKind.RETURNS, place, self.frame.bindings, value)
 
     # -- assignments -----------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Statements(Matching):
             else:
                 operand = Operand(value, self.place(stmt.rhs.span))
                 value = declared_value(f"`{name}`", declared, operand, self.place(stmt.ty.span))
-        self.frame.env.bind(name, value, self.place(target.span))
+        self.frame.bindings.bind(name, value, self.place(target.span))
 
     def _unpack(self, stmt: tree.Unpack) -> None:
         value = Operand(self.transform_expr(stmt.rhs), self.place(stmt.rhs.span))
@@ -132,7 +132,7 @@ class Statements(Matching):
         self.settle(name for name in list(self.frame.names()) if name in self.live)
         holds, fails = self.scope.assertion(place)
         check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=place)
-        block = Block(end=BlockExit(ExitKind.GOES_ON, place, self.frame.env.copy()))
+        block = Block(end=BlockExit(ExitKind.GOES_ON, place, self.frame.bindings.copy()))
         arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(holds), block)]
         span = self.place(stmt.condition.span)
         return Switch(check, arms, complete=False, span=span, assertion=message or "")

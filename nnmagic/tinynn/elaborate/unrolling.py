@@ -14,8 +14,16 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitK
 from nnmagic.tinynn.operators.iteration import is_silent, items
 from nnmagic.tinynn.operators.unpacking import fail_all, unpack
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Environment
-from nnmagic.tinynn.values.values import FAILED, Computed, Operand, RefusalError, TupleOf, Value, is_failed
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    Computed,
+    Environment,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    is_failed,
+)
 
 #: A loop of at most so many rounds, all known at compile time, is written out; a longer one is a function.
 MAX_UNROLLED = 64
@@ -45,7 +53,7 @@ class Unrolling(Conditions):
         places = {variable.id.name: self.place(variable.span) for variable in targets_of(target)}
 
         def bind(name: str, part: Value) -> None:
-            self.frame.env.bind(name, part, places.get(name))
+            self.frame.bindings.bind(name, part, places.get(name))
 
         if is_failed(value.value):
             fail_all(target, bind)
@@ -59,7 +67,7 @@ class Unrolling(Conditions):
         outermost = self.unroll_budget is None
         if outermost:
             self.unroll_budget = self.work + MAX_UNROLLED_STATEMENTS
-        kept = [(each.env, each.env.copy()) for each in self.frame.chain()]
+        kept = [(each.bindings, each.bindings.copy()) for each in self.frame.chain()]
         lets, silent = len(self.block.lets), (self.frame.failed, set(self.told))
         found, self.found = self.found, type(self.found)()
         try:
@@ -68,7 +76,7 @@ class Unrolling(Conditions):
             if not outermost:
                 raise
             for env, copy in kept:
-                env.become(copy)
+                env.restore(copy)
             del self.block.lets[lets:]
             self.frame.failed, self.told = silent
             self.found = found
@@ -131,7 +139,7 @@ class Unrolling(Conditions):
     def settled_end(self, end: Terminator | None) -> Terminator | None:
         """An end, or None where it only goes on: its names are then those of the block."""
         if isinstance(end, BlockExit) and end.exit is ExitKind.GOES_ON:
-            self.frame.env.become(end.env)
+            self.frame.bindings.restore(end.env)
             return None
         return end if end is None else self.merged(end)
 
@@ -185,7 +193,7 @@ class Unrolling(Conditions):
             finally:
                 self.frame = outer
             return
-        env = outer.env
+        env = outer.bindings
         kept = {name: env.locals.get(name) for name in names}
         try:
             yield

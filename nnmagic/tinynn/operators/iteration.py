@@ -12,6 +12,7 @@ from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int
 from nnmagic.tinynn.values.values import (
@@ -25,10 +26,8 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
     Zipped,
-    described,
     is_failed,
     known_value,
-    source_text,
 )
 
 # -- what makes them -----------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def _whole(call: Arguments, name: str) -> Value:
         if is_tensor(operand.value):
             whole = tensor_type(operand).shape
             hint = f"write range(len({source_text(operand.span)}))" if whole else "convert it, as in int(x)"
-        raise RefusalError(f"range takes ints, not {described(operand.value)}", operand.span, hint=hint)
+        raise RefusalError(f"range takes ints, not {describe(operand.value)}", operand.span, hint=hint)
     return number
 
 
@@ -136,7 +135,7 @@ def count(operand: Operand) -> int | Computed:
         if shape:
             assert isinstance(value, Computed)
             return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
-    raise RefusalError(f"{described(value)} cannot be gone over", span, hint=_hint(value))
+    raise RefusalError(f"{describe(value)} cannot be gone over", span, hint=_hint(value))
 
 
 def _hint(value: Value) -> str | None:

@@ -18,8 +18,9 @@ from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.ops.preconditions import demand
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, computed, described
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value
 
 
 def call_operator(
@@ -35,24 +36,24 @@ def call_operator(
     """
     try:
         complete = operator.complete_attrs(attrs, from_call=True)
-        types = [computed_part(operand).type for operand in operands]
+        types = [as_computed(operand).type for operand in operands]
         check_restrictions(operator, types, complete)
         result = operator.result_type(types, complete)
         demand(operator.name, types, complete)
         check_result(operator, result)
     except RelationError as error:
-        raise located(error, operands, span, places or {}) from None
-    args = tuple(computed_part(operand).expr for operand in operands)
+        raise to_refusal(error, operands, span, places or {}) from None
+    args = tuple(as_computed(operand).expr for operand in operands)
     call = ir.Call(ir.OpRef(operator.name, span=span), args, complete, span=span)
-    return computed(call, result)
+    return as_value(call, result)
 
 
-def located(
+def to_refusal(
     error: RelationError, operands: Sequence[Operand], span: Span, places: Mapping[str, Span]
 ) -> RefusalError:
     """An operator's refusal at its place; the operands and the attribute that it speaks of are pointed at."""
     blamed = [operands[index] for index in error.operands if index < len(operands)]
-    notes = [Note(f"this is {described(operand.value)}", operand.span) for operand in blamed]
+    notes = [Note(f"this is {describe(operand.value)}", operand.span) for operand in blamed]
     hint = error.hint
     words = re.findall(r"\w+", error.message)
     named = [place for name, place in places.items() if name in words]
@@ -78,7 +79,7 @@ def _in_words_of_a_cell(message: str) -> str:
     )
 
 
-def computed_part(operand: Operand) -> Computed:
+def as_computed(operand: Operand) -> Computed:
     """The Relay expression of an operand. Raises Refusal for what has none."""
     match operand.value:
         case Computed() as found:
@@ -86,12 +87,12 @@ def computed_part(operand: Operand) -> Computed:
         case TupleOf(whole=Computed() as whole):
             return whole
         case TupleOf(items=items):
-            parts = [computed_part(Operand(item, operand.span)) for item in items]
+            parts = [as_computed(Operand(item, operand.span)) for item in items]
             return Computed(
                 ir.Tuple(tuple(part.expr for part in parts), span=operand.span),
                 TupleType(tuple(part.type for part in parts)),
             )
-    raise RefusalError(f"expected a tensor, found {described(operand.value)}", operand.span)
+    raise RefusalError(f"expected a tensor, found {describe(operand.value)}", operand.span)
 
 
 def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> Computed:
@@ -106,7 +107,7 @@ def tensor_type(operand: Operand) -> TensorType:
     """The type of an operand that must be a tensor."""
     if isinstance(operand.value, Computed) and isinstance(operand.value.type, TensorType):
         return operand.value.type
-    raise RefusalError(f"expected a tensor, found {described(operand.value)}", operand.span)
+    raise RefusalError(f"expected a tensor, found {describe(operand.value)}", operand.span)
 
 
 def is_tensor(value: Value) -> bool:

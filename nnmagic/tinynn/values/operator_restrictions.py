@@ -153,11 +153,12 @@ def check_broadcast(
 ) -> None:
     """NumPy's rule; named dimensions broadcast with themselves and with 1 only."""
     if left.dtype != right.dtype:
+        target = dtype_short_name(wider_dtype(left.dtype, right.dtype))
         raise RelationError(
             f"{what} of {dtype_short_name(left.dtype)} and {dtype_short_name(right.dtype)}: "
             "dtypes never mix by themselves",
             *operands,
-            hint=f"convert one of them, as in x.astype({dtype_short_name(wider(left.dtype, right.dtype))})",
+            hint=f"convert one of them, as in x.astype({target})",
         )
     for one, other in zip(reversed(left.shape), reversed(right.shape), strict=False):
         if one != 1 and other != 1 and dims_differ(one, other):
@@ -169,7 +170,7 @@ def check_broadcast(
             )
 
 
-def wider(left: str, right: str) -> str:
+def wider_dtype(left: str, right: str) -> str:
     """Of two dtypes the one that a hint converts to: floats before ints, more bits before fewer."""
 
     def order(dtype: str) -> tuple[bool, int]:

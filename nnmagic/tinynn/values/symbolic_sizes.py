@@ -15,17 +15,9 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import add, as_polynomial, floor_divide, multiply, subtract
 from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, not_negative
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_integer
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    number_constant,
-)
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
 
 
 def weak_int(number: Computed) -> Computed:
@@ -68,7 +60,7 @@ def product_of(sizes: Sequence[Value], span: Span) -> Value:
     """How many elements a shape of these sizes has."""
     total: Value = Known(1)
     for size in sizes:
-        total = calculated(BuiltinOp.Mul, total, size, span)
+        total = calculate_size(BuiltinOp.Mul, total, size, span)
     return total
 
 
@@ -114,7 +106,7 @@ def shape_tensor(sizes: Sequence[Value], span: Span) -> Computed:
     return apply("concatenate", span, whole, axis=0) if len(parts) > 1 else parts[0]
 
 
-def open_sizes(operand: Operand) -> list[Value] | None:
+def dynamic_sizes(operand: Operand) -> list[Value] | None:
     """The sizes that a shape is written with, where one of them is known only when the function runs.
 
     None where all are known, and where there is something among them that is no size.
@@ -141,7 +133,7 @@ def _as_size(operand: Operand) -> Value | None:
     return None
 
 
-def in_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
+def with_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
     """A tensor with the shape that it was made in."""
     assert isinstance(tensor.type, TensorType)
     return Computed(tensor.expr, TensorType(tuple(map(dim_of, sizes)), tensor.type.dtype))
@@ -149,7 +141,7 @@ def in_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
 
 def full(value: Computed, sizes: Sequence[Value], span: Span) -> Computed:
     """A tensor of one value, in a shape of which sizes are known only when the function runs."""
-    return in_shape(apply("dyn.full", span, value, shape_tensor(sizes, span)), sizes)
+    return with_shape(apply("dyn.full", span, value, shape_tensor(sizes, span)), sizes)
 
 
 # -- arithmetic and comparisons ------------------------------------------------------------------------
@@ -163,7 +155,7 @@ _ARITHMETIC: dict[object, tuple[Callable[[Dim, Dim], Dim], str]] = {
 _EQUALITY = (BuiltinOp.Eq, BuiltinOp.NotEq)
 
 
-def calculated(op: object, left: Value, right: Value, span: Span) -> Value:
+def calculate_size(op: object, left: Value, right: Value, span: Span) -> Value:
     """``+ - * //`` of dimensions and known ints: a dimension, or a number where all names drop out."""
     on_dims, operator = _ARITHMETIC[op]
     dim = on_dims(dim_of(left), dim_of(right))
@@ -178,7 +170,7 @@ def calculated(op: object, left: Value, right: Value, span: Span) -> Value:
     return Dimension(dim, weak_int(number))
 
 
-def on_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Value | None:
+def apply_to_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Value | None:
     """An operator on dimensions, where it gives one or is known at compile time; None where it is neither."""
     one, other = left.value, right.value
     if isinstance(one, TupleOf) and isinstance(other, TupleOf) and op in _EQUALITY:
@@ -190,12 +182,12 @@ def on_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Valu
     if op is BuiltinOp.FloorDiv and other == Known(0):
         raise RefusalError("division by zero", right.span)
     if op in _ARITHMETIC:
-        return calculated(op, one, other, span)
-    held = _decided(op, dim_of(one), dim_of(other))
+        return calculate_size(op, one, other, span)
+    held = _decide(op, dim_of(one), dim_of(other))
     return None if held is None else Known(held)
 
 
-def _decided(op: object, left: Dim, right: Dim) -> bool | None:
+def _decide(op: object, left: Dim, right: Dim) -> bool | None:
     """A comparison that holds, or does not, whatever the named dimensions are."""
     one, other = as_polynomial(left), as_polynomial(right)
     if one is None or other is None:
@@ -237,7 +229,7 @@ def _equal_tuples(op: object, left: TupleOf, right: TupleOf, span: Span) -> Valu
         return Known(op is BuiltinOp.NotEq)
     open_: list[Computed] = []
     for one, other in zip(left.items, right.items, strict=True):
-        held = _decided(BuiltinOp.Eq, dim_of(one), dim_of(other))
+        held = _decide(BuiltinOp.Eq, dim_of(one), dim_of(other))
         if held is False:
             return Known(op is BuiltinOp.NotEq)
         if held is None:

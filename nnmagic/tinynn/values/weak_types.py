@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float
+from nnmagic.tinynn.values.descriptions import source_text, type_note
+from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    Value,
-    is_number,
-    number_constant,
-    source_text,
-    typed_note,
-)
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, Value
 
 
 def is_weak(value: Value) -> bool:
@@ -30,7 +22,7 @@ def both_weak(left: Operand, right: Operand) -> bool:
     return numbers and any(map(is_weak, sides))
 
 
-def alike(left: Operand, right: Operand) -> tuple[Operand, Operand]:
+def promote_weak(left: Operand, right: Operand) -> tuple[Operand, Operand]:
     """Two Python numbers as tensors of the dtype that Python would give: bool counts as int."""
     dtypes = {_dtype(left.value), _dtype(right.value)}
     wanted = "float64" if "float64" in dtypes else "int64"
@@ -55,7 +47,7 @@ def _as(operand: Operand, dtype: str) -> Operand:
     return Operand(number_constant(number, dtype, operand.span), operand.span)
 
 
-def beside_tensor(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
+def adopt_tensor_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
     """A weak number takes the dtype of the tensor beside it. Raises Refusal for a float beside integers."""
     for number, tensor in ((left, right), (right, left)):
         if is_weak(number.value) and is_tensor(tensor.value) and not is_weak(tensor.value):
@@ -73,7 +65,7 @@ def _beside(number: Operand, tensor: Operand, sign: str) -> Operand:
             f"`{sign}` of {dtype_short_name(dtype)} and a Python float: dtypes never mix by themselves",
             number.span,
             hint=f"convert the tensor first: {name}.astype(f32)",
-            notes=(typed_note(tensor),),
+            notes=(type_note(tensor),),
         )
     return Operand(cast(number.value, dtype, number.span), number.span)
 
