@@ -5,8 +5,7 @@ Knows values and types; knows no syntax tree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
@@ -36,12 +35,8 @@ from nnmagic.tinynn.values.values import (
     is_failed,
 )
 
-
-class FunctionMaker(Protocol):
-    """Makes a Relay function of anything that can be called."""
-
-    def as_function(self, value: Operand, wanted: FuncType) -> Computed:
-        """The value as a function of that type. Raises Refusal."""
+#: Converts anything that can be called to a Relay function of a type. Raises RefusalError.
+FunctionMaker = Callable[[Operand, FuncType], Computed]
 
 
 def bind_arguments(
@@ -71,7 +66,10 @@ def bind_arguments(
 
 
 def call_function(
-    function: GlobalFunction | ClosureValue, operands: Sequence[Operand], span: Span, maker: FunctionMaker
+    function: GlobalFunction | ClosureValue,
+    operands: Sequence[Operand],
+    span: Span,
+    make_function: FunctionMaker,
 ) -> Value:
     """A call of a function whose type is known. Raises Refusal where an argument does not fit."""
     written, type_, callee = _callee(function, span)
@@ -79,7 +77,7 @@ def call_function(
     if type_ is None or any(is_failed(operand.value) for operand in given.values()):
         return FAILED
     ordered = [(formal.name, given[formal.name]) for formal in function.parameters]
-    return _apply(written, callee, type_, ordered, span, maker)
+    return _apply(written, callee, type_, ordered, span, make_function)
 
 
 def _callee(function: GlobalFunction | ClosureValue, span: Span) -> tuple[str, FuncType | None, ir.Expr]:
@@ -89,7 +87,9 @@ def _callee(function: GlobalFunction | ClosureValue, span: Span) -> tuple[str, F
     return function.name, function.function.type, function.function.expr
 
 
-def call_value(function: Computed, operands: Sequence[Operand], span: Span, maker: FunctionMaker) -> Value:
+def call_value(
+    function: Computed, operands: Sequence[Operand], span: Span, make_function: FunctionMaker
+) -> Value:
     """A call of a function that is a value: a parameter, the result of a call. Raises Refusal."""
     assert isinstance(function.type, FuncType)
     for operand in operands:
@@ -105,11 +105,11 @@ def call_value(function: Computed, operands: Sequence[Operand], span: Span, make
             f"{type_shown(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
         )
     ordered = [(f"argument {index + 1}", operand) for index, operand in enumerate(operands)]
-    return _apply("the function", function.expr, function.type, ordered, span, maker)
+    return _apply("the function", function.expr, function.type, ordered, span, make_function)
 
 
 def call_constructor(
-    name: ConstructorName, operands: Sequence[Operand], span: Span, maker: FunctionMaker
+    name: ConstructorName, operands: Sequence[Operand], span: Span, make_function: FunctionMaker
 ) -> Value:
     """A value of a data type. Raises Refusal."""
     constructor = name.constructor
@@ -122,7 +122,7 @@ def call_constructor(
         return FAILED
     type_ = FuncType(constructor.inputs, TypeCall(constructor.belong_to, ()))
     ordered = [(field, given[field]) for field in name.fields]
-    return _apply(constructor.name, constructor, type_, ordered, span, maker)
+    return _apply(constructor.name, constructor, type_, ordered, span, make_function)
 
 
 def _apply(
@@ -131,11 +131,11 @@ def _apply(
     type_: FuncType,
     arguments: Sequence[tuple[str, Operand]],
     span: Span,
-    maker: FunctionMaker,
+    make_function: FunctionMaker,
 ) -> Value:
     dims: dict[str, tuple[Dim, Span]] = {}
     args = [
-        fit_argument(written, parameter, wanted, operand, dims, maker)
+        fit_argument(written, parameter, wanted, operand, dims, make_function)
         for (parameter, operand), wanted in zip(arguments, type_.arg_types, strict=True)
     ]
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
@@ -153,7 +153,7 @@ def fit_argument(
     wanted: Type,
     operand: Operand,
     dims: dict[str, tuple[Dim, Span]],
-    maker: FunctionMaker,
+    make_function: FunctionMaker,
 ) -> Computed:
     """An argument as a value of the parameter's type. Raises Refusal."""
     operand = as_number(operand)
@@ -171,13 +171,13 @@ def fit_argument(
         case TupleOf(items=items), TupleType(fields=fields) if len(items) == len(fields):
             if value.whole is None:
                 parts = [
-                    fit_argument(function, parameter, field, Operand(item, operand.span), dims, maker)
+                    fit_argument(function, parameter, field, Operand(item, operand.span), dims, make_function)
                     for item, field in zip(items, fields, strict=True)
                 ]
                 expr = ir.Tuple(tuple(part.expr for part in parts), span=operand.span)
                 return Computed(expr, TupleType(tuple(part.type for part in parts)))
         case _, FuncType() if not isinstance(value, Computed):
-            return maker.as_function(operand, wanted)
+            return make_function(operand, wanted)
         case ConstructorName(constructor=constructor), _ if not constructor.inputs:
             hint = f"write {constructor.name}()"
             raise RefusalError(

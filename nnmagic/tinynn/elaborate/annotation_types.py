@@ -1,59 +1,39 @@
-"""Annotations of a cell -> Relay types, and whether a value has the type that was declared. Knows values."""
+"""Interpret annotations: from the value of an annotation to a Relay type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from keyword import iskeyword
 
-from nnmagic.diagnostics import Note, Span, closest
-from nnmagic.relay import expr as ir
+from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.polynomials import NoPolynomialError, polynomial
-from nnmagic.relay.signatures import type_shown
-from nnmagic.relay.types import (
-    AnyDim,
-    Dim,
-    FuncType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    is_float,
-    scalar_type,
-)
+from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.builtins import PYTHON_TYPES
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named, named_dim
-from nnmagic.tinynn.values.descriptions import describe, source_text
-from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
-from nnmagic.tinynn.values.operator_calls import cast, is_tensor
-from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     BuiltinName,
-    ClosureValue,
-    Computed,
-    ConstructorName,
     DataTypeName,
-    DictOf,
-    Dimension,
-    GlobalFunction,
     Known,
-    LocalFunction,
-    Method,
     NotStaticError,
     Operand,
-    RangeOf,
     RefusalError,
     TupleConstructor,
     TupleOf,
     TypeOf,
     Value,
-    Zipped,
-    as_value,
+    is_failed,
     known_value,
 )
 
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
+
+
 _EXAMPLE = "write a type, as in Tensor[(2, 3), f32]"
+
+
 _WHOLE_TYPES = {
     "Tensor": "say its shape and its dtype, as in Tensor[(2, 3), f32]",
     "tuple": "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
@@ -63,7 +43,7 @@ _WHOLE_TYPES = {
 
 
 def annotation_type(operand: Operand) -> Type:
-    """The Relay type that an annotation means. Raises Refusal."""
+    """Return the Relay type that an annotation means. Raises RefusalError."""
     match operand.value:
         case TypeOf(type=type_):
             return type_
@@ -88,7 +68,7 @@ def annotation_type(operand: Operand) -> Type:
 
 
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
-    """``Tensor[shape, dtype]``; ``shape_parts`` are the dimensions with their own places, if written out."""
+    """Return ``Tensor[shape, dtype]``; ``shape_parts``: the dimensions with their own spans, if written."""
     if len(items) != 2:
         raise RefusalError("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
     shape, dtype = items
@@ -110,7 +90,7 @@ def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], 
 
 
 def _in_brackets(items: Sequence[Operand]) -> str:
-    """What was meant by a shape whose brackets are missing, or the example."""
+    """Suggest the brackets that a shape lacks, or show the example."""
     last = items[-1].value if items else None
     if len(items) > 2 and isinstance(last, Known) and isinstance(last.value, DType):
         dims = [item.value for item in items[:-1]]
@@ -146,7 +126,7 @@ def _dim(operand: Operand) -> Dim:
 
 
 def _named(text: str, span: Span) -> Dim:
-    """A named dimension, or arithmetic on some."""
+    """Return a named dimension, or arithmetic on some. Raises RefusalError."""
     try:
         found = named_dim(text)
     except ValueError:
@@ -164,7 +144,7 @@ def _named(text: str, span: Span) -> Dim:
 
 
 def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> RefusalError:
-    """A name in a shape that stands for nothing: most often a dimension that lacks its quotes."""
+    """Explain an unknown name in a shape: most often a dimension that lacks its quotes."""
     sizes = [key for key, value in namespace.items() if isinstance(value, int) and key[:1] != "_"]
     meant = closest(name, sizes) if len(name) > 2 else None
     hint = f'for a size known at the call, write "{name}"'
@@ -174,7 +154,7 @@ def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) ->
 
 
 def named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
-    """The named dimensions of a parameter, each with how a body writes its size: ``x.shape[0]``."""
+    """Yield the named dimensions of a parameter with how a body writes their sizes: ``x.shape[0]``."""
     match type_:
         case TensorType(shape=shape):
             for axis, dim in enumerate(shape):
@@ -186,7 +166,7 @@ def named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
 
 
 def tuple_annotation(items: Sequence[Operand]) -> Value:
-    """``tuple[A, B]``."""
+    """Return ``tuple[A, B]``. Raises RefusalError."""
     if items and items[-1].value == Known(Ellipsis):
         hint = "write one type for each item"
         raise RefusalError("a tuple's length must be known", items[-1].span, hint=hint)
@@ -194,7 +174,7 @@ def tuple_annotation(items: Sequence[Operand]) -> Value:
 
 
 def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
-    """``Callable[[A, B], R]``."""
+    """Return ``Callable[[A, B], R]``. Raises RefusalError."""
     if len(items) != 2 or not isinstance(items[0].value, TupleOf):
         hint = (
             "write Callable[[Tensor[(3,), f32]], Tensor[(3,), f32]]: parameters in brackets, then the result"
@@ -204,125 +184,18 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
     return TypeOf(FuncType(tuple(parameters), annotation_type(items[1])))
 
 
-def convert_to_declared(
-    what: str, declared: Type, value: Operand, place: Span | None, words: str = "declared here"
-) -> Computed:
-    """A value as the type that was declared for it; a Python number takes the dtype. Raises Refusal."""
-    part = to_relay(value, declared)
-    if not _fits(declared, part.type):
-        notes = () if place is None else (Note(words, place),)
-        message = f"{what} is declared as {type_shown(declared)}, but is {type_shown(part.type)}"
-        raise RefusalError(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
-    return Computed(part.expr, _refine(declared, part.type))
+def elaborate_type(ctx: Elaboration, ty: tree.Annotation) -> Type | None:
+    """Return the type that an annotation means; None where an error was reported. Raises RefusalError."""
+    value = ctx.evaluate(ty.expr)
+    return None if is_failed(value) else annotation_type(Operand(value, ctx.span(ty.span)))
 
 
-def _cast_hint(declared: Type, found: Type) -> str | None:
-    match declared, found:
-        case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
-            return f"convert it, as in x.astype({type_shown(scalar_type(wanted))})"
-        case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
-            isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
-        ):
-            return "give both dimensions the same name or number in the annotations"
-        case TensorType(), TensorType():
-            return f"declare it as {type_shown(found)}, or change its shape"
+def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
+    """Return the type that an annotation means; None where there is an error, which is reported."""
+    try:
+        return elaborate_type(ctx, annotation)
+    except RefusalError as refusal:
+        ctx.report(refusal)
+    except RecursionError:
+        ctx.report_depth(annotation.span)
     return None
-
-
-def _fits(declared: Type, found: Type) -> bool:
-    match declared, found:
-        case TensorType(), TensorType():
-            dims = zip(declared.shape, found.shape, strict=False)
-            same_rank = len(declared.shape) == len(found.shape)
-            return (
-                declared.dtype == found.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
-            )
-        case TupleType(fields=ours), TupleType(fields=theirs):
-            return len(ours) == len(theirs) and all(map(_fits, ours, theirs))
-    return declared == found
-
-
-def _refine(declared: Type, found: Type) -> Type:
-    """The more precise of two types that fit."""
-    match declared, found:
-        case TensorType(), TensorType():
-            dims = zip(declared.shape, found.shape, strict=True)
-            return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), found.dtype)
-        case TupleType(fields=ours), TupleType(fields=theirs):
-            return TupleType(tuple(map(_refine, ours, theirs)))
-    return found
-
-
-def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
-    """A value as one Relay expression: a tensor, or a tuple of them. Raises Refusal."""
-    match value.value:
-        case Computed(weak=True) as found if isinstance(wanted, TensorType) and not wanted.shape:
-            if is_float(wanted.dtype) or not is_float(getattr(found.type, "dtype", "")):
-                return cast(found, wanted.dtype, value.span)
-            return found
-        case Computed() as found:
-            return Computed(found.expr, found.type)
-        case TupleOf(whole=Computed() as whole):
-            return whole
-        case ClosureValue(function=function):
-            return function
-        case GlobalFunction(name=name, type=FuncType() as type_):
-            return Computed(ir.GlobalVar(name, span=value.span), type_)
-        case ConstructorName(constructor=constructor):
-            hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
-            raise RefusalError(f"{describe(value.value)} is no value", value.span, hint=hint)
-        case TupleOf(items=items) if items:
-            fields = (
-                wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
-            )
-            parts = [
-                to_relay(Operand(item, value.span), fields[place] if fields else None)
-                for place, item in enumerate(items)
-            ]
-            node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
-            return Computed(node, TupleType(tuple(part.type for part in parts)))
-        case Known(value=bool() | int() | float() as number):
-            if isinstance(wanted, TensorType) and not wanted.shape:
-                return number_constant(number, wanted.dtype, value.span)
-            return number_constant(number, natural_dtype(number), value.span)
-        case Dimension():
-            return to_relay(as_number(value), wanted)
-    raise RefusalError(
-        f"expected a tensor, found {describe(value.value)}", value.span, hint=_no_tensor_hint(value)
-    )
-
-
-def _no_tensor_hint(value: Operand) -> str | None:
-    """What to write in place of a value that is no tensor."""
-    match value.value:
-        case Known(value=None):
-            return "give a tensor, or a tuple of them"
-        case Known(value=str()):
-            return "a string is known at compile time only: leave it out"
-        case Method(name=name):
-            return f"call it, as in {source_text(value.value.receiver.span)}.{name}()"
-        case BuiltinName(builtin=builtin):
-            return f"call it, as in {builtin.name}(x)"
-        case LocalFunction():
-            return "call it: a function without types is no value of Relay"
-        case DictOf():
-            return "take one of its items, as in d['key']"
-        case RangeOf():
-            return "write arange(n)"
-        case Zipped(word="reversed"):
-            return "write x[::-1]"
-        case Known(value=DType() | Tensor()):
-            return "types are known at compile time only: leave it out"
-    return None
-
-
-def declared_value(what: str, declared: Type, value: Operand, place: Span | None) -> Value:
-    """A value as the declared type, ready for use; tuples can be unpacked."""
-    part = convert_to_declared(what, declared, value, place)
-    if isinstance(value.value, TupleOf) and isinstance(part.type, TupleType):
-        items = (
-            item if is_tensor(item) else to_relay(Operand(item, value.span), type_)
-            for item, type_ in zip(value.value.items, part.type.fields, strict=True)
-        )
-        return TupleOf(tuple(items), part)
-    return as_value(part.expr, part.type)

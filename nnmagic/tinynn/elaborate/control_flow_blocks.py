@@ -39,7 +39,7 @@ class BlockExit:
 
     exit: ExitKind
     span: Span
-    env: Bindings = field(default_factory=Bindings)
+    bindings: Bindings = field(default_factory=Bindings)
     value: Operand | None = None
     target: ir.Var | None = None
     args: tuple[ir.Expr, ...] = ()
@@ -100,7 +100,7 @@ class Block:
 
 
 def exits_of(end: Terminator | None) -> Iterator[tuple[BlockExit, Block | None]]:
-    """Every leaf with the block that it ends, in source order; None for a leaf that ends none inside."""
+    """Yield every exit with the block that it ends, in source order; None for one outside of a block."""
     match end:
         case BlockExit():
             yield end, None
@@ -118,7 +118,7 @@ def exits_of(end: Terminator | None) -> Iterator[tuple[BlockExit, Block | None]]
 
 
 def may_fail(end: Terminator | None) -> bool:
-    """Whether an assertion stands in it, so that it must be carried out whatever it gives."""
+    """Return whether an assertion stands in it, so that it must run whatever it gives."""
     match end:
         case Switch(assertion=str()):
             return True
@@ -139,7 +139,7 @@ def _inside(block: Block) -> Iterator[tuple[BlockExit, Block | None]]:
 
 
 def render(block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr]) -> ir.Expr:
-    """A block as one expression of the type ``result``; ``value_of`` gives that of a leaf."""
+    """Return a block as one expression of the type ``result``; ``value_of`` gives that of an exit."""
     expr = render_terminator(block.end, result, value_of)
     for variable, value in reversed(block.lets):
         expr = ir.Let(variable, value, expr, span=variable.span)
@@ -149,7 +149,7 @@ def render(block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr])
 def render_terminator(
     end: Terminator | None, result: Type, value_of: Callable[[BlockExit], ir.Expr]
 ) -> ir.Expr:
-    """An end as one expression of the type ``result``."""
+    """Return a terminator as one expression of the type ``result``."""
 
     def inner(block: Block) -> ir.Expr:
         return render(block, result, value_of)

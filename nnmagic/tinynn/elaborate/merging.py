@@ -1,6 +1,7 @@
-"""Values that meet where branches come together: one value for each name, or the reason why there is none.
+"""Plan the merge of values at a join point: one value for each name, or the reason why there is none.
 
-Knows values and types; knows no syntax tree.
+A plan says which parts of the values become expressions (as SSA's phi functions do), and which stay static.
+Loops widen a plan from round to round until it no longer changes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, shape_shown, type_shown
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
-from nnmagic.tinynn.elaborate.annotation_types import to_relay
+from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
@@ -36,14 +37,14 @@ from nnmagic.tinynn.values.values import (
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """All are one value that needs no code."""
+    """All values are one, which needs no code."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Each becomes a Relay expression of one type."""
+    """Each value becomes a Relay expression of one type."""
 
     type: Type
     weak: bool
@@ -51,7 +52,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Tuples of one length, item by item."""
+    """The values are tuples of one length, which merge item by item."""
 
     items: tuple[MergePlan, ...]
 
@@ -60,7 +61,7 @@ MergePlan = Same | Expression | Items
 
 
 class MergeConflictError(Exception):  # a question answered with no
-    """Two values that cannot be one: their places in the sequence."""
+    """Two values that cannot be merged: their positions in the sequence."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(first, second)
@@ -69,8 +70,8 @@ class MergeConflictError(Exception):  # a question answered with no
 
 
 def plan_merge(values: Sequence[Value]) -> MergePlan:
-    """How values become one. Raises Clash, with the places of two that cannot."""
-    plan = atomize(values[0], keep=True)
+    """Plan how values become one. Raises MergeConflictError, with the positions of two that cannot."""
+    plan = plan_value(values[0], keep=True)
     for index, value in enumerate(values[1:], 1):
         wider = widen(plan, value)
         if wider is None:
@@ -80,29 +81,29 @@ def plan_merge(values: Sequence[Value]) -> MergePlan:
 
 
 def _culprit(values: Sequence[Value], index: int) -> int:
-    """The first value that does not go with the one at ``index``."""
+    """Return the position of the first value that does not merge with the one at ``index``."""
     found = (
-        other for other in range(index) if widen(atomize(values[other], keep=True), values[index]) is None
+        other for other in range(index) if widen(plan_value(values[other], keep=True), values[index]) is None
     )
     return next(found, 0)
 
 
-def atomize(value: Value, *, keep: bool) -> MergePlan:
-    """A plan for one value. Not ``keep``: numbers become what is known when the function runs."""
+def plan_value(value: Value, *, keep: bool) -> MergePlan:
+    """Plan for one value. Without ``keep``, numbers become dynamic."""
     match value:
         case Computed(type=type_, weak=weak):
             return Same(value) if keep else Expression(type_, weak)
         case Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
         case TupleOf(items=items) if items:
-            return Items(tuple(atomize(item, keep=keep) for item in items))
+            return Items(tuple(plan_value(item, keep=keep) for item in items))
         case Known(value=bool() | int() | float() as number) if not keep:
             return Expression(TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
 
 
 def widen(plan: MergePlan, value: Value) -> MergePlan | None:
-    """A plan that takes ``value`` too; None where there is none."""
+    """Return a plan that takes ``value`` too; None where there is none."""
     match plan:
         case Same(value=known):
             if same_value(known, value):
@@ -120,7 +121,7 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
 
 
 def _of(value: Value) -> Expression | None:
-    """A value as an expression of some type; None for one that has none."""
+    """Return the plan of a value as an expression; None for a value that is none."""
     match value:
         case Computed(type=type_, weak=weak) | Dimension(number=Computed(type=type_, weak=weak)):
             return Expression(type_, weak)
@@ -145,7 +146,7 @@ def _common(left: Expression, right: Expression) -> Expression | None:
 
 
 def _order(weak: Expression) -> int:
-    """Which of Python's numbers take others: floats ints, ints bools."""
+    """Rank Python's numbers: floats take ints, ints take bools."""
     assert isinstance(weak.type, TensorType)
     return ("bool", "int64", "float64").index(weak.type.dtype)
 
@@ -172,7 +173,7 @@ def _common_dim(left: Dim, right: Dim) -> Dim | None:
 
 
 def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
-    """The plan, where what is one value in all branches stays only if it stands outside of them.
+    """Return the plan with a value that all branches share kept only if it is computed outside of them.
 
     ``outside``: the identities of the expressions that the names outside stand for.
     """
@@ -193,7 +194,7 @@ def _stands_outside(expr: ir.Expr, outside: Set[int]) -> bool:
 
 
 def expressions_in(value: Value) -> Iterator[int]:
-    """The identities of the expressions that a value stands for."""
+    """Yield the identities of the expressions that a value stands for."""
     match value:
         case (
             Computed(expr=expr)
@@ -210,7 +211,7 @@ def expressions_in(value: Value) -> Iterator[int]:
 
 
 def expressions(plan: MergePlan, value: Value, span: Span) -> Iterator[ir.Expr]:
-    """What a value contributes where it goes into a plan. Raises Refusal for a number that does not fit."""
+    """Yield what a value contributes to a plan. Raises RefusalError for a number that does not fit."""
     match plan:
         case Items(items=items):
             assert isinstance(value, TupleOf)
@@ -221,7 +222,7 @@ def expressions(plan: MergePlan, value: Value, span: Span) -> Iterator[ir.Expr]:
 
 
 def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
-    """A value as an expression of a type that it was found to fit. Raises Refusal."""
+    """Convert a value to an expression of a type that the plan chose for it. Raises RefusalError."""
     match value:
         case Dimension(number=number_later):
             return convert(number_later, type_, span)
@@ -248,7 +249,7 @@ def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
 
 
 def types_of(plan: MergePlan) -> Iterator[Expression]:
-    """The types of the expressions of a plan, in order."""
+    """Yield the types of the expressions of a plan, in order."""
     match plan:
         case Expression():
             yield plan
@@ -258,7 +259,7 @@ def types_of(plan: MergePlan) -> Iterator[Expression]:
 
 
 def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
-    """The joined value, from the expressions that hold it."""
+    """Build the merged value from the expressions that hold it."""
     match plan:
         case Same(value=value):
             return value
@@ -272,7 +273,7 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
 def merge_conflict(
     name: str, values: Sequence[tuple[Value, Span]], found: MergeConflictError, words: str
 ) -> Unassigned | Value:
-    """What a name is after branches that leave it with values that cannot be one."""
+    """Explain a name that branches leave with values that cannot be merged."""
     pair = [values[found.first], values[found.second]]
     if any(is_failed(value) for value, _ in pair):
         return FAILED
@@ -298,14 +299,14 @@ def merge_conflict(
 
 
 def _zeros(type_: Type) -> str:
-    """A tensor of a type, as a cell begins with it."""
+    """Write a tensor of a type, as a cell begins with it."""
     if not isinstance(type_, TensorType) or not all(isinstance(dim, int) for dim in type_.shape):
         return "zeros((3,), f32)"
     return f"zeros({shape_shown(type_.shape)}, {dtype_short_name(type_.dtype)})"
 
 
 def to_planned_type(plan: MergePlan, value: Operand) -> Computed:
-    """A value as one expression of the plan's type. Raises Refusal."""
+    """Convert a value to one expression of the plan's type. Raises RefusalError."""
     match plan:
         case Expression(type=type_):
             return Computed(convert(value.value, type_, value.span), type_)
