@@ -103,21 +103,21 @@ def _in_brackets(items: Sequence[Operand]) -> str:
 
 def _dim(operand: Operand) -> Dim:
     try:
-        found = known_value(operand.value)
+        static = known_value(operand.value)
     except NotStaticError:
-        found = None
-    match found:
+        static = None
+    match static:
         case AnyDim():
-            return found
+            return static
         case str():
-            return _named(found, operand.span)
-        case int() if not isinstance(found, bool):
-            if 0 <= found < 2**63:
-                return found
+            return _named(static, operand.span)
+        case int() if not isinstance(static, bool):
+            if 0 <= static < 2**63:
+                return static
             raise RefusalError(
-                f"a dimension cannot be {found}", operand.span, hint=_KNOWN_LATER if found < 0 else None
+                f"a dimension cannot be {static}", operand.span, hint=_KNOWN_LATER if static < 0 else None
             )
-    if found is Ellipsis:
+    if static is Ellipsis:
         hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
         raise RefusalError("a tensor's rank must be known", operand.span, hint=hint)
     later = _KNOWN_LATER if operand.value == Known(None) else None
@@ -128,7 +128,7 @@ def _dim(operand: Operand) -> Dim:
 def _named(text: str, span: Span) -> Dim:
     """Return a named dimension, or arithmetic on some. Raises RefusalError."""
     try:
-        found = named_dim(text)
+        dim = named_dim(text)
     except ValueError:
         hint = 'name the dimension with one word, as in "n", or compute it of names, as in "2*n + 1"'
         try:
@@ -139,8 +139,8 @@ def _named(text: str, span: Span) -> Dim:
                 hint = f'it is a keyword of Python: write another, as in "{text}_"'
         shown = repr(text) if len(text) <= 40 else "the string"
         raise RefusalError(f"{shown} is no name of a dimension", span, hint=hint) from None
-    assert isinstance(found, str)
-    return AnyDim(found)
+    assert isinstance(dim, str)
+    return AnyDim(dim)
 
 
 def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> RefusalError:

@@ -142,16 +142,16 @@ def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
         for param in params
         if param.type_annotation
     ]
-    kept = Operand(atomize(ctx, value.value, "function", set()), value.span)
+    callee = Operand(atomize(ctx, value.value, "function", set()), value.span)
     with ctx.inside(block, ctx.environment.bindings.copy()):
-        result = apply_value(ctx, kept, operands, value.span)
+        result = apply_value(ctx, callee, operands, value.span)
     assert ctx.block is outer
     if is_failed(result):
         raise RefusalError(f"expected {with_article(wanted)}", value.span)
     what = f"the result of {describe(value.value)}"
-    made = convert_to_declared(what, wanted.ret_type, Operand(result, value.span), None)
+    converted = convert_to_declared(what, wanted.ret_type, Operand(result, value.span), None)
     block.end = BlockExit(ExitKind.RETURNS, value.span)
-    body = render(block, made.type, lambda _leaf: made.expr)
+    body = render(block, converted.type, lambda _leaf: converted.expr)
     return Computed(ir.Function(tuple(params), body, wanted.ret_type, span=value.span), wanted)
 
 

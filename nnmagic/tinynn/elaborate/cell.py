@@ -60,37 +60,40 @@ def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics
     return Elaboration(source, NameResolver(namespace), NODES, diagnostics)
 
 
-def elaborate_cell(ctx: Elaboration, mod: tree.CellNode) -> dict[str, ir.Function]:
+def elaborate_cell(ctx: Elaboration, cell: tree.CellNode) -> dict[str, ir.Function]:
     """Return the Relay functions of the cell, in source order; those with errors are left out."""
-    ctx.resolver.linker.reserved.update(mod.funcs)
-    _declare_types(ctx, mod)
-    signatures = {name: _elaborate_signature(ctx, definition) for name, definition in mod.funcs.items()}
+    ctx.resolver.linker.reserved.update(cell.funcs)
+    _declare_types(ctx, cell)
+    signatures = {name: _elaborate_signature(ctx, definition) for name, definition in cell.funcs.items()}
     for name, signature in signatures.items():
         ctx.resolver.functions[name] = GlobalFunction(name, name, _elaborate_formals(ctx, signature), None)
         if signature.declared is not None and not signature.failed:
             _set_type(ctx, name, signature, signature.declared)
-    ctx.pending.unfinished = set(mod.funcs)
+    ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
-    for group in callees_first(mod.funcs):
-        _find_types(ctx, group, mod, signatures)
+    for group in callees_first(cell.funcs):
+        _find_types(ctx, group, cell, signatures)
         for name in group:
-            done[name] = _elaborate_function(ctx, mod.funcs[name], signatures[name])
+            done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
-    return {name: function for name in mod.funcs if (function := done[name]) is not None}
+    return {name: function for name in cell.funcs if (function := done[name]) is not None}
 
 
-def _declare_types(ctx: Elaboration, mod: tree.CellNode) -> None:
+def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
     """Declare all data types of the cell; each may hold any other."""
-    for name, data in mod.types.items():
-        fields = {each.name: tuple(field.name for field in each.fields) for each in data.constructors}
+    for name, data in cell.types.items():
+        fields = {
+            constructor.name: tuple(field.name for field in constructor.fields)
+            for constructor in data.constructors
+        }
         header = GlobalTypeVar(name)
         ctx.resolver.data_types[name] = DataTypeName(TypeData(header, (), ()), fields)
-    for name, data in mod.types.items():
-        known = ctx.resolver.data_types[name]
+    for name, data in cell.types.items():
+        data_type = ctx.resolver.data_types[name]
         constructors: list[ir.Constructor] = []
         for declared in data.constructors:
             span = ctx.span(declared.span)
-            others = {*mod.funcs, *mod.types, *ctx.resolver.constructors} - {name}
+            others = {*cell.funcs, *cell.types, *ctx.resolver.constructors} - {name}
             if declared.name in others:
                 hint = "give it another name: constructors are called by their bare names"
                 ctx.report(RefusalError(f"the name `{declared.name}` is taken", span, hint=hint))
@@ -103,9 +106,9 @@ def _declare_types(ctx: Elaboration, mod: tree.CellNode) -> None:
             if len(inputs) < len(declared.fields):
                 inputs += (GlobalTypeVar("failed"),) * (len(declared.fields) - len(inputs))
             constructors.append(
-                ir.Constructor(declared.name, inputs, known.type.header, len(constructors), span=span)
+                ir.Constructor(declared.name, inputs, data_type.type.header, len(constructors), span=span)
             )
-        complete = replace(known, type=TypeData(known.type.header, (), tuple(constructors)))
+        complete = replace(data_type, type=TypeData(data_type.type.header, (), tuple(constructors)))
         try:
             ctx.resolver.declare(complete, ctx.span(data.name_span))
         except RefusalError as refusal:
@@ -114,7 +117,8 @@ def _declare_types(ctx: Elaboration, mod: tree.CellNode) -> None:
 
 def _elaborate_signature(ctx: Elaboration, definition: tree.FunctionNode) -> _Signature:
     parameters = [
-        (each, None if each.ty is None else type_or_none(ctx, each.ty)) for each in definition.params
+        (parameter, None if parameter.ty is None else type_or_none(ctx, parameter.ty))
+        for parameter in definition.params
     ]
     declared = None if definition.ret_type is None else type_or_none(ctx, definition.ret_type)
     failed = any(type_ is None for _, type_ in parameters) or (
@@ -159,21 +163,21 @@ def _check_default(name: str, type_: Type, value: Operand) -> None:
 
 def _set_type(ctx: Elaboration, name: str, signature: _Signature, result: Type) -> None:
     types = tuple(type_ for _, type_ in signature.parameters if type_ is not None)
-    known = ctx.resolver.functions[name]
-    ctx.resolver.functions[name] = replace(known, type=FuncType(types, result))
+    function = ctx.resolver.functions[name]
+    ctx.resolver.functions[name] = replace(function, type=FuncType(types, result))
 
 
 def _find_types(
-    ctx: Elaboration, group: Sequence[str], mod: tree.CellNode, signatures: dict[str, _Signature]
+    ctx: Elaboration, group: Sequence[str], cell: tree.CellNode, signatures: dict[str, _Signature]
 ) -> None:
     """Infer the result types of functions that call each other and do not declare them."""
-    called = mentioned_names([mod.funcs[each].body for each in group])
+    called = mentioned_names([cell.funcs[each].body for each in group])
     waiting = [name for name in group if name in called and not signatures[name].failed]
     for _ in range(_ROUNDS * len(group)):
         waiting = [name for name in waiting if ctx.resolver.functions[name].type is None]
         before = dict(ctx.pending.weak_results)
-        found = [_try_type(ctx, name, mod, signatures) for name in reversed(waiting)]
-        if not any(found) and before == ctx.pending.weak_results:
+        progress = [_try_type(ctx, name, cell, signatures) for name in reversed(waiting)]
+        if not any(progress) and before == ctx.pending.weak_results:
             break
     for name, type_ in ctx.pending.weak_results.items():
         if ctx.resolver.functions[name].type is None:
@@ -181,20 +185,20 @@ def _find_types(
     ctx.pending.weak_results.clear()
 
 
-def _try_type(ctx: Elaboration, name: str, mod: tree.CellNode, signatures: dict[str, _Signature]) -> bool:
+def _try_type(ctx: Elaboration, name: str, cell: tree.CellNode, signatures: dict[str, _Signature]) -> bool:
     """Return whether the function's result type follows from what is known of the others."""
     with ctx.trial():
         ctx.pending.awaited.clear()
         ctx.pending.inferring = True
-        made = _elaborate_body(ctx, mod.funcs[name], signatures[name])[1]
+        result = _elaborate_body(ctx, cell.funcs[name], signatures[name])[1]
         ctx.pending.inferring = False
         asked = bool(ctx.pending.awaited)
-    if made is None:
+    if result is None:
         return False
-    if made.weak and asked:  # a number alone takes the dtype that the other branches ask for
-        ctx.pending.weak_results[name] = made.type
+    if result.weak and asked:  # a number alone takes the dtype that the other branches ask for
+        ctx.pending.weak_results[name] = result.type
         return False
-    _set_type(ctx, name, signatures[name], made.type)
+    _set_type(ctx, name, signatures[name], result.type)
     return True
 
 
@@ -204,17 +208,17 @@ def _elaborate_function(
     """Return the Relay function, None where an error was reported; callers know its type from then on."""
     name, before = definition.name, len(ctx.diagnostics.found)
     ctx.pending.awaited.clear()
-    params, made = _elaborate_body(ctx, definition, signature)
+    params, result = _elaborate_body(ctx, definition, signature)
     if ctx.pending.awaited and len(ctx.diagnostics.found) == before:
         hint = "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"
         message = f"`{name}` calls itself, and no branch says what it returns"
         ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint)
-    if made is None or signature.failed or len(ctx.diagnostics.found) > before:
+    if result is None or signature.failed or len(ctx.diagnostics.found) > before:
         if signature.declared is None:
             ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], type=None)
         return None
-    _set_type(ctx, name, signature, made.type)
-    return ir.Function(params, made.expr, made.type, span=ctx.span(definition.span))
+    _set_type(ctx, name, signature, result.type)
+    return ir.Function(params, result.expr, result.type, span=ctx.span(definition.span))
 
 
 def _elaborate_body(
@@ -233,9 +237,9 @@ def _elaborate_body(
         for label, written in named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     body = definition.body
-    again = reassigned_names(body, bindings.locals)
+    reassigned = reassigned_names(body, bindings.locals)
     environment = Environment(
-        definition.name, frozenset(assigned_names(body)), again, None, bindings, dimensions
+        definition.name, frozenset(assigned_names(body)), reassigned, None, bindings, dimensions
     )
     environment.failed = signature.failed
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), frozenset()

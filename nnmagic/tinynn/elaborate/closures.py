@@ -44,7 +44,6 @@ from nnmagic.tinynn.values.values import (
 #: Statements whose blocks are no part of the code around them.
 _BRANCHING = ast.If | tree.For | tree.While | tree.MatchNode | ast.Assert
 
-
 #: Bodies put into one another; more is recursion, which needs types.
 _MAX_INLINED = 30
 
@@ -94,10 +93,10 @@ def _captured_versions(ctx: Elaboration, node: ast.Node) -> Mapping[str, int]:
         versions[name] = owner.bindings.versions.get(name, 0)
         value = owner.bindings.locals.get(name)
         if isinstance(value, LocalFunction | ClosureValue):
-            for further in value.versions:
-                holder = value.environment.owner(further)
-                if holder is not None:
-                    versions.setdefault(further, holder.bindings.versions.get(further, 0))
+            for inner in value.versions:
+                inner_owner = value.environment.owner(inner)
+                if inner_owner is not None:
+                    versions.setdefault(inner, inner_owner.bindings.versions.get(inner, 0))
     return versions
 
 
@@ -113,14 +112,14 @@ def renew_closure(ctx: Elaboration, closure: ClosureValue) -> ClosureValue | Non
         environment = replace(environment, bindings=environment.bindings.copy())
     outer, ctx.environment = ctx.environment, environment
     try:
-        made = _make_closure(ctx, closure.definition, closure.parameters)
+        renewed = _make_closure(ctx, closure.definition, closure.parameters)
     finally:
         ctx.environment = outer
-    if not isinstance(made, ClosureValue):
+    if not isinstance(renewed, ClosureValue):
         return None
     if environment is ctx.environment and environment.bindings.locals.get(closure.name) is closure:
-        environment.bindings.locals[closure.name] = made  # until its names are assigned once more
-    return made
+        environment.bindings.locals[closure.name] = renewed  # until its names are assigned once more
+    return renewed
 
 
 def _is_stale(closure: ClosureValue) -> bool:
@@ -146,9 +145,9 @@ def inline_call(
     bindings = Bindings()
     for name, operand in given.items():
         bindings.bind(name, operand.value, operand.span)
-    again = reassigned_names(body, bindings.locals)
+    reassigned = reassigned_names(body, bindings.locals)
     environment = Environment(
-        function.name, frozenset(assigned_names(body)), again, function.environment, bindings
+        function.name, frozenset(assigned_names(body)), reassigned, function.environment, bindings
     )
     outer, live = ctx.environment, ctx.live
     ctx.inlining.append(function.definition)
@@ -165,9 +164,9 @@ def inline_call(
 def _inline_body(ctx: Elaboration, definition: tree.FunctionNode) -> Value:
     """Return the value of a body that is elaborated in a block of its own."""
     block = Block()
-    around = [name for name in mentioned_names(definition.body) if name not in ctx.environment.assigned]
+    outer_names = [name for name in mentioned_names(definition.body) if name not in ctx.environment.assigned]
     if any(isinstance(part, _BRANCHING) for part in walk(definition.body, into_functions=False)):
-        let_bind_names(ctx, sorted(around))
+        let_bind_names(ctx, sorted(outer_names))
     outer, ctx.block = ctx.block, block
     ctx.live = frozenset()
     try:
@@ -176,7 +175,7 @@ def _inline_body(ctx: Elaboration, definition: tree.FunctionNode) -> Value:
         ctx.block = outer
     if (
         isinstance(block.end, BlockExit)
-        and block.end.exit is ExitKind.RETURNS
+        and block.end.kind is ExitKind.RETURNS
         and block.end.value is not None
     ):
         outer.lets += block.lets
@@ -187,11 +186,11 @@ def _inline_body(ctx: Elaboration, definition: tree.FunctionNode) -> Value:
         if declared is None:
             return FAILED
         what, span = f"the result of `{definition.name}`", ctx.span(definition.ret_type.span)
-        found = convert_to_declared(what, declared, value, span)
-        return as_value(found.expr, found.type)
+        converted = convert_to_declared(what, declared, value, span)
+        return as_value(converted.expr, converted.type)
     declared = None if definition.ret_type is None else elaborate_type(ctx, definition.ret_type)
-    made = finish_body(ctx, definition, block, declared)
-    return FAILED if made is None else as_value(hoist_bindings(ctx, made).expr, made.type)
+    result = finish_body(ctx, definition, block, declared)
+    return FAILED if result is None else as_value(hoist_bindings(ctx, result).expr, result.type)
 
 
 def _make_closure(ctx: Elaboration, definition: tree.FunctionNode, formals: tuple[Formal, ...]) -> Value:
@@ -208,8 +207,8 @@ def _make_closure(ctx: Elaboration, definition: tree.FunctionNode, formals: tupl
     recursive = definition.name in mentioned_names(definition.body)
     if recursive and declared is None:
         hint = "write it after the parameters, as in -> Tensor[(2, 3), f32]"
-        place = ctx.span(definition.name_span)
-        raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", place, hint=hint)
+        name_span = ctx.span(definition.name_span)
+        raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", name_span, hint=hint)
     versions = _captured_versions(ctx, definition)
 
     changing = _changing_captures(ctx, versions, definition.name)
@@ -231,26 +230,26 @@ def _make_closure(ctx: Elaboration, definition: tree.FunctionNode, formals: tupl
         param = ir.Var(parameter.name, type_, span=ctx.span(parameter.span))
         params.append(param)
         bindings.bind(parameter.name, as_value(param, type_), param.span)
-    made = _elaborate_body(ctx, definition, bindings, declared)
-    if made is None:
+    body = _elaborate_body(ctx, definition, bindings, declared)
+    if body is None:
         return FAILED
-    function = ir.Function(tuple(params), made.expr, made.type, span=span)
+    function = ir.Function(tuple(params), body.expr, body.type, span=span)
     ctx.block.lets.append((variable, function))
-    return closure(made.type, variable)
+    return closure(body.type, variable)
 
 
 def _changing_captures(ctx: Elaboration, versions: Mapping[str, int], name: str) -> tuple[str, ...]:
     """Return the captured names that may be assigned again."""
-    owners = ((each, ctx.environment.owner(each)) for each in versions if each != name)
-    return tuple(each for each, owner in owners if owner is not None and each in owner.reassigned)
+    owners = ((captured, ctx.environment.owner(captured)) for captured in versions if captured != name)
+    return tuple(captured for captured, owner in owners if owner is not None and captured in owner.reassigned)
 
 
 def _elaborate_body(
     ctx: Elaboration, definition: tree.FunctionNode, bindings: Bindings, declared: Type | None
 ) -> Computed | None:
-    again = reassigned_names(definition.body, bindings.locals)
+    reassigned = reassigned_names(definition.body, bindings.locals)
     environment = Environment(
-        definition.name, frozenset(assigned_names(definition.body)), again, ctx.environment, bindings
+        definition.name, frozenset(assigned_names(definition.body)), reassigned, ctx.environment, bindings
     )
     outer, live, block, ctx.block = ctx.environment, ctx.live, ctx.block, Block()
     ctx.environment, ctx.live = environment, frozenset()

@@ -19,35 +19,35 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
 
     Its names are its own, as in Python: a lambda in it sees what they stand for last.
     """
-    gathered: list[Value] = []
+    results: list[Value] = []
     targets = {each.id.name for part in expr.generators for each in targets_of(part.target)}
 
-    def go(generators: Sequence[tree.Generator]) -> None:
+    def run(generators: Sequence[tree.Generator]) -> None:
         if not generators:
             ctx.count_work()
-            gathered.append(ctx.evaluate(expr.element))
+            results.append(ctx.evaluate(expr.element))
             return
         first, *rest = generators
-        over = ctx.operand(first.iterable)
-        if is_silent(over.value):
-            gathered.append(FAILED)
+        iterable = ctx.operand(first.iterable)
+        if is_silent(iterable.value):
+            results.append(FAILED)
             return
-        for each in items(over, "a comprehension"):
-            assign_target(ctx, first.target, Operand(each, over.span))
-            held = [truth_of(ctx.operand(condition), "if") for condition in first.conditions]
-            if None in held:
-                gathered.append(FAILED)
+        for each in items(iterable, "a comprehension"):
+            assign_target(ctx, first.target, Operand(each, iterable.span))
+            truths = [truth_of(ctx.operand(condition), "if") for condition in first.conditions]
+            if None in truths:
+                results.append(FAILED)
                 return
-            if any(isinstance(each_, Computed) for each_ in held):
+            if any(isinstance(condition_value, Computed) for condition_value in truths):
                 span = ctx.span(first.conditions[0].span)
                 message = "what a comprehension keeps must be known at compile time"
                 raise RefusalError(message, span, hint="keep all, and choose with where(condition, x, y)")
-            if all(held):
-                go(rest)
+            if all(truths):
+                run(rest)
 
     with _own_scope(ctx, expr, targets):
-        go(list(expr.generators))
-    return TupleOf(tuple(gathered))
+        run(list(expr.generators))
+    return TupleOf(tuple(results))
 
 
 @contextmanager
@@ -62,11 +62,11 @@ def _own_scope(ctx: Elaboration, expr: tree.Comprehension, names: Set[str]) -> I
             ctx.environment = outer
         return
     bindings = outer.bindings
-    kept = {name: bindings.locals.get(name) for name in names}
+    saved = {name: bindings.locals.get(name) for name in names}
     try:
         yield
     finally:
-        for name, value in kept.items():
+        for name, value in saved.items():
             if value is None:
                 bindings.forget(name)
             else:

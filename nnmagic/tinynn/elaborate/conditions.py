@@ -60,8 +60,8 @@ def elaborate_conditional(ctx: Elaboration, expr: tree.Conditional) -> Value:
 def _choose(
     ctx: Elaboration,
     condition: Computed,
-    makers: Sequence[Callable[[], Value]],
-    spans: Sequence[Span],
+    branches: Sequence[Callable[[], Value]],
+    branch_spans: Sequence[Span],
     span: Span,
 ) -> Value:
     """Choose between two values, each computed in a branch of its own. Raises RefusalError."""
@@ -69,12 +69,12 @@ def _choose(
         raise BranchNeededError
     ends: list[Block] = []
     values: list[Value] = []
-    for make, place in zip(makers, spans, strict=True):
+    for branch, branch_span in zip(branches, branch_spans, strict=True):
         block = Block()
         with ctx.inside(block, ctx.environment.bindings.copy()) as bindings:
-            values.append(make())
-            bindings.bind(_RESULT, values[-1], place)
-            block.end = BlockExit(ExitKind.GOES_ON, place, bindings)
+            values.append(branch())
+            bindings.bind(_RESULT, values[-1], branch_span)
+            block.end = BlockExit(ExitKind.GOES_ON, branch_span, bindings)
         ends.append(block)
     before, live = ctx.environment.bindings, ctx.live
     ctx.live = live | {_RESULT}
@@ -84,8 +84,8 @@ def _choose(
     finally:
         ctx.live = live
     if isinstance(result, Unassigned):
-        one, other = (describe(value) for value in values)
-        message = f"one side gives {one}, the other {other}"
+        left, right = (describe(value) for value in values)
+        message = f"one side gives {left}, the other {right}"
         raise RefusalError(message, span, hint=_fill_hint(values) or result.hint, notes=result.notes)
     return result
 
@@ -99,37 +99,37 @@ def _fold_logical(ctx: Elaboration, word: str, values: Sequence[ast.Expr], span:
     first = ctx.operand(values[0])
     if len(values) == 1:
         return first.value
-    held = truth_of(first, word)
-    if held is None:
+    truth = truth_of(first, word)
+    if truth is None:
         for value in values[1:]:
             ctx.evaluate(value)
         return FAILED
-    if isinstance(held, bool):
-        return first.value if held is (word == "or") else _fold_logical(ctx, word, values[1:], span)
+    if isinstance(truth, bool):
+        return first.value if truth is (word == "or") else _fold_logical(ctx, word, values[1:], span)
     for value in values[1:]:
         let_bind_names(ctx, sorted(mentioned_names(value)))
     kept = first.value
-    if isinstance(kept, Computed) and kept.expr is not held.expr:
+    if isinstance(kept, Computed) and kept.expr is not truth.expr:
         kept = let_bind(ctx, kept, "value")
         again = truth_of(Operand(kept, first.span), word)
         assert isinstance(again, Computed)
-        held = again
+        truth = again
     return _short_circuit(
-        ctx, word, Operand(kept, first.span), held, lambda: _fold_logical(ctx, word, values[1:], span), span
+        ctx, word, Operand(kept, first.span), truth, lambda: _fold_logical(ctx, word, values[1:], span), span
     )
 
 
 def _short_circuit(
-    ctx: Elaboration, word: str, first: Operand, held: Computed, second: Callable[[], Value], span: Span
+    ctx: Elaboration, word: str, first: Operand, truth: Computed, second: Callable[[], Value], span: Span
 ) -> Value:
     """Return ``first and second()`` where ``first`` is dynamic. Raises RefusalError."""
     simple = _speculate_bool(ctx, second) if _is_bool(first.value) else None
     if simple is not None:
-        return apply(f"logical_{word}", span, held, simple)
-    makers = [second, lambda: first.value]
+        return apply(f"logical_{word}", span, truth, simple)
+    branches = [second, lambda: first.value]
     if word == "or":
-        makers.reverse()
-    return _choose(ctx, held, makers, [span, span], span)
+        branches.reverse()
+    return _choose(ctx, truth, branches, [span, span], span)
 
 
 def elaborate_chain(ctx: Elaboration, expr: tree.Chain) -> Value:
@@ -150,42 +150,42 @@ def _compare_from(
         for operand in operands[1:]:
             let_bind_names(ctx, sorted(mentioned_names(operand)))
         right = Operand(atomize(ctx, right.value, "value", set()), right.span)
-    held = binary_operation(ctx, ops[0].name, left, right, left.span.to(right.span))
-    if len(operands) == 1 or is_failed(held):
-        return held
-    first = Operand(held, left.span.to(right.span))
-    if is_tensor(held) and any(dim != 1 for dim in tensor_type(first).shape):
+    result = binary_operation(ctx, ops[0].name, left, right, left.span.to(right.span))
+    if len(operands) == 1 or is_failed(result):
+        return result
+    first = Operand(result, left.span.to(right.span))
+    if is_tensor(result) and any(dim != 1 for dim in tensor_type(first).shape):
         hint = "write (a < b) & (b < c)"
-        message = f"a chained comparison needs one truth value, not {describe(held)}"
+        message = f"a chained comparison needs one truth value, not {describe(result)}"
         raise RefusalError(message, span, hint=hint)
     truth = truth_of(first, "and")
     if truth is None:
         return FAILED
     if isinstance(truth, bool):
-        return _compare_from(ctx, right, operands[1:], ops[1:], span) if truth else held
+        return _compare_from(ctx, right, operands[1:], ops[1:], span) if truth else result
     return _short_circuit(
         ctx, "and", first, truth, lambda: _compare_from(ctx, right, operands[1:], ops[1:], span), span
     )
 
 
-def _speculate_bool(ctx: Elaboration, make: Callable[[], Value]) -> Computed | None:
+def _speculate_bool(ctx: Elaboration, evaluate: Callable[[], Value]) -> Computed | None:
     """Return a bool of rank 0 that may be computed though it is not needed; None where that is not safe.
 
     Inside another speculation it raises BranchNeededError instead.
     """
     if ctx.speculating:
-        return _require_total(make())
-    with ctx.trial() as found:
+        return _require_total(evaluate())
+    with ctx.trial() as diagnostics:
         ctx.speculating = True
         try:
             versions = dict(ctx.environment.bindings.versions)
-            simple = _require_total(make())
+            simple = _require_total(evaluate())
             changed = bool(ctx.block.lets) or versions != ctx.environment.bindings.versions
         except BranchNeededError:
             return None
         finally:
             ctx.speculating = False
-    return None if found.found or changed else simple
+    return None if diagnostics.found or changed else simple
 
 
 def _require_total(value: Value) -> Computed:
@@ -213,9 +213,9 @@ def is_total(expr: ir.Expr) -> bool:
                 return False
         elif not isinstance(node, ir.Var | ir.Constant | ir.OpRef | ir.TupleGetItem | ir.GlobalVar):
             return False
-        new = [part for part in ir.children(node) if part not in seen]
-        seen.update(new)
-        work += new
+        unseen = [part for part in ir.children(node) if part not in seen]
+        seen.update(unseen)
+        work += unseen
         if len(seen) > _MAX_TOTAL:
             return False
     return True

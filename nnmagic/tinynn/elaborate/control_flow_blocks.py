@@ -1,6 +1,6 @@
 """Code with control flow while it is made: blocks of let bindings, each with what it ends in. Knows the IR.
 
-A block ends in a *leaf* (the code goes on, returns, leaves a loop or jumps) or in an instruction whose own
+A block ends in a *exit_* (the code goes on, returns, leaves a loop or jumps) or in an instruction whose own
 blocks end in leaves: a fork (``if``), arms (``match``), a loop, or what follows several leaves. When all
 leaves are known, ``render`` makes one Relay expression of it.
 """
@@ -35,9 +35,9 @@ class ExitKind(Enum):
 
 @dataclass(slots=True)
 class BlockExit:
-    """The end of a block. ``env``: the names there; ``value``: of a return."""
+    """The end of a block. ``bindings``: the names there; ``value``: of a return."""
 
-    exit: ExitKind
+    kind: ExitKind
     span: Span
     bindings: Bindings = field(default_factory=Bindings)
     value: Operand | None = None
@@ -93,7 +93,7 @@ Terminator = BlockExit | CondBranch | Switch | Loop | JoinPoint
 
 @dataclass(slots=True)
 class Block:
-    """Let bindings in order, then the end; None while the block is being filled."""
+    """Let bindings in order, then the terminator; None while the block is being filled."""
 
     lets: list[tuple[ir.Var, ir.Expr]] = field(default_factory=list)
     end: Terminator | None = None
@@ -134,8 +134,8 @@ def may_fail(end: Terminator | None) -> bool:
 
 
 def _inside(block: Block) -> Iterator[tuple[BlockExit, Block | None]]:
-    for leaf, inner in exits_of(block.end):
-        yield leaf, inner or block
+    for exit_, inner in exits_of(block.end):
+        yield exit_, inner or block
 
 
 def render(block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr]) -> ir.Expr:
@@ -155,7 +155,7 @@ def render_terminator(
         return render(block, result, value_of)
 
     match end:
-        case BlockExit(exit=ExitKind.JUMPS, target=ir.Var() as target, args=args, span=span):
+        case BlockExit(kind=ExitKind.JUMPS, target=ir.Var() as target, args=args, span=span):
             return ir.Call(target, args, span=span)
         case BlockExit():
             return value_of(end)

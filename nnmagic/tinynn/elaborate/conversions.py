@@ -45,8 +45,8 @@ def convert_to_declared(
     return Computed(part.expr, _refine(declared, part.type))
 
 
-def _cast_hint(declared: Type, found: Type) -> str | None:
-    match declared, found:
+def _cast_hint(declared: Type, actual: Type) -> str | None:
+    match declared, actual:
         case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
             return f"convert it, as in x.astype({type_shown(scalar_type(wanted))})"
         case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
@@ -54,32 +54,32 @@ def _cast_hint(declared: Type, found: Type) -> str | None:
         ):
             return "give both dimensions the same name or number in the annotations"
         case TensorType(), TensorType():
-            return f"declare it as {type_shown(found)}, or change its shape"
+            return f"declare it as {type_shown(actual)}, or change its shape"
     return None
 
 
-def _fits(declared: Type, found: Type) -> bool:
-    match declared, found:
+def _fits(declared: Type, given: Type) -> bool:
+    match declared, given:
         case TensorType(), TensorType():
-            dims = zip(declared.shape, found.shape, strict=False)
-            same_rank = len(declared.shape) == len(found.shape)
+            dims = zip(declared.shape, given.shape, strict=False)
+            same_rank = len(declared.shape) == len(given.shape)
             return (
-                declared.dtype == found.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
+                declared.dtype == given.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
             )
         case TupleType(fields=ours), TupleType(fields=theirs):
             return len(ours) == len(theirs) and all(map(_fits, ours, theirs))
-    return declared == found
+    return declared == given
 
 
-def _refine(declared: Type, found: Type) -> Type:
+def _refine(declared: Type, given: Type) -> Type:
     """Return the more precise of two types that fit."""
-    match declared, found:
+    match declared, given:
         case TensorType(), TensorType():
-            dims = zip(declared.shape, found.shape, strict=True)
-            return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), found.dtype)
+            dims = zip(declared.shape, given.shape, strict=True)
+            return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), given.dtype)
         case TupleType(fields=ours), TupleType(fields=theirs):
             return TupleType(tuple(map(_refine, ours, theirs)))
-    return found
+    return given
 
 
 def to_relay(value: Operand, wanted: Type | None = None) -> Computed:

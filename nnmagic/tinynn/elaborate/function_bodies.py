@@ -23,39 +23,39 @@ def finish_body(
     ctx: Elaboration, definition: tree.FunctionNode, block: Block, declared: Type | None
 ) -> Computed | None:
     """Return a function's body as one expression; None where an error was reported. Raises RefusalError."""
-    found = [leaf for leaf, _ in exits_of(block.end)]
-    if any(leaf.exit in (ExitKind.BREAKS, ExitKind.CONTINUES) for leaf in found):
+    exits = [exit_ for exit_, _ in exits_of(block.end)]
+    if any(exit_.kind in (ExitKind.BREAKS, ExitKind.CONTINUES) for exit_ in exits):
         return None  # outside of a loop: Python's own compiler says so
-    if all(leaf.exit is ExitKind.JUMPS for leaf in found) and not ctx.environment.failed:
+    if all(exit_.kind is ExitKind.JUMPS for exit_ in exits) and not ctx.environment.failed:
         hint = "end the loop with `break` or `return`"
         message = f"`{definition.name}` never returns: it has a loop without end"
         ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint)
         return None
-    open_ends = [leaf for leaf in found if leaf.exit is ExitKind.GOES_ON]
+    open_ends = [exit_ for exit_ in exits if exit_.kind is ExitKind.GOES_ON]
     if open_ends and not ctx.environment.failed:
-        _report_no_return(ctx, definition, open_ends, found)
+        _report_no_return(ctx, definition, open_ends, exits)
         return None
-    values = [leaf.value for leaf in found if leaf.exit is ExitKind.RETURNS and leaf.value is not None]
-    known = [value for value in values if not is_failed(value.value)]
-    if not known:
+    values = [exit_.value for exit_ in exits if exit_.kind is ExitKind.RETURNS and exit_.value is not None]
+    usable = [value for value in values if not is_failed(value.value)]
+    if not usable:
         return None
     span = None if definition.ret_type is None else ctx.span(definition.ret_type.span)
     what = f"the result of `{definition.name}`"
     plan: MergePlan | None = None
-    if declared is None and len(known) > 1:
-        plan = _plan_result(definition, known)
+    if declared is None and len(usable) > 1:
+        plan = _plan_result(definition, usable)
 
     def part_of(value: Operand) -> Computed:
         if declared is not None:
             return convert_to_declared(what, declared, value, span)
         return to_relay(value) if plan is None else to_planned_type(plan, value)
 
-    parts = {id(value): part_of(value) for value in known}
-    result = declared if declared is not None and len(known) > 1 else parts[id(known[0])].type
-    weak = declared is None and all(_is_number_alone(value.value) for value in known)
-    if ctx.environment.failed or len(known) < len(values):
+    parts = {id(value): part_of(value) for value in usable}
+    result = declared if declared is not None and len(usable) > 1 else parts[id(usable[0])].type
+    weak = declared is None and all(_is_number_alone(value.value) for value in usable)
+    if ctx.environment.failed or len(usable) < len(values):
         return Computed(ir.Tuple(()), result, weak)  # the type alone is of use
-    expr = render(block, result, lambda leaf: parts[id(leaf.value)].expr)
+    expr = render(block, result, lambda exit_: parts[id(exit_.value)].expr)
     return Computed(expr, result, weak)
 
 
@@ -63,10 +63,10 @@ def _report_no_return(
     ctx: Elaboration,
     definition: tree.FunctionNode,
     open_ends: Sequence[BlockExit],
-    found: Sequence[BlockExit],
+    exits: Sequence[BlockExit],
 ) -> None:
     name = definition.name
-    returns = [leaf for leaf in found if leaf.exit is ExitKind.RETURNS]
+    returns = [exit_ for exit_ in exits if exit_.kind is ExitKind.RETURNS]
     if returns:
         notes = [
             Note("it returns here", returns[0].span),
@@ -86,11 +86,11 @@ def _plan_result(definition: tree.FunctionNode, values: Sequence[Operand]) -> Me
     try:
         return plan_merge([value.value for value in values])
     except MergeConflictError as problem:
-        one, other = values[problem.first], values[problem.second]
-        message = f"`{definition.name}` returns {describe(other.value)} here"
-        note = Note(f"and {describe(one.value)} here", one.span)
+        first, second = values[problem.first], values[problem.second]
+        message = f"`{definition.name}` returns {describe(second.value)} here"
+        note = Note(f"and {describe(first.value)} here", first.span)
         hint = "return one shape and one dtype on every path, as in x.astype(f32)"
-        raise RefusalError(message, other.span, hint=hint, notes=(note,)) from None
+        raise RefusalError(message, second.span, hint=hint, notes=(note,)) from None
 
 
 def _is_number_alone(value: Value) -> bool:

@@ -44,47 +44,49 @@ from nnmagic.tinynn.values.values import (
 
 def merge_exits(ctx: Elaboration, end: Terminator) -> Terminator | None:
     """Go on in the current block where all exits go on; else return the terminator."""
-    found = [leaf for leaf, _ in exits_of(end) if leaf.exit is not ExitKind.JUMPS]
-    if not found or may_fail(end) or any(leaf.exit is not ExitKind.GOES_ON for leaf in found):
+    exits = [exit_ for exit_, _ in exits_of(end) if exit_.kind is not ExitKind.JUMPS]
+    if not exits or may_fail(end) or any(exit_.kind is not ExitKind.GOES_ON for exit_ in exits):
         return end
-    plans = plan_joins(ctx, [leaf.bindings for leaf in found], end.span)
+    plans = plan_joins(ctx, [exit_.bindings for exit_ in exits], end.span)
     _bind_joined(ctx, end, plans)
     return None
 
 
-def plan_joins(ctx: Elaboration, all_bindings: Sequence[Bindings], span: Span) -> dict[str, MergePlan]:
+def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> dict[str, MergePlan]:
     """Plan the merge of names that differ between exits; bind the other names to what all exits agree on."""
     bindings = ctx.environment.bindings
     plans: dict[str, MergePlan] = {}
-    live = _names_used_later(ctx, all_bindings)
-    names = dict.fromkeys(name for each in all_bindings for name in each.locals)
+    live = _names_used_later(ctx, branches)
+    names = dict.fromkeys(name for branch in branches for name in branch.locals)
     outside = {
-        found
+        expression
         for environment in ctx.environment.chain()
         for value in environment.bindings.locals.values()
-        for found in expressions_in(value)
+        for expression in expressions_in(value)
     }
     for name in names:
-        values = [each.locals.get(name) for each in all_bindings]
-        spans = [each.spans.get(name, span) for each in all_bindings]
-        changed = max(each.versions.get(name, 0) for each in all_bindings)
-        if changed == bindings.versions.get(name, 0):
+        values = [branch.locals.get(name) for branch in branches]
+        spans = [branch.spans.get(name, span) for branch in branches]
+        version = max(branch.versions.get(name, 0) for branch in branches)
+        if version == bindings.versions.get(name, 0):
             continue
-        bindings.versions[name] = changed
+        bindings.versions[name] = version
         if any(value is None for value in values):
             bindings.locals[name] = _maybe_unassigned(name, values, spans, span)
             continue
-        known = [value for value in values if value is not None]
-        if any(map(is_failed, known)):
+        assigned = [value for value in values if value is not None]
+        if any(map(is_failed, assigned)):
             # Where a recursive function's type is looked for, the branch that does not recur tells it.
-            usable = [value for value in known if ctx.pending.inferring and not is_failed(value)]
+            usable = [value for value in assigned if ctx.pending.inferring and not is_failed(value)]
             bindings.locals[name] = usable[0] if usable else FAILED
             continue
         try:
-            plan = keep_outer_values(plan_merge(known), outside)
+            plan = keep_outer_values(plan_merge(assigned), outside)
         except MergeConflictError as problem:
             words = "branches leave it with different values"
-            bindings.locals[name] = merge_conflict(name, list(zip(known, spans, strict=True)), problem, words)
+            bindings.locals[name] = merge_conflict(
+                name, list(zip(assigned, spans, strict=True)), problem, words
+            )
             continue
         bindings.spans[name] = spans[0]
         if not list(types_of(plan)):
@@ -96,10 +98,10 @@ def plan_joins(ctx: Elaboration, all_bindings: Sequence[Bindings], span: Span) -
     return plans
 
 
-def _names_used_later(ctx: Elaboration, all_bindings: Sequence[Bindings]) -> set[str]:
+def _names_used_later(ctx: Elaboration, branches: Sequence[Bindings]) -> set[str]:
     """Return the names that the following statements use, and those that the functions among them capture."""
     live = set(ctx.live)
-    for bindings in all_bindings:
+    for bindings in branches:
         for name in ctx.live:
             value = bindings.locals.get(name)
             if isinstance(value, LocalFunction | ClosureValue):
@@ -109,14 +111,14 @@ def _names_used_later(ctx: Elaboration, all_bindings: Sequence[Bindings]) -> set
 
 def _bind_joined(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan]) -> None:
     """Render a terminator whose exits all go on, and bind the names that differ."""
-    types = [one.type for plan in plans.values() for one in types_of(plan)]
+    types = [part.type for plan in plans.values() for part in types_of(plan)]
     if not types:
         return
     result: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
 
-    def value_of(leaf: BlockExit) -> ir.Expr:
-        parts = exit_expressions(ctx, leaf, plans)
-        return parts[0] if len(types) == 1 else ir.Tuple(parts, span=leaf.span)
+    def value_of(exit_: BlockExit) -> ir.Expr:
+        parts = exit_expressions(ctx, exit_, plans)
+        return parts[0] if len(types) == 1 else ir.Tuple(parts, span=exit_.span)
 
     expr = hoist_bindings(ctx, Computed(render_terminator(end, result, value_of), result)).expr
     exprs: list[ir.Expr] = [expr]
@@ -144,33 +146,35 @@ def hoist_bindings(ctx: Elaboration, value: Computed) -> Computed:
     return replace(value, expr=expr)
 
 
-def exit_expressions(ctx: Elaboration, leaf: BlockExit, plans: dict[str, MergePlan]) -> tuple[ir.Expr, ...]:
+def exit_expressions(ctx: Elaboration, exit_: BlockExit, plans: dict[str, MergePlan]) -> tuple[ir.Expr, ...]:
     """Return what an exit contributes to the plans of names."""
-    found: list[ir.Expr] = []
+    parts: list[ir.Expr] = []
     for name, plan in plans.items():
-        span, value = leaf.bindings.spans.get(name, leaf.span), leaf.bindings.locals[name]
+        span, value = exit_.bindings.spans.get(name, exit_.span), exit_.bindings.locals[name]
         try:
             if not is_failed(value):
-                found += expressions(plan, value, span)
+                parts += expressions(plan, value, span)
                 continue
         except RefusalError as refusal:
             ctx.report(refusal)
-        found += [ir.Tuple((), span=span) for _ in types_of(plan)]  # the function is refused
-    return tuple(found)
+        parts += [ir.Tuple((), span=span) for _ in types_of(plan)]  # the function is refused
+    return tuple(parts)
 
 
 def _maybe_unassigned(name: str, values: Sequence[Value | None], spans: Sequence[Span], span: Span) -> Value:
     """Explain a name that only some branches assign."""
     if any(value is not None and is_failed(value) for value in values):
         return FAILED
-    assigned = next(place for value, place in zip(values, spans, strict=True) if value is not None)
+    assigned = next(
+        assigned_at for value, assigned_at in zip(values, spans, strict=True) if value is not None
+    )
     notes = (Note("it is assigned here", assigned), Note("but not on every path through this", span))
     return Unassigned(f"`{name}` may not be assigned here", "assign it before, or in every branch", notes)
 
 
 def finish_end(ctx: Elaboration, end: Terminator | None) -> Terminator | None:
     """Return the terminator; None, with the names of its exit in force, where control only goes on."""
-    if isinstance(end, BlockExit) and end.exit is ExitKind.GOES_ON:
+    if isinstance(end, BlockExit) and end.kind is ExitKind.GOES_ON:
         ctx.environment.bindings.restore(end.bindings)
         return None
     return end if end is None else merge_exits(ctx, end)

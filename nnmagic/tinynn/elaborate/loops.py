@@ -113,59 +113,61 @@ def _while_test(ctx: Elaboration, stmt: tree.While) -> Computed | bool | None:
 
 def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
     """Elaborate ``for``. Raises RefusalError."""
-    over = ctx.operand(stmt.iterable)
-    if is_silent(over.value):
+    iterable = ctx.operand(stmt.iterable)
+    if is_silent(iterable.value):
         for target in targets_of(stmt.target):
             ctx.environment.bindings.bind(target.id.name, FAILED)
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
-    number = count(over)
-    if isinstance(number, int):
-        known_items = has_known_items(over.value)
-        if number == 0 or (number <= MAX_UNROLLED and not ctx.compact) or known_items:
-            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, over, number))
+    rounds = count(iterable)
+    if isinstance(rounds, int):
+        known_items = has_known_items(iterable.value)
+        if rounds == 0 or (rounds <= MAX_UNROLLED and not ctx.compact) or known_items:
+            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
             if end is GIVEN_UP and known_items and not ctx.compact:
                 ctx.compact = True  # the loops inside it may be functions
                 try:
-                    end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, over, number))
+                    end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
                 finally:
                     ctx.compact = False
             if end is not GIVEN_UP:
                 return end
         if known_items:
-            message = f"this loop over {describe(over.value)} is too long to be written out"
+            message = f"this loop over {describe(iterable.value)} is too long to be written out"
             raise RefusalError(
-                message, over.span, hint="stack the items into one tensor, and go over its rows"
+                message, iterable.span, hint="stack the items into one tensor, and go over its rows"
             )
-    elif has_known_items(over.value):
+    elif has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
-        raise RefusalError(message, over.span, hint="stack the items into one tensor")
-    if isinstance(number, int):
+        raise RefusalError(message, iterable.span, hint="stack the items into one tensor")
+    if isinstance(rounds, int):
         targets = {target.id.name for target in targets_of(stmt.target)}
         if targets & assigned_names(stmt.body).keys():
-            _bind_item(ctx, stmt, over, Known(0))  # so that it is handed from round to round
+            _bind_item(ctx, stmt, iterable, Known(0))  # so that it is handed from round to round
         else:
             for name in targets:
                 ctx.environment.bindings.forget(name)
     let_bind_names(ctx, sorted(mentioned_names(stmt.iterable)))
-    over = Operand(atomize(ctx, over.value, "items", set()), over.span)
-    limit = atomize(ctx, number, "count", set()) if isinstance(number, Computed) else Known(number)
+    iterable = Operand(atomize(ctx, iterable.value, "items", set()), iterable.span)
+    limit = atomize(ctx, rounds, "count", set()) if isinstance(rounds, Computed) else Known(rounds)
     return _emit_loop(
         ctx,
         stmt,
         None,
-        lambda counter: _bind_item(ctx, stmt, over, counter),
-        Operand(limit, over.span),
+        lambda counter: _bind_item(ctx, stmt, iterable, counter),
+        Operand(limit, iterable.span),
     )
 
 
-def _for_rounds(ctx: Elaboration, stmt: tree.For, over: Operand, number: int) -> Iterator[Callable[[], None]]:
+def _for_rounds(
+    ctx: Elaboration, stmt: tree.For, iterable: Operand, number: int
+) -> Iterator[Callable[[], None]]:
     for index in range(number):
-        yield lambda index=index: _bind_item(ctx, stmt, over, Known(index))  # type: ignore[misc]  # one a round
+        yield lambda index=index: _bind_item(ctx, stmt, iterable, Known(index))  # type: ignore[misc]  # one a round
 
 
-def _bind_item(ctx: Elaboration, stmt: tree.For, over: Operand, index: Value | None) -> None:
+def _bind_item(ctx: Elaboration, stmt: tree.For, iterable: Operand, index: Value | None) -> None:
     assert index is not None
-    assign_target(ctx, stmt.target, Operand(item(over, index, over.span), over.span))
+    assign_target(ctx, stmt.target, Operand(item(iterable, index, iterable.span), iterable.span))
 
 
 def _emit_loop(
@@ -183,16 +185,16 @@ def _emit_loop(
     counted = limit is not None
     while True:  # until a round asks for no other types than those that it began with
         carried = _carry(ctx, stmt, plans, counted)
-        before, failed, told = ctx.diagnostics, ctx.environment.failed, set(ctx.reported)
+        diagnostics, failed, reported = ctx.diagnostics, ctx.environment.failed, set(ctx.reported)
         ctx.diagnostics = Diagnostics()
         try:
-            body, wider = _elaborate_round(ctx, stmt, carried, test, begin, limit)
+            body, widened = _elaborate_round(ctx, stmt, carried, test, begin, limit)
         finally:
-            errors, ctx.diagnostics = ctx.diagnostics.found, before
-        if wider == plans:
+            errors, ctx.diagnostics = ctx.diagnostics.found, diagnostics
+        if widened == plans:
             break
-        ctx.environment.failed, ctx.reported = failed, told
-        plans = wider
+        ctx.environment.failed, ctx.reported = failed, reported
+        plans = widened
     for diagnostic in errors:
         ctx.diagnostics.add(diagnostic)
     start = _start_arguments(carried, bindings)
@@ -224,7 +226,7 @@ def _carry(
     counter = ir.Var("step", _INT64, span=span) if counted else None
     params = [] if counter is None else [counter]
     for name, plan in plans.items():
-        params += [ir.Var(name, one.type, span=span) for one in types_of(plan)]
+        params += [ir.Var(name, part.type, span=span) for part in types_of(plan)]
     return _Carried(plans, ir.Var(f"{word}_loop", span=span), tuple(params), counter)
 
 
@@ -281,11 +283,13 @@ def _elaborate_round(
             ctx.environment.failed = ctx.environment.failed or condition is None
             body.lets += again.lets
             body.end = again.end
-    rounds = [leaf for leaf, _ in exits_of(again.end) if leaf.exit in (ExitKind.GOES_ON, ExitKind.CONTINUES)]
+    rounds = [
+        exit_ for exit_, _ in exits_of(again.end) if exit_.kind in (ExitKind.GOES_ON, ExitKind.CONTINUES)
+    ]
     plans = _widen_plans(carried, outer, rounds, span)
-    for leaf in rounds:
-        leaf.exit, leaf.target = ExitKind.JUMPS, carried.variable
-        leaf.args = _next_arguments(ctx, carried, leaf, plans == carried.plans)
+    for exit_ in rounds:
+        exit_.kind, exit_.target = ExitKind.JUMPS, carried.variable
+        exit_.args = _next_arguments(ctx, carried, exit_, plans == carried.plans)
     return body, plans
 
 
@@ -319,33 +323,35 @@ def _widen_plans(
     for name, plan in carried.plans.items():
         plans[name] = plan
         values: list[tuple[Value, Span]] = [(outer.locals[name], outer.spans.get(name, span))]
-        for leaf in rounds:
-            value = leaf.bindings.locals.get(name, FAILED)
-            values.append((value, leaf.bindings.spans.get(name, span)))
+        for exit_ in rounds:
+            value = exit_.bindings.locals.get(name, FAILED)
+            values.append((value, exit_.bindings.spans.get(name, span)))
             if is_failed(value):
                 continue  # the error shows when the round is carried out for good
             if isinstance(plans[name], Same) and isinstance(plans[name].value, Unassigned):  # type: ignore[union-attr]  # Same has one
                 continue
-            wider = widen(plans[name], value)
-            if wider is None:
-                found = merge_conflict(
+            widened = widen(plans[name], value)
+            if widened is None:
+                unassigned = merge_conflict(
                     name, values, MergeConflictError(0, len(values) - 1), "it changes from round to round"
                 )
-                wider = Same(found)
-            plans[name] = wider
+                widened = Same(unassigned)
+            plans[name] = widened
     return plans
 
 
-def _next_arguments(ctx: Elaboration, carried: _Carried, leaf: BlockExit, final: bool) -> tuple[ir.Expr, ...]:
+def _next_arguments(
+    ctx: Elaboration, carried: _Carried, exit_: BlockExit, final: bool
+) -> tuple[ir.Expr, ...]:
     """Return the arguments of the next round."""
     if not final:
         return ()
     args: list[ir.Expr] = []
     if carried.counter is not None:
-        one = ir.constant(1, "int64", span=leaf.span)
-        counter = Operand(Computed(carried.counter, _INT64), leaf.span)
-        stepped = binary(BuiltinOp.Add, "+", counter, Operand(Computed(one, _INT64), leaf.span), leaf.span)
+        step = ir.constant(1, "int64", span=exit_.span)
+        counter = Operand(Computed(carried.counter, _INT64), exit_.span)
+        stepped = binary(BuiltinOp.Add, "+", counter, Operand(Computed(step, _INT64), exit_.span), exit_.span)
         assert isinstance(stepped, Computed)
         args.append(stepped.expr)
-    kept = {name: plan for name, plan in carried.plans.items() if list(types_of(plan))}
-    return (*args, *exit_expressions(ctx, leaf, kept))
+    changing = {name: plan for name, plan in carried.plans.items() if list(types_of(plan))}
+    return (*args, *exit_expressions(ctx, exit_, changing))

@@ -63,7 +63,7 @@ def elaborate_match(ctx: Elaboration, stmt: tree.MatchNode) -> Terminator | None
     subject = ctx.operand(stmt.subject)
     if is_failed(subject.value):
         return elaborate_for_errors(ctx, stmt, [case.body.stmts for case in stmt.cases])
-    cases = [one for case in stmt.cases for one in expand_alternatives(case)]
+    cases = [alternative for case in stmt.cases for alternative in expand_alternatives(case)]
     if len(cases) > _MAX_CASES:
         raise RefusalError(f"a match of {len(cases)} cases is too long", ctx.span(stmt.subject.span))
     if _needs_code(subject.value) or any(case.guard is not None for case in cases):
@@ -111,10 +111,10 @@ def _test_case(
     block = Block()
     with ctx.inside(block, ctx.environment.bindings.copy()):
         _test_patterns(ctx, block, [(case.pattern, subject)], case, span)
-    misses = [leaf for leaf, _ in exits_of(block.end) if leaf.exit is ExitKind.FALLS_THROUGH]
+    misses = [exit_ for exit_, _ in exits_of(block.end) if exit_.kind is ExitKind.FALLS_THROUGH]
     end = block.end
     assert end is not None
-    if isinstance(end, BlockExit) and end.exit is ExitKind.FALLS_THROUGH:
+    if isinstance(end, BlockExit) and end.kind is ExitKind.FALLS_THROUGH:
         return _elaborate_cases(ctx, stmt, subject, others, covered)
     ctx.block.lets += block.lets
     if misses:
@@ -143,12 +143,12 @@ def _test_patterns(
                 for name in names:
                     ctx.environment.bindings.bind(name, FAILED)
             case tree.ValuePattern():
-                held = equals_pattern(ctx, pattern, value)
-                if held is False:
+                equal = equals_pattern(ctx, pattern, value)
+                if equal is False:
                     block.end = BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings)
                     return
-                if held is not True:
-                    _branch_on(ctx, block, held, list(work), case, span)
+                if equal is not True:
+                    _branch_on(ctx, block, equal, list(work), case, span)
                     return
             case tree.SequencePattern():
                 parts = split_sequence(ctx, pattern, value)
@@ -187,7 +187,7 @@ def _elaborate_case_body(ctx: Elaboration, block: Block, case: tree.Case, span: 
 def _branch_on(
     ctx: Elaboration,
     block: Block,
-    held: Computed,
+    condition: Computed,
     work: list[tuple[ast.Node, Operand]],
     case: tree.Case,
     span: Span,
@@ -195,7 +195,7 @@ def _branch_on(
     then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings.copy()))
     with ctx.inside(then, ctx.environment.bindings.copy()):
         _test_patterns(ctx, then, work, case, span)
-    block.end = CondBranch(held.expr, then, other, span)
+    block.end = CondBranch(condition.expr, then, other, span)
 
 
 def _branch_on_constructor(

@@ -82,10 +82,12 @@ def plan_merge(values: Sequence[Value]) -> MergePlan:
 
 def _culprit(values: Sequence[Value], index: int) -> int:
     """Return the position of the first value that does not merge with the one at ``index``."""
-    found = (
-        other for other in range(index) if widen(plan_value(values[other], keep=True), values[index]) is None
+    conflicts = (
+        position
+        for position in range(index)
+        if widen(plan_value(values[position], keep=True), values[index]) is None
     )
-    return next(found, 0)
+    return next(conflicts, 0)
 
 
 def plan_value(value: Value, *, keep: bool) -> MergePlan:
@@ -105,19 +107,19 @@ def plan_value(value: Value, *, keep: bool) -> MergePlan:
 def widen(plan: MergePlan, value: Value) -> MergePlan | None:
     """Return a plan that takes ``value`` too; None where there is none."""
     match plan:
-        case Same(value=known):
-            if same_value(known, value):
+        case Same(value=same):
+            if same_value(same, value):
                 return plan
-            one = _of(known)
-            return None if one is None else widen(one, value)
+            expression = _of(same)
+            return None if expression is None else widen(expression, value)
         case Items(items=items):
             if not isinstance(value, TupleOf) or len(value.items) != len(items):
                 return None
             parts = tuple(map(widen, items, value.items))
             return Items(parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case Expression():
-            other = _of(value)
-            return None if other is None else _common(plan, other)
+            expression_of_value = _of(value)
+            return None if expression_of_value is None else _common(plan, expression_of_value)
 
 
 def _of(value: Value) -> Expression | None:
@@ -161,7 +163,9 @@ def _common_type(left: Type, right: Type) -> Type | None:
         case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
             fields = tuple(map(_common_type, ours, theirs))
             return (
-                TupleType(tuple(each for each in fields if each is not None)) if None not in fields else None
+                TupleType(tuple(field for field in fields if field is not None))
+                if None not in fields
+                else None
             )
     return left if left == right else None
 
@@ -271,16 +275,16 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
 
 
 def merge_conflict(
-    name: str, values: Sequence[tuple[Value, Span]], found: MergeConflictError, words: str
+    name: str, values: Sequence[tuple[Value, Span]], conflict: MergeConflictError, words: str
 ) -> Unassigned | Value:
     """Explain a name that branches leave with values that cannot be merged."""
-    pair = [values[found.first], values[found.second]]
+    pair = [values[conflict.first], values[conflict.second]]
     if any(is_failed(value) for value, _ in pair):
         return FAILED
     for value, _ in pair:
         if isinstance(value, Unassigned):
             return value
-    one, other = (describe(value) for value, _ in pair)
+    first, second = (describe(value) for value, _ in pair)
     hint = None
     if all(isinstance(value, Known) and not is_number(value.value) for value, _ in pair):
         words = f"{words}, and it must be known at compile time"
@@ -293,9 +297,9 @@ def merge_conflict(
     elif all(isinstance(value, Computed) for value, _ in pair):
         hint = "give it one shape and one dtype in both, as in x.astype(f32)"
     notes = tuple(
-        Note(f"here it is {text}", span) for text, (_, span) in zip((one, other), pair, strict=True)
+        Note(f"here it is {text}", span) for text, (_, span) in zip((first, second), pair, strict=True)
     )
-    return Unassigned(f"`{name}` is {one} or {other} here: {words}", hint, notes)
+    return Unassigned(f"`{name}` is {first} or {second} here: {words}", hint, notes)
 
 
 def _zeros(type_: Type) -> str:

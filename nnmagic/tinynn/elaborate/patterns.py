@@ -43,11 +43,11 @@ def equals_pattern(ctx: Elaboration, pattern: tree.ValuePattern, value: Operand)
         raise RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
     value, wanted = as_number(value), as_number(wanted)
     try:
-        one, other = known_value(value.value), known_value(wanted.value)
+        left, right = known_value(value.value), known_value(wanted.value)
     except NotStaticError:
         pass
     else:
-        return one is other or (one is not None and other is not None and one == other)
+        return left is right or (left is not None and right is not None and left == right)
     if is_tensor(value.value) and wanted.value == Known(None):
         return False
     if not is_tensor(value.value):
@@ -72,12 +72,12 @@ def split_sequence(
     if len(items) < len(patterns) - len(stars) or (not stars and len(items) != len(patterns)):
         return None
     if stars:
-        at = stars[0]
-        end = len(items) - (len(patterns) - at - 1)
-        gathered = Operand(TupleOf(tuple(item.value for item in items[at:end])), value.span)
-        star = patterns[at]
-        patterns[at] = tree.CapturePattern(star.span, star.name)
-        items = [*items[:at], gathered, *items[end:]]
+        star_index = stars[0]
+        end = len(items) - (len(patterns) - star_index - 1)
+        rest = Operand(TupleOf(tuple(item.value for item in items[star_index:end])), value.span)
+        star = patterns[star_index]
+        patterns[star_index] = tree.CapturePattern(star.span, star.name)
+        items = [*items[:star_index], rest, *items[end:]]
     return list(zip(patterns, items, strict=True))
 
 
@@ -127,9 +127,9 @@ def resolve_constructor(
         raise RefusalError(f"{describe(callee.value)} is no constructor", callee.span, hint=hint)
     name, fields = callee.value.constructor.name, callee.value.fields
     if len(pattern.patterns) > len(fields):
-        found = len(pattern.patterns)
-        shown = f"{name}({', '.join(fields)})"
-        raise RefusalError(f"`{name}` has {len(fields)} fields, not {found}", span, hint=f"it is {shown}")
+        given = len(pattern.patterns)
+        signature = f"{name}({', '.join(fields)})"
+        raise RefusalError(f"`{name}` has {len(fields)} fields, not {given}", span, hint=f"it is {signature}")
     parts: list[ast.Node] = list(pattern.patterns)
     parts += [tree.CapturePattern(pattern.span, None)] * (len(fields) - len(parts))
     for keyword, part in pattern.keywords.items():
@@ -154,9 +154,9 @@ def check_subject(
 
 def _check_belongs(constructor: ir.Constructor, type_: Type, span: Span) -> None:
     if type_ != TypeCall(constructor.belong_to, ()):
-        found = describe(Computed(ir.Tuple(()), type_))
+        subject = describe(Computed(ir.Tuple(()), type_))
         owner = constructor.belong_to.name
-        raise RefusalError(f"`{constructor.name}` is a constructor of {owner}, but this is {found}", span)
+        raise RefusalError(f"`{constructor.name}` is a constructor of {owner}, but this is {subject}", span)
 
 
 def expand_alternatives(case: tree.Case) -> Iterator[tree.Case]:
@@ -179,14 +179,14 @@ def _alternatives(pattern: ast.Node) -> Iterator[ast.Node]:
             for part in parts:
                 yield from _alternatives(part)
         case tree.SequencePattern(span=span, patterns=parts):
-            for found in products(parts):
-                yield tree.SequencePattern(span, found)
+            for chosen in products(parts):
+                yield tree.SequencePattern(span, chosen)
         case tree.ConstructorPattern(span=span, constructor=constructor, patterns=parts, keywords=named):
-            for found in products([*parts, *named.values()]):
-                keywords = dict(zip(named, found[len(parts) :], strict=True))
-                yield tree.ConstructorPattern(span, constructor, found[: len(parts)], keywords)
+            for chosen in products([*parts, *named.values()]):
+                keywords = dict(zip(named, chosen[len(parts) :], strict=True))
+                yield tree.ConstructorPattern(span, constructor, chosen[: len(parts)], keywords)
         case tree.CapturePattern(span=span, name=name, pattern=inner) if inner is not None:
-            for each in _alternatives(inner):
-                yield tree.CapturePattern(span, name, each)
+            for alternative in _alternatives(inner):
+                yield tree.CapturePattern(span, name, alternative)
         case _:
             yield pattern

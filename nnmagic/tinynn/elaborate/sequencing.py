@@ -95,33 +95,32 @@ def fill_block(
 
 
 def continue_after(
-    ctx: Elaboration, end: Terminator, rest: Iterator[Callable[[], Terminator | None]], exit_: ExitKind
+    ctx: Elaboration, end: Terminator, rest: Iterator[Callable[[], Terminator | None]], kind: ExitKind
 ) -> Terminator:
     """Run the steps that follow a statement some of whose branches leave, after the exits of a kind.
 
     They go into the one block that goes on, or become a join point: a function that several exits call.
-    (Maurer, Downen, Ariola and Peyton Jones, "Compiling without continuations", 2017.)
     """
-    ends = [(leaf, block) for leaf, block in exits_of(end) if leaf.exit is exit_]
+    ends = [(exit_, block) for exit_, block in exits_of(end) if exit_.kind is kind]
     if not ends:
         return end  # what follows is never reached
     if len(ends) == 1:
-        leaf, block = ends[0]
-        assert block is not None, "a single leaf goes on in the block itself"
+        exit_, block = ends[0]
+        assert block is not None, "a single exit_ goes on in the block itself"
         block.end = None
-        with ctx.inside(block, leaf.bindings):
-            fill_block(ctx, block, rest, leaf.span)
+        with ctx.inside(block, exit_.bindings):
+            fill_block(ctx, block, rest, exit_.span)
         return end
     variable, params, block = ir.Var("rest", span=end.span), list[ir.Var](), Block()
     with ctx.inside(block, ctx.environment.bindings.copy()) as bindings:
-        plans = plan_joins(ctx, [leaf.bindings for leaf, _ in ends], end.span)
+        plans = plan_joins(ctx, [exit_.bindings for exit_, _ in ends], end.span)
         for name, plan in plans.items():
-            made = [ir.Var(name, one.type, span=end.span) for one in types_of(plan)]
-            bindings.locals[name] = rebuild(plan, iter(made))
-            params += made
-        for leaf, _ in ends:
-            leaf.args = exit_expressions(ctx, leaf, plans)
-            leaf.exit, leaf.target = ExitKind.JUMPS, variable
+            variables = [ir.Var(name, part.type, span=end.span) for part in types_of(plan)]
+            bindings.locals[name] = rebuild(plan, iter(variables))
+            params += variables
+        for exit_, _ in ends:
+            exit_.args = exit_expressions(ctx, exit_, plans)
+            exit_.kind, exit_.target = ExitKind.JUMPS, variable
         fill_block(ctx, block, rest, end.span)
     return JoinPoint(end, variable, tuple(params), block, end.span)
 

@@ -47,14 +47,14 @@ def elaborate_assert(ctx: Elaboration, stmt: ast.Assert) -> Terminator | None:
     message = _assertion_message(ctx, stmt)
     if condition is None or condition is True:
         return None
-    place = ctx.span(stmt.span)
+    stmt_span = ctx.span(stmt.span)
     if condition is False:
-        said = f": {message}" if message else ""
-        raise RefusalError(f"this assertion does not hold{said}", ctx.span(stmt.condition.span))
+        detail = f": {message}" if message else ""
+        raise RefusalError(f"this assertion does not hold{detail}", ctx.span(stmt.condition.span))
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in ctx.live])
-    holds, fails = ctx.resolver.assertion(place)
-    check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=place)
-    block = Block(end=BlockExit(ExitKind.GOES_ON, place, ctx.environment.bindings.copy()))
+    holds, fails = ctx.resolver.assertion(stmt_span)
+    check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=stmt_span)
+    block = Block(end=BlockExit(ExitKind.GOES_ON, stmt_span, ctx.environment.bindings.copy()))
     arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(holds), block)]
     span = ctx.span(stmt.condition.span)
     return Switch(check, arms, complete=False, span=span, assertion=message or "")
@@ -63,9 +63,9 @@ def elaborate_assert(ctx: Elaboration, stmt: ast.Assert) -> Terminator | None:
 def _assertion_message(ctx: Elaboration, stmt: ast.Assert) -> str | None:
     if stmt.msg is None:
         return None
-    found = ctx.operand(stmt.msg)
-    if is_failed(found.value):
+    message = ctx.operand(stmt.msg)
+    if is_failed(message.value):
         return None
-    if not (isinstance(found.value, Known) and isinstance(found.value.value, str)):
-        raise RefusalError("the message of an assertion must be a string", found.span)
-    return found.value.value
+    if not (isinstance(message.value, Known) and isinstance(message.value.value, str)):
+        raise RefusalError("the message of an assertion must be a string", message.span)
+    return message.value.value

@@ -34,9 +34,9 @@ def truth_of(operand: Operand, word: str) -> bool | Computed | None:
     if is_tensor(value):
         return _tensor_truth(operand, word)
     try:
-        found = known_value(value)
-        if isinstance(found, bool | int | float | str | tuple | None):
-            return bool(found)
+        static = known_value(value)
+        if isinstance(static, bool | int | float | str | tuple | None):
+            return bool(static)
     except NotStaticError:
         pass
     if isinstance(value, TupleOf):
@@ -66,7 +66,7 @@ def _tensor_truth(operand: Operand, word: str) -> bool | Computed:
 
 def negate(operand: Operand, span: Span) -> Value:
     """Return ``not x``. Raises RefusalError."""
-    held = truth_of(operand, "not")
-    if held is None:
+    truth = truth_of(operand, "not")
+    if truth is None:
         return FAILED
-    return Known(not held) if isinstance(held, bool) else apply("logical_not", span, held)
+    return Known(not truth) if isinstance(truth, bool) else apply("logical_not", span, truth)

@@ -17,17 +17,13 @@ from nnmagic.tinynn.syntax import tree
 #: A loop of at most so many rounds, all known at compile time, is written out; a longer one is a function.
 MAX_UNROLLED = 64
 
-
 #: Statements that one loop, with those inside it, may be written out to.
 MAX_UNROLLED_STATEMENTS = 2000
-
 
 #: Stands for an attempt to write a loop out that was given up.
 GIVEN_UP: Any = object()
 
-
 _IN_ELSE = {ExitKind.BREAKS: ExitKind.BREAKS_OUTER, ExitKind.CONTINUES: ExitKind.CONTINUES_OUTER}
-
 
 _SEEN_OUTSIDE = {
     ExitKind.BREAKS: ExitKind.GOES_ON,
@@ -36,7 +32,7 @@ _SEEN_OUTSIDE = {
 }
 
 
-class UnrollError(Exception):  # an attempt given up
+class UnrollError(Exception):
     """A loop that is better a function."""
 
 
@@ -47,27 +43,27 @@ def try_unroll(
     outermost = ctx.unroll_budget is None
     if outermost:
         ctx.unroll_budget = ctx.work + MAX_UNROLLED_STATEMENTS
-    kept = [(each.bindings, each.bindings.copy()) for each in ctx.environment.chain()]
-    lets, silent = len(ctx.block.lets), (ctx.environment.failed, set(ctx.reported))
-    found, ctx.diagnostics = ctx.diagnostics, type(ctx.diagnostics)()
+    saved = [(environment.bindings, environment.bindings.copy()) for environment in ctx.environment.chain()]
+    let_count, failures = len(ctx.block.lets), (ctx.environment.failed, set(ctx.reported))
+    diagnostics, ctx.diagnostics = ctx.diagnostics, type(ctx.diagnostics)()
     try:
         end = _unroll_rounds(ctx, stmt, rounds())
     except UnrollError:
         if not outermost:
             raise
-        for bindings, copy in kept:
+        for bindings, copy in saved:
             bindings.restore(copy)
-        del ctx.block.lets[lets:]
-        ctx.environment.failed, ctx.reported = silent
-        ctx.diagnostics = found
+        del ctx.block.lets[let_count:]
+        ctx.environment.failed, ctx.reported = failures
+        ctx.diagnostics = diagnostics
         return GIVEN_UP  # type: ignore[no-any-return]  # a mark
     except BaseException:
-        ctx.diagnostics = found
+        ctx.diagnostics = diagnostics
         raise
     finally:
         if outermost:
             ctx.unroll_budget = None
-    errors, ctx.diagnostics = ctx.diagnostics, found
+    errors, ctx.diagnostics = ctx.diagnostics, diagnostics
     for diagnostic in errors.found:
         ctx.diagnostics.add(diagnostic)
     return end
@@ -103,21 +99,21 @@ def _unroll_round(ctx: Elaboration, body: Sequence[ast.Stmt], begin: Callable[[]
         raise UnrollError
     begin()
     end = run_nested(ctx, body)
-    for leaf, _ in exits_of(end):
-        if leaf.exit is ExitKind.CONTINUES:
-            leaf.exit = ExitKind.GOES_ON
+    for exit_, _ in exits_of(end):
+        if exit_.kind is ExitKind.CONTINUES:
+            exit_.kind = ExitKind.GOES_ON
     return finish_end(ctx, end)
 
 
 def leave_loop(ctx: Elaboration, end: Terminator | None) -> Terminator | None:
     """Return a loop's terminator as seen from outside: its breaks go on."""
-    for leaf, _ in exits_of(end):
-        leaf.exit = _SEEN_OUTSIDE.get(leaf.exit, leaf.exit)
+    for exit_, _ in exits_of(end):
+        exit_.kind = _SEEN_OUTSIDE.get(exit_.kind, exit_.kind)
     return finish_end(ctx, end)
 
 
 def leave_else(end: Terminator | None) -> Terminator | None:
     """Return the terminator of a loop's ``else``, whose ``break`` belongs to the loop around."""
-    for leaf, _ in exits_of(end):
-        leaf.exit = _IN_ELSE.get(leaf.exit, leaf.exit)
+    for exit_, _ in exits_of(end):
+        exit_.kind = _IN_ELSE.get(exit_.kind, exit_.kind)
     return end
