@@ -1,4 +1,4 @@
-"""A cell's text and the notebook's names -> typed Relay: the steps of the language, one after the other."""
+"""Compile a cell's text and the notebook's names to typed Relay: the steps of the language in order."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from nnmagic.tinynn.values.values import Formal
 
 
 def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
-    """The Relay module of a cell's text, and what the text took from the namespace.
+    """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     Nothing of the namespace is run. Raises TinyNNError with every error of the cell.
     """
-    found = Diagnostics()
-    module = parse(source, found)
+    diagnostics = Diagnostics()
+    module = parse(source, diagnostics)
     if module is None or not (module.funcs or module.types):
-        found.raise_if_any(TinyNNError)
+        diagnostics.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
-    elaboration = new_elaboration(source, namespace, found)
+    elaboration = new_elaboration(source, namespace, diagnostics)
     functions = elaborate_cell(elaboration, module)
-    found.raise_if_any(TinyNNError)
+    diagnostics.raise_if_any(TinyNNError)
     assert len(functions) == len(module.funcs), "a function that failed without an error"
     try:
         typed = infer_type(
@@ -53,11 +53,11 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
 
 def _info(
     definition: tree.FunctionNode,
-    place: Callable[[ast.Span], Span],
+    to_span: Callable[[ast.Span], Span],
     source: Source,
     formals: Sequence[Formal],
 ) -> FunctionInfo:
-    span = place(definition.span)
+    span = to_span(definition.span)
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
     parameters = tuple(
         ParameterInfo(

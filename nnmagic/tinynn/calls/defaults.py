@@ -1,4 +1,4 @@
-"""Defaults of parameters as Python objects, and those as values of a cell again. Knows values and NumPy.
+"""Convert defaults of parameters to Python objects, and these to values of a cell.
 
 A default is a number, a bool, an array, a value of a data type, or a tuple of them: what a Python caller may
 give, what a file can hold, and what another cell can use.
@@ -20,7 +20,7 @@ from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, TupleO
 
 
 def to_python(value: Value) -> object:
-    """A value that is known at compile time as a Python object. Raises NotKnown for any other."""
+    """Convert a static value to a Python object. Raises NotStaticError for any other."""
     match value:
         case Known(value=number) if is_number(number):
             return number
@@ -43,7 +43,7 @@ def _constant(expr: ir.Expr) -> object:
 
 
 def copy_default(value: Value) -> Value:
-    """A default for one use: a node of its own in each place, so that no branch computes it for another."""
+    """Return a default for one use, with nodes of its own, so that no branch computes it for another."""
     match value:
         case TupleOf(items=items, whole=None):
             return TupleOf(tuple(map(copy_default, items)))
@@ -62,7 +62,7 @@ def _copy_default(expr: ir.Expr) -> ir.Expr:
 
 
 def from_python(default: object, types: Mapping[str, TypeData]) -> Value:
-    """A default as a value; ``types`` are those of the module that it was compiled in."""
+    """Convert a default to a value; ``types``: those of the module that it was compiled in."""
     match default:
         case tuple():
             return TupleOf(tuple(from_python(item, types) for item in default))

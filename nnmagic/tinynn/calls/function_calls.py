@@ -1,7 +1,4 @@
-"""Calls of functions, closures and constructors: arguments to parameters, types and named dimensions.
-
-Knows values and types; knows no syntax tree.
-"""
+"""Call functions, closures and constructors: match arguments to parameters, types and named dimensions."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ FunctionMaker = Callable[[Operand, FuncType], Computed]
 def bind_arguments(
     function: str, parameters: Sequence[Formal], operands: Sequence[Operand], span: Span
 ) -> dict[str, Operand]:
-    """Arguments by parameter name, defaults filled in. Raises Refusal."""
+    """Return arguments by parameter name, with defaults filled in. Raises RefusalError."""
     positional = [formal.name for formal in parameters if formal.kind != "KEYWORD_ONLY"]
     given = [operand for operand in operands if operand.keyword is None]
     if len(given) > len(positional) and len(positional) < len(parameters):
@@ -71,7 +68,7 @@ def call_function(
     span: Span,
     make_function: FunctionMaker,
 ) -> Value:
-    """A call of a function whose type is known. Raises Refusal where an argument does not fit."""
+    """Call a function whose type is known. Raises RefusalError where an argument does not fit."""
     written, type_, callee = _callee(function, span)
     given = bind_arguments(written, function.parameters, operands, span)
     if type_ is None or any(is_failed(operand.value) for operand in given.values()):
@@ -90,7 +87,7 @@ def _callee(function: GlobalFunction | ClosureValue, span: Span) -> tuple[str, F
 def call_value(
     function: Computed, operands: Sequence[Operand], span: Span, make_function: FunctionMaker
 ) -> Value:
-    """A call of a function that is a value: a parameter, the result of a call. Raises Refusal."""
+    """Call a function that is a value: a parameter, the result of a call. Raises RefusalError."""
     assert isinstance(function.type, FuncType)
     for operand in operands:
         if operand.keyword is not None:
@@ -111,7 +108,7 @@ def call_value(
 def call_constructor(
     name: ConstructorName, operands: Sequence[Operand], span: Span, make_function: FunctionMaker
 ) -> Value:
-    """A value of a data type. Raises Refusal."""
+    """Build a value of a data type. Raises RefusalError."""
     constructor = name.constructor
     formals = [
         Formal(field, "POSITIONAL_ONLY" if field.startswith("field") else "POSITIONAL_OR_KEYWORD")
@@ -140,10 +137,10 @@ def _apply(
     ]
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
     known = {name: dim for name, (dim, _) in dims.items()}
-    for label, (dim, place) in dims.items():  # arithmetic on names that later arguments told
+    for label, (dim, dim_span) in dims.items():  # arithmetic on names that later arguments told
         if dim_names(AnyDim(label)) <= set(known) and dims_differ(renamed(AnyDim(label), known), dim):
             both = f"{dim_shown(renamed(AnyDim(label), known))} and {dim_shown(dim)}"
-            raise RefusalError(f'{written}: the dimension "{label}" would be {both}', place)
+            raise RefusalError(f'{written}: the dimension "{label}" would be {both}', dim_span)
     return as_value(call, substitute_dims(type_.ret_type, known, own=not isinstance(callee, ir.Var)))
 
 
@@ -155,7 +152,7 @@ def fit_argument(
     dims: dict[str, tuple[Dim, Span]],
     make_function: FunctionMaker,
 ) -> Computed:
-    """An argument as a value of the parameter's type. Raises Refusal."""
+    """Convert an argument to a value of the parameter's type. Raises RefusalError."""
     operand = as_number(operand)
     value = operand.value
     match value, wanted:
@@ -197,37 +194,37 @@ def _match(
     function: str,
     parameter: str,
     wanted: Type,
-    found: Type,
+    given: Type,
     operand: Operand,
     dims: dict[str, tuple[Dim, Span]],
 ) -> None:
-    """The argument's type against the parameter's; named dimensions of the function take the argument's."""
+    """Match the argument's type with the parameter's, whose named dimensions take the argument's."""
 
     def refuse(hint: str | None = None, notes: tuple[Note, ...] = ()) -> RefusalError:
-        message = f"{function}: `{parameter}` is {with_article(wanted)}, not {with_article(found)}"
+        message = f"{function}: `{parameter}` is {with_article(wanted)}, not {with_article(given)}"
         return RefusalError(message, operand.span, hint=hint, notes=notes)
 
-    match wanted, found:
+    match wanted, given:
         case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
             for one, other in zip(ours, theirs, strict=True):
                 _match(function, parameter, one, other, operand, dims)
-        case TensorType(), TensorType() if len(wanted.shape) == len(found.shape):
-            if wanted.dtype != found.dtype:
+        case TensorType(), TensorType() if len(wanted.shape) == len(given.shape):
+            if wanted.dtype != given.dtype:
                 short = type_shown(TensorType((), wanted.dtype))
                 raise refuse(hint=f"convert it, as in x.astype({short})")
-            for ours_, theirs_ in zip(wanted.shape, found.shape, strict=True):
+            for ours_, theirs_ in zip(wanted.shape, given.shape, strict=True):
                 if isinstance(ours_, AnyDim) and ours_.label is not None:
                     _match_dim(function, ours_, theirs_, operand, dims)
                 elif dims_differ(ours_, theirs_):
                     raise refuse()
-        case _ if wanted != found:
+        case _ if wanted != given:
             raise refuse()
 
 
 def _match_dim(
     function: str, wanted: AnyDim, given: Dim, operand: Operand, dims: dict[str, tuple[Dim, Span]]
 ) -> None:
-    """What a named dimension of the function, or arithmetic on some, is by this argument."""
+    """Solve a named dimension of the function, or check arithmetic on some, by this argument."""
     known = {name: dim for name, (dim, _) in dims.items()}
     learned = matched(wanted, given, known)
     if learned is not None:
@@ -238,16 +235,16 @@ def _match_dim(
         places = [
             (name, *dims[name]) for name in sorted({wanted.label or "", *dim_names(wanted)} & set(dims))
         ]
-        notes = [Note(f'here "{name}" is {dim_shown(dim)}', place) for name, dim, place in places]
+        notes = [Note(f'here "{name}" is {dim_shown(dim)}', span) for name, dim, span in places]
         both = f"{dim_shown(here)} and {dim_shown(given)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
         raise RefusalError(message, operand.span, notes=notes)
 
 
 def substitute_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type:
-    """The type with a callee's named dimensions as the caller knows them.
+    """Return the type with a callee's named dimensions as the caller knows them.
 
-    Others are ``?`` where they are the callee's ``own``, and stay where they are of the function around it.
+    Others are ``?`` where they are the callee's ``own``, and stay where they belong to an outer function.
     """
     match type_:
         case TensorType(shape=shape, dtype=dtype):

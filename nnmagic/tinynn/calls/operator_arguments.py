@@ -1,4 +1,4 @@
-"""Calls of operators with all their arguments, and of functions of the module. Knows values and operators."""
+"""Bind the written arguments of an operator's call: tensors, numbers beside them, attributes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FIRST_RESULT = frozenset({"nn.dropout"})
 
 
 def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
-    """A call of an operator as it was written: tensors, numbers beside them, attributes. Raises Refusal."""
+    """Call an operator as it was written: tensors, numbers beside them, attributes. Raises RefusalError."""
     name = operator.name
     if name in _OF_TWO and len(operands) > 1:
         pair = _of_two(name, operands, span)
@@ -67,15 +67,15 @@ def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: S
         if parameter not in operator.args
     }
     args = [_argument(operator, parameter, given, attrs, span) for parameter in operator.args]
-    places = {parameter: given[parameter].span for parameter in attrs}
-    result = call_operator(operator, args, attrs, span, places)
+    spans = {parameter: given[parameter].span for parameter in attrs}
+    result = call_operator(operator, args, attrs, span, spans)
     if operator.name in _FIRST_RESULT and isinstance(result, TupleOf):
         return result.items[0]
     return result
 
 
 def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
-    """``max(2, 3)`` of numbers known at compile time is Python's; None where Relay's reduction is meant."""
+    """Return Python's ``max(2, 3)`` of static numbers; None where Relay's reduction is meant."""
     positional = [operand for operand in operands if operand.keyword is None]
     if len(positional) < 2:
         return None
@@ -132,7 +132,7 @@ def _tensor(operator: Operator, parameter: str, operand: Operand) -> Computed:
 
 
 def _tensors(operator: Operator, operand: Operand) -> Operand:
-    """The one argument of an operator of many tensors."""
+    """Return the one argument of an operator of many tensors."""
     assert isinstance(operand.value, TupleOf)
     if not operand.value.items:
         raise RefusalError(f"{operator.name} needs at least one tensor", operand.span)
@@ -166,7 +166,7 @@ def _number_argument(
     given: dict[str, Operand],
     attrs: dict[str, object],
 ) -> Operand:
-    """A Python number where a tensor is wanted: it takes the dtype of the tensors beside it."""
+    """Convert a Python number to a tensor of the dtype of the tensors beside it."""
     assert isinstance(operand.value, Known)
     number = operand.value.value
     if not isinstance(number, bool | int | float):
@@ -183,8 +183,8 @@ def _dtype_beside(
         return "int32"
     wanted = attrs.get(_DTYPE_ATTRIBUTE.get(operator.name, ""))
     if isinstance(wanted, str | DType):
-        found = wanted if isinstance(wanted, DType) else dtype_named(wanted)
-        return None if found is None else found.name
+        dtype = wanted if isinstance(wanted, DType) else dtype_named(wanted)
+        return None if dtype is None else dtype.name
     passed_over = {parameter, "condition", *_INDEX_ARGUMENTS}
     for name in operator.args:
         operand = given.get(name)
@@ -194,7 +194,7 @@ def _dtype_beside(
 
 
 def _natural_dtype(number: bool | int | float) -> str:
-    """Relay's own choice for a lone Python number."""
+    """Return Relay's own choice for a lone Python number."""
     if isinstance(number, bool):
         return "bool"
     return "int32" if isinstance(number, int) else "float32"
@@ -204,7 +204,7 @@ def _natural_dtype(number: bool | int | float) -> str:
 
 
 def convert_to_dtype(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
-    """``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises Refusal."""
+    """Return ``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises RefusalError."""
     value = bind(short, ("x",), ("x",), operands, span)["x"]
     if is_tensor(value.value):
         assert isinstance(value.value, Computed)

@@ -42,7 +42,7 @@ from nnmagic.tinynn.values.values import (
     is_failed,
 )
 
-#: How often the functions of a group are tried, each time with what is known of the others.
+#: How often the functions of a group are tried, each time with the types found so far.
 _ROUNDS = 3
 
 

@@ -1,8 +1,10 @@
-"""Code with control flow while it is made: blocks of let bindings, each with what it ends in. Knows the IR.
+"""Hold code with control flow while it is built: blocks of let bindings, each with a terminator.
 
-A block ends in a *exit_* (the code goes on, returns, leaves a loop or jumps) or in an instruction whose own
-blocks end in leaves: a fork (``if``), arms (``match``), a loop, or what follows several leaves. When all
-leaves are known, ``render`` makes one Relay expression of it.
+A terminator is an exit (control goes on, returns, leaves a loop or jumps) or an instruction whose own blocks
+end in exits: a conditional branch, a switch, a loop, or a join point, which several exits jump to. When all
+exits are known, ``render`` turns a block into one Relay expression.
+
+Join points are functions bound by let (Maurer et al., "Compiling without continuations", 2017).
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> di
             continue
         assigned = [value for value in values if value is not None]
         if any(map(is_failed, assigned)):
-            # Where a recursive function's type is looked for, the branch that does not recur tells it.
+            # The type of a recursive function is that of the branch that does not recur.
             usable = [value for value in assigned if ctx.pending.inferring and not is_failed(value)]
             bindings.locals[name] = usable[0] if usable else FAILED
             continue

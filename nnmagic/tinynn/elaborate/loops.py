@@ -327,7 +327,7 @@ def _widen_plans(
             value = exit_.bindings.locals.get(name, FAILED)
             values.append((value, exit_.bindings.spans.get(name, span)))
             if is_failed(value):
-                continue  # the error shows when the round is carried out for good
+                continue  # the last elaboration of the round reports it
             if isinstance(plans[name], Same) and isinstance(plans[name].value, Unassigned):  # type: ignore[union-attr]  # Same has one
                 continue
             widened = widen(plans[name], value)

@@ -60,7 +60,7 @@ class Items:
 MergePlan = Same | Expression | Items
 
 
-class MergeConflictError(Exception):  # a question answered with no
+class MergeConflictError(Exception):
     """Two values that cannot be merged: their positions in the sequence."""
 
     def __init__(self, first: int, second: int) -> None:

@@ -14,13 +14,13 @@ from nnmagic.tinynn.elaborate.joins import finish_end
 from nnmagic.tinynn.elaborate.sequencing import run_nested, run_steps
 from nnmagic.tinynn.syntax import tree
 
-#: A loop of at most so many rounds, all known at compile time, is written out; a longer one is a function.
+#: The most rounds of a loop that is unrolled; a longer one becomes a function.
 MAX_UNROLLED = 64
 
-#: Statements that one loop, with those inside it, may be written out to.
+#: The most statements that one loop, with those inside it, is unrolled to.
 MAX_UNROLLED_STATEMENTS = 2000
 
-#: Stands for an attempt to write a loop out that was given up.
+#: The result of an unrolling that was given up.
 GIVEN_UP: Any = object()
 
 _IN_ELSE = {ExitKind.BREAKS: ExitKind.BREAKS_OUTER, ExitKind.CONTINUES: ExitKind.CONTINUES_OUTER}

@@ -23,7 +23,7 @@ def is_number(value: object) -> bool:
 def number_constant(number: bool | int | float, dtype: str, span: Span, wanted_by: str = "") -> Computed:
     """Convert a Python number to a constant of rank 0. Raises RefusalError where the dtype cannot hold it.
 
-    ``wanted_by`` replaces the hint: how to convert the tensor that the number stands beside.
+    ``wanted_by`` replaces the hint: how to convert the tensor beside the number.
     """
     short = dtype_short_name(dtype)
     if isinstance(number, float) and not is_float(dtype):

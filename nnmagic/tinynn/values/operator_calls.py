@@ -1,6 +1,6 @@
-"""Builds calls of operators with their types, and says where an operator refuses its arguments.
+"""Build typed calls of operators, and report in a cell's words what an operator refuses.
 
-Knows operators and values; what a cell refuses beyond Relay stands in strict.py.
+What a cell refuses beyond Relay stands in `operator_restrictions`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def call_operator(
     operands: Sequence[Operand],
     attrs: Mapping[str, object],
     span: Span,
-    places: Mapping[str, Span] | None = None,
+    spans: Mapping[str, Span] | None = None,
 ) -> Value:
-    """A call of an operator; the operands must be Computed. ``places``: where attributes were given.
+    """Build a call of an operator; the operands must be Computed. ``spans``: where attributes were given.
 
-    Raises Refusal, which points at the operands and attributes that it speaks of.
+    Raises RefusalError, which points at the operands and attributes that it speaks of.
     """
     try:
         complete = operator.complete_attrs(attrs, from_call=True)
@@ -42,7 +42,7 @@ def call_operator(
         demand(operator.name, types, complete)
         check_result(operator, result)
     except RelationError as error:
-        raise to_refusal(error, operands, span, places or {}) from None
+        raise to_refusal(error, operands, span, spans or {}) from None
     args = tuple(as_computed(operand).expr for operand in operands)
     call = ir.Call(ir.OpRef(operator.name, span=span), args, complete, span=span)
     return as_value(call, result)
@@ -51,7 +51,7 @@ def call_operator(
 def to_refusal(
     error: RelationError, operands: Sequence[Operand], span: Span, places: Mapping[str, Span]
 ) -> RefusalError:
-    """An operator's refusal at its place; the operands and the attribute that it speaks of are pointed at."""
+    """Convert an operator's refusal to one that points at the operands and attribute that it speaks of."""
     blamed = [operands[index] for index in error.operands if index < len(operands)]
     notes = [Note(f"this is {describe(operand.value)}", operand.span) for operand in blamed]
     hint = error.hint
@@ -80,10 +80,10 @@ def _in_words_of_a_cell(message: str) -> str:
 
 
 def as_computed(operand: Operand) -> Computed:
-    """The Relay expression of an operand. Raises Refusal for what has none."""
+    """Return the Relay expression of an operand. Raises RefusalError for a value that has none."""
     match operand.value:
-        case Computed() as found:
-            return found
+        case Computed() as computed:
+            return computed
         case TupleOf(whole=Computed() as whole):
             return whole
         case TupleOf(items=items):
@@ -96,7 +96,7 @@ def as_computed(operand: Operand) -> Computed:
 
 
 def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> Computed:
-    """A call of the operator of that name whose result is one tensor; arguments may be results of others."""
+    """Call the operator of that name, whose result must be one tensor; arguments may be results of others."""
     operands = [arg if isinstance(arg, Operand) else Operand(arg, span) for arg in args]
     result = call_operator(OPERATORS[name], operands, attrs, span)
     assert isinstance(result, Computed)
@@ -104,19 +104,19 @@ def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> 
 
 
 def tensor_type(operand: Operand) -> TensorType:
-    """The type of an operand that must be a tensor."""
+    """Return the type of an operand that must be a tensor. Raises RefusalError."""
     if isinstance(operand.value, Computed) and isinstance(operand.value.type, TensorType):
         return operand.value.type
     raise RefusalError(f"expected a tensor, found {describe(operand.value)}", operand.span)
 
 
 def is_tensor(value: Value) -> bool:
-    """Whether a value is one tensor."""
+    """Return whether a value is one tensor."""
     return isinstance(value, Computed) and isinstance(value.type, TensorType)
 
 
 def cast(operand: Computed, dtype: str, span: Span) -> Computed:
-    """The tensor in another dtype; itself where it has that one already."""
+    """Return the tensor in another dtype; itself where it has that one already."""
     type_: Type = operand.type
     if isinstance(type_, TensorType) and type_.dtype == dtype:
         return Computed(operand.expr, type_)
@@ -124,23 +124,23 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
 
 
 def whole_numbers(start: Computed, stop: Computed, step: Computed, span: Span) -> Computed:
-    """``arange`` of int64 ends, known or computed.
+    """Call ``arange`` on int64 ends, static or dynamic.
 
-    Relay keeps the ends as attributes, too, for what is known of them; a variable stands for a computed one.
+    Relay keeps the ends as attributes, too; a variable stands for a dynamic one.
     """
     ends = {"start": start, "stop": stop, "step": step}
     data = [end.expr.data.item() for end in ends.values() if isinstance(end.expr, ir.Constant)]
     if len(data) == len(ends) and not range(*data):  # Relay's arange has an element
         return Computed(ir.constant(np.zeros(0, "int64"), span=span), TensorType((0,), "int64"))
-    told = {
+    attributes = {
         name: end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
         for name, end in ends.items()
     }
-    return apply("arange", span, *ends.values(), **told, dtype="int64")
+    return apply("arange", span, *ends.values(), **attributes, dtype="int64")
 
 
 def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
-    """The tensor in a shape of as many elements; the type keeps its names. Raises Refusal."""
+    """Return the tensor in a shape of as many elements; the type keeps its names. Raises RefusalError."""
     assert isinstance(operand.type, TensorType)
     codes = reshape_codes(operand.type.shape, shape)
     if codes is None:
@@ -151,27 +151,27 @@ def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
 
 
 def reshape_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
-    """Relay's newshape: numbers, 0 for a dimension that stays, -3 for two that become one, -1 once.
+    """Return Relay's newshape: numbers, 0 for a dimension that stays, -3 for two that become one, -1 once.
 
     None where more than one dimension would have to be inferred.
     """
     if sum(not isinstance(dim, int) for dim in wanted) <= 1 or 0 in wanted:
         return _inferring(wanted)
     codes: list[int] = []
-    at = 0
+    position = 0
     for dim in wanted:
-        here, after = (*given[at : at + 2], None, None)[:2]
+        current, following = (*given[position : position + 2], None, None)[:2]
         named = isinstance(dim, AnyDim) and dim.label is not None
         if isinstance(dim, int):
             codes.append(int(dim))
-        elif named and dim == here:
+        elif named and dim == current:
             codes.append(0)
-        elif named and here is not None and after is not None and dim == multiply(here, after):
+        elif named and current is not None and following is not None and dim == multiply(current, following):
             codes.append(-3)
-            at += 1
+            position += 1
         else:
             codes.append(-1)
-        at += 1
+        position += 1
     return tuple(codes) if codes.count(-1) <= 1 else None
 
 
