@@ -74,9 +74,9 @@ def from_python(default: object, types: Mapping[str, TypeData]) -> Value:
 def _expression(value: object, types: Mapping[str, TypeData]) -> tuple[ir.Expr, Type]:
     match value:
         case AdtValue(constructor=name, fields=fields):
-            found = {each.name: each for data in types.values() for each in data.constructors}[name]
+            constructor = {entry.name: entry for data in types.values() for entry in data.constructors}[name]
             parts = tuple(_expression(field, types)[0] for field in fields)
-            return ir.Call(found, parts), TypeCall(found.belong_to, ())
+            return ir.Call(constructor, parts), TypeCall(constructor.belong_to, ())
         case tuple():
             pairs = [_expression(item, types) for item in value]
             return ir.Tuple(tuple(expr for expr, _ in pairs)), TupleType(tuple(type_ for _, type_ in pairs))

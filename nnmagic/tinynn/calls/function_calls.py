@@ -136,12 +136,12 @@ def _apply(
         for (parameter, operand), wanted in zip(arguments, type_.arg_types, strict=True)
     ]
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
-    known = {name: dim for name, (dim, _) in dims.items()}
+    solved = {name: dim for name, (dim, _) in dims.items()}
     for label, (dim, dim_span) in dims.items():  # arithmetic on names that later arguments told
-        if dim_names(AnyDim(label)) <= set(known) and dims_differ(renamed(AnyDim(label), known), dim):
-            both = f"{dim_shown(renamed(AnyDim(label), known))} and {dim_shown(dim)}"
+        if dim_names(AnyDim(label)) <= set(solved) and dims_differ(renamed(AnyDim(label), solved), dim):
+            both = f"{dim_shown(renamed(AnyDim(label), solved))} and {dim_shown(dim)}"
             raise RefusalError(f'{written}: the dimension "{label}" would be {both}', dim_span)
-    return as_value(call, substitute_dims(type_.ret_type, known, own=not isinstance(callee, ir.Var)))
+    return as_value(call, substitute_dims(type_.ret_type, solved, own=not isinstance(callee, ir.Var)))
 
 
 def fit_argument(
@@ -206,8 +206,8 @@ def _match(
 
     match wanted, given:
         case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
-            for one, other in zip(ours, theirs, strict=True):
-                _match(function, parameter, one, other, operand, dims)
+            for our_field, their_field in zip(ours, theirs, strict=True):
+                _match(function, parameter, our_field, their_field, operand, dims)
         case TensorType(), TensorType() if len(wanted.shape) == len(given.shape):
             if wanted.dtype != given.dtype:
                 short = type_shown(TensorType((), wanted.dtype))
@@ -225,12 +225,12 @@ def _match_dim(
     function: str, wanted: AnyDim, given: Dim, operand: Operand, dims: dict[str, tuple[Dim, Span]]
 ) -> None:
     """Solve a named dimension of the function, or check arithmetic on some, by this argument."""
-    known = {name: dim for name, (dim, _) in dims.items()}
-    learned = matched(wanted, given, known)
-    if learned is not None:
-        dims[learned] = known[learned], operand.span
+    solved = {name: dim for name, (dim, _) in dims.items()}
+    label = matched(wanted, given, solved)
+    if label is not None:
+        dims[label] = solved[label], operand.span
         return
-    here = renamed(wanted, known)
+    here = renamed(wanted, solved)
     if dims_differ(here, given):
         places = [
             (name, *dims[name]) for name in sorted({wanted.label or "", *dim_names(wanted)} & set(dims))

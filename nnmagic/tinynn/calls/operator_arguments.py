@@ -80,12 +80,14 @@ def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
     if len(positional) < 2:
         return None
     if is_tensor(positional[1].value):
-        hint = f"write {_OF_TWO[name][0]}({', '.join(source_text(each.span) for each in positional[:2])})"
+        hint = (
+            f"write {_OF_TWO[name][0]}({', '.join(source_text(operand.span) for operand in positional[:2])})"
+        )
         raise RefusalError(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
-    numbers = [each.value.value for each in operands if isinstance(each.value, Known)]
-    known = [number for number in numbers if isinstance(number, bool | int | float)]
-    if len(known) == len(operands) == len(positional):
-        return Known(_OF_TWO[name][1](known))
+    numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
+    static = [number for number in numbers if isinstance(number, bool | int | float)]
+    if len(static) == len(operands) == len(positional):
+        return Known(_OF_TWO[name][1](static))
     return None
 
 

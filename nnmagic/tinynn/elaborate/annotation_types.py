@@ -77,7 +77,8 @@ def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], 
     if not (isinstance(dtype.value, Known) and isinstance(dtype.value.value, DType)):
         if isinstance(shape.value, Known) and isinstance(shape.value.value, DType):
             raise RefusalError("the shape of a tensor comes first, then its dtype", span, hint=_EXAMPLE)
-        meant = dtype_named(str(known.value)) if isinstance(known := dtype.value, Known) else None
+        static = dtype.value
+        meant = dtype_named(str(static.value)) if isinstance(static, Known) else None
         hint = (
             f"write {meant.short}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
         )
@@ -94,9 +95,9 @@ def _in_brackets(items: Sequence[Operand]) -> str:
     last = items[-1].value if items else None
     if len(items) > 2 and isinstance(last, Known) and isinstance(last.value, DType):
         dims = [item.value for item in items[:-1]]
-        known = [dim.value for dim in dims if isinstance(dim, Known) and isinstance(dim.value, int | str)]
-        if len(known) == len(dims):
-            written = ", ".join(f'"{dim}"' if isinstance(dim, str) else str(dim) for dim in known)
+        sizes = [dim.value for dim in dims if isinstance(dim, Known) and isinstance(dim.value, int | str)]
+        if len(sizes) == len(dims):
+            written = ", ".join(f'"{dim}"' if isinstance(dim, str) else str(dim) for dim in sizes)
             return f"put the shape in brackets, as in Tensor[({written}), {last.value.short}]"
     return _EXAMPLE
 

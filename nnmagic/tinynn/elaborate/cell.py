@@ -171,7 +171,7 @@ def _find_types(
     ctx: Elaboration, group: Sequence[str], cell: tree.CellNode, signatures: dict[str, _Signature]
 ) -> None:
     """Infer the result types of functions that call each other and do not declare them."""
-    called = mentioned_names([cell.funcs[each].body for each in group])
+    called = mentioned_names([cell.funcs[member].body for member in group])
     waiting = [name for name in group if name in called and not signatures[name].failed]
     for _ in range(_ROUNDS * len(group)):
         waiting = [name for name in waiting if ctx.resolver.functions[name].type is None]

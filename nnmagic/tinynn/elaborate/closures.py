@@ -60,7 +60,7 @@ def elaborate_nested_function(ctx: Elaboration, definition: tree.FunctionNode) -
     formals = _elaborate_formals(ctx, definition.params)
     typed = [parameter.ty is not None for parameter in definition.params]
     if any(typed) and not all(typed):
-        untyped = next(each for each in definition.params if each.ty is None)
+        untyped = next(param for param in definition.params if param.ty is None)
         hint = f"write its type, as in {untyped.name}: Tensor[(2, 3), f32], or leave all types out"
         ctx.environment.bindings.bind(name, FAILED, span)
         raise RefusalError(f"parameter `{untyped.name}` has no type", ctx.span(untyped.span), hint=hint)
@@ -195,7 +195,9 @@ def _inline_body(ctx: Elaboration, definition: tree.FunctionNode) -> Value:
 
 def _make_closure(ctx: Elaboration, definition: tree.FunctionNode, formals: tuple[Formal, ...]) -> Value:
     """Bind a nested definition with types by let. Raises RefusalError."""
-    parameters = [(each, elaborate_type(ctx, each.ty)) for each in definition.params if each.ty is not None]
+    parameters = [
+        (param, elaborate_type(ctx, param.ty)) for param in definition.params if param.ty is not None
+    ]
     declared = None if definition.ret_type is None else elaborate_type(ctx, definition.ret_type)
     if any(type_ is None for _, type_ in parameters) or (
         definition.ret_type is not None and declared is None

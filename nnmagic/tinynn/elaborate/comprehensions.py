@@ -20,7 +20,7 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
     Its names are its own, as in Python: a lambda in it sees what they stand for last.
     """
     results: list[Value] = []
-    targets = {each.id.name for part in expr.generators for each in targets_of(part.target)}
+    targets = {element.id.name for part in expr.generators for element in targets_of(part.target)}
 
     def run(generators: Sequence[tree.Generator]) -> None:
         if not generators:
@@ -32,8 +32,8 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
         if is_silent(iterable.value):
             results.append(FAILED)
             return
-        for each in items(iterable, "a comprehension"):
-            assign_target(ctx, first.target, Operand(each, iterable.span))
+        for element in items(iterable, "a comprehension"):
+            assign_target(ctx, first.target, Operand(element, iterable.span))
             truths = [truth_of(ctx.operand(condition), "if") for condition in first.conditions]
             if None in truths:
                 results.append(FAILED)

@@ -85,12 +85,12 @@ def _refine(declared: Type, given: Type) -> Type:
 def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
     """Convert a value to one Relay expression: a tensor, or a tuple of them. Raises RefusalError."""
     match value.value:
-        case Computed(weak=True) as found if isinstance(wanted, TensorType) and not wanted.shape:
-            if is_float(wanted.dtype) or not is_float(getattr(found.type, "dtype", "")):
-                return cast(found, wanted.dtype, value.span)
-            return found
-        case Computed() as found:
-            return Computed(found.expr, found.type)
+        case Computed(weak=True) as computed if isinstance(wanted, TensorType) and not wanted.shape:
+            if is_float(wanted.dtype) or not is_float(getattr(computed.type, "dtype", "")):
+                return cast(computed, wanted.dtype, value.span)
+            return computed
+        case Computed() as computed:
+            return Computed(computed.expr, computed.type)
         case TupleOf(whole=Computed() as whole):
             return whole
         case ClosureValue(function=function):

@@ -95,5 +95,5 @@ def _plan_result(definition: tree.FunctionNode, values: Sequence[Operand]) -> Me
 
 def _is_number_alone(value: Value) -> bool:
     """Return whether a function that returns the value leaves its dtype open."""
-    known = isinstance(value, Known) and is_number(value.value)
-    return known or is_weak(value) or isinstance(value, Dimension)
+    literal = isinstance(value, Known) and is_number(value.value)
+    return literal or is_weak(value) or isinstance(value, Dimension)

@@ -90,19 +90,19 @@ def describe(value: Value) -> str:
     return "a value"
 
 
-def _describe_known(known: object) -> str:
-    match known:
+def _describe_known(value: object) -> str:
+    match value:
         case None:
             return "None"
         case bool() | DType() | Tensor():
-            return repr(known)
+            return repr(value)
         case int() | float():
-            return f"the number {brief(known)}"
+            return f"the number {brief(value)}"
         case str():
-            return f"the string {known!r}" if len(known) <= 40 else "a string"
+            return f"the string {value!r}" if len(value) <= 40 else "a string"
         case AnyDim():
-            return f"the dimension {dim_shown(known)}"
-    return "`...`" if known is Ellipsis else f"a {type(known).__name__}"
+            return f"the dimension {dim_shown(value)}"
+    return "`...`" if value is Ellipsis else f"a {type(value).__name__}"
 
 
 def type_note(operand: Operand) -> Note:

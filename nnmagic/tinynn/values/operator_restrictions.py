@@ -233,7 +233,9 @@ def _broadcast_to(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     data, shape = _tensor(types, 0), attrs["shape"]
     assert isinstance(shape, tuple)
     pairs = list(zip(reversed(data.shape), reversed(shape), strict=False))
-    if len(data.shape) > len(shape) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
+    if len(data.shape) > len(shape) or any(
+        given != 1 and dims_differ(given, wanted) for given, wanted in pairs
+    ):
         raise RelationError(
             f"{name}: {shape_shown(data.shape)} cannot become the shape {shape_shown(shape)}", 0
         )

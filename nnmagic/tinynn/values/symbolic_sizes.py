@@ -46,9 +46,9 @@ def shape_of(tensor: Computed, span: Span) -> TupleOf:
     return TupleOf(tuple(size_along(tensor, axis, span) for axis in range(len(tensor.type.shape))))
 
 
-def same_shape(one: Computed, other: Computed, span: Span) -> bool | Computed:
+def same_shape(first: Computed, second: Computed, span: Span) -> bool | Computed:
     """Return whether two tensors have one shape: a bool, or a dynamic one of rank 0."""
-    left, right = shape_of(one, span), shape_of(other, span)
+    left, right = shape_of(first, span), shape_of(second, span)
     equal = _equal_tuples(BuiltinOp.Eq, left, right, span)
     if equal is None:
         return left == right
@@ -75,8 +75,8 @@ def as_number(operand: Operand) -> Operand:
 
 def is_size(value: Value) -> bool:
     """Return whether a value is a dimension or a static int."""
-    known = value.value if isinstance(value, Known) else None
-    return isinstance(value, Dimension) or (isinstance(known, int) and not isinstance(known, bool))
+    static = value.value if isinstance(value, Known) else None
+    return isinstance(value, Dimension) or (isinstance(static, int) and not isinstance(static, bool))
 
 
 def number_of(size: Value, span: Span) -> Computed:
@@ -188,15 +188,21 @@ def apply_to_dimensions(op: object, left: Operand, right: Operand, span: Span) -
 
 def _decide(op: object, left: Dim, right: Dim) -> bool | None:
     """Decide a comparison that holds, or fails, for all sizes of the named dimensions; else None."""
-    one, other = as_polynomial(left), as_polynomial(right)
-    if one is None or other is None:
+    left_polynomial, right_polynomial = as_polynomial(left), as_polynomial(right)
+    if left_polynomial is None or right_polynomial is None:
         return None
     try:
-        more, less = one - other, other - one
+        more, less = left_polynomial - right_polynomial, right_polynomial - left_polynomial
     except NoPolynomialError:
         return None
     if op in _EQUALITY:
-        equal = True if one == other else False if _positive(more) or _positive(less) else None
+        equal = (
+            True
+            if left_polynomial == right_polynomial
+            else False
+            if _positive(more) or _positive(less)
+            else None
+        )
         return equal if equal is None else equal is (op is BuiltinOp.Eq)
     orders: dict[object, tuple[Polynomial, Polynomial]] = {
         BuiltinOp.GE: (more, less),
@@ -226,16 +232,16 @@ def _equal_tuples(op: object, left: TupleOf, right: TupleOf, span: Span) -> Valu
         return None
     if len(left.items) != len(right.items):
         return Known(op is BuiltinOp.NotEq)
-    open_: list[Computed] = []
-    for one, other in zip(left.items, right.items, strict=True):
-        held = _decide(BuiltinOp.Eq, dim_of(one), dim_of(other))
+    undecided: list[Computed] = []
+    for left_size, right_size in zip(left.items, right.items, strict=True):
+        held = _decide(BuiltinOp.Eq, dim_of(left_size), dim_of(right_size))
         if held is False:
             return Known(op is BuiltinOp.NotEq)
         if held is None:
-            open_.append(apply("equal", span, number_of(one, span), number_of(other, span)))
-    if not open_:
+            undecided.append(apply("equal", span, number_of(left_size, span), number_of(right_size, span)))
+    if not undecided:
         return Known(op is BuiltinOp.Eq)
-    result = open_[0]
-    for equal in open_[1:]:
+    result = undecided[0]
+    for equal in undecided[1:]:
         result = apply("logical_and", span, result, equal)
     return result if op is BuiltinOp.Eq else apply("logical_not", span, result)
