@@ -44,8 +44,8 @@ from nnmagic.tinynn.elaborate.sequencing import (
 )
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.elaborate.unrolling import (
-    GIVEN_UP,
     MAX_UNROLLED,
+    GivenUp,
     UnrollError,
     leave_else,
     leave_loop,
@@ -72,7 +72,7 @@ _INT64 = TensorType((), "int64")
 
 @dataclass(slots=True)
 class _Carried:
-    """What a loop hands from round to round."""
+    """The names that a loop carries from round to round, and the parameters that hold them."""
 
     plans: dict[str, MergePlan]
     variable: ir.Var
@@ -87,12 +87,10 @@ def elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
     if condition is False:
         truth_of(ctx.operand(stmt.condition), "while")
         return run_nested(ctx, stmt.orelse.stmts)
-    if (
-        condition is True
-        and not ctx.compact
-        and (end := try_unroll(ctx, stmt, lambda: _while_rounds(ctx, stmt))) is not GIVEN_UP
-    ):
-        return end
+    if condition is True and not ctx.compact:
+        end = try_unroll(ctx, stmt, lambda: _while_rounds(ctx, stmt))
+        if not isinstance(end, GivenUp):
+            return end
     return _emit_loop(ctx, stmt, lambda: _while_test(ctx, stmt), lambda _counter: None, None)
 
 
@@ -120,18 +118,10 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
     rounds = count(iterable)
     if isinstance(rounds, int):
-        known_items = has_known_items(iterable.value)
-        if rounds == 0 or (rounds <= MAX_UNROLLED and not ctx.compact) or known_items:
-            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
-            if end is GIVEN_UP and known_items and not ctx.compact:
-                ctx.compact = True  # the loops inside it may be functions
-                try:
-                    end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
-                finally:
-                    ctx.compact = False
-            if end is not GIVEN_UP:
-                return end
-        if known_items:
+        end = _unroll_for(ctx, stmt, iterable, rounds)
+        if not isinstance(end, GivenUp):
+            return end
+        if has_known_items(iterable.value):
             message = f"this loop over {describe(iterable.value)} is too long to be written out"
             raise RefusalError(
                 message, iterable.span, hint="stack the items into one tensor, and go over its rows"
@@ -156,6 +146,23 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         lambda counter: _bind_item(ctx, stmt, iterable, counter),
         Operand(limit, iterable.span),
     )
+
+
+def _unroll_for(
+    ctx: Elaboration, stmt: tree.For, iterable: Operand, rounds: int
+) -> Terminator | GivenUp | None:
+    """Unroll a loop over static rounds where that is allowed, or where its items cannot be had otherwise."""
+    known_items = has_known_items(iterable.value)
+    if rounds and (rounds > MAX_UNROLLED or ctx.compact) and not known_items:
+        return GivenUp.GIVEN_UP
+    end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
+    if isinstance(end, GivenUp) and known_items and not ctx.compact:
+        ctx.compact = True  # the loops inside it may be functions
+        try:
+            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
+        finally:
+            ctx.compact = False
+    return end
 
 
 def _for_rounds(
@@ -221,6 +228,7 @@ def _carries_target(stmt: tree.For | tree.While, carried: _Carried) -> bool:
 def _carry(
     ctx: Elaboration, stmt: tree.For | tree.While, plans: dict[str, MergePlan], counted: bool
 ) -> _Carried:
+    """Create the parameters of the loop's function for the plans."""
     span = ctx.span(stmt.span)
     word = "for" if isinstance(stmt, tree.For) else "while"
     counter = ir.Var("step", _INT64, span=span) if counted else None
@@ -231,6 +239,7 @@ def _carry(
 
 
 def _start_arguments(carried: _Carried, bindings: Bindings) -> tuple[ir.Expr, ...]:
+    """Return the arguments of the first round."""
     start: list[ir.Expr] = []
     if carried.counter is not None:
         start.append(ir.constant(0, "int64", span=carried.counter.span))

@@ -54,7 +54,7 @@ from nnmagic.tinynn.values.values import (
     is_failed,
 )
 
-#: Cases of one ``match`` after patterns with ``|`` are written out.
+#: The most cases of one ``match``, one for each alternative of ``|``.
 _MAX_CASES = 200
 
 
@@ -164,6 +164,11 @@ def _test_patterns(
     _elaborate_case_body(ctx, block, case, span)
 
 
+def _fall_through_block(ctx: Elaboration, span: Span) -> Block:
+    """Return a block that goes on with the next case."""
+    return Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings.copy()))
+
+
 def _elaborate_case_body(ctx: Elaboration, block: Block, case: tree.Case, span: Span) -> None:
     guard = None if case.guard is None else truth_of(ctx.operand(case.guard), "if")
     if case.guard is not None and guard is None:
@@ -173,10 +178,7 @@ def _elaborate_case_body(ctx: Elaboration, block: Block, case: tree.Case, span: 
     elif isinstance(guard, Computed):
         assert case.guard is not None
         let_bind_names(ctx, assigned_names(case.guard))
-        then, other = (
-            Block(),
-            Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings.copy())),
-        )
+        then, other = Block(), _fall_through_block(ctx, span)
         with ctx.inside(then, ctx.environment.bindings.copy()):
             fill_block(ctx, then, steps_of(ctx, case.body.stmts), span)
         block.end = CondBranch(guard.expr, then, other, span)
@@ -192,7 +194,7 @@ def _branch_on(
     case: tree.Case,
     span: Span,
 ) -> None:
-    then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings.copy()))
+    then, other = Block(), _fall_through_block(ctx, span)
     with ctx.inside(then, ctx.environment.bindings.copy()):
         _test_patterns(ctx, then, work, case, span)
     block.end = CondBranch(condition.expr, then, other, span)
@@ -214,7 +216,7 @@ def _branch_on_constructor(
         ir.Var(name or f"field{index}", type_, span=ctx.span(part.span))
         for index, (name, type_, part) in enumerate(zip(names, constructor.inputs, parts, strict=True))
     ]
-    then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings.copy()))
+    then, other = Block(), _fall_through_block(ctx, span)
     with ctx.inside(then, ctx.environment.bindings.copy()):
         inner = [
             (part, Operand(as_value(field, type_), ctx.span(part.span)))
@@ -237,6 +239,7 @@ def _emit_switch(
     others: Sequence[tree.Case],
     covered: Sequence[ir.Pattern],
 ) -> Terminator | None:
+    """Emit cases that Relay's ``match`` can take, then the others where it has no arm."""
     data = as_computed(subject)
     arms: list[tuple[ir.Pattern, Block]] = []
     for case in cases:
@@ -251,10 +254,7 @@ def _emit_switch(
         raise _not_exhaustive(ctx, stmt, " or ".join(missing[:3]))
     end = Switch(data.expr, arms, not _missing_cases(ctx, own), ctx.span(stmt.span))
     if missing:
-        rest = Block(
-            end=BlockExit(ExitKind.FALLS_THROUGH, ctx.span(stmt.span), ctx.environment.bindings.copy())
-        )
-        arms.append((ir.PatternWildcard(), rest))
+        arms.append((ir.PatternWildcard(), _fall_through_block(ctx, ctx.span(stmt.span))))
         end.complete = True
         further = [*covered, *own]
         return continue_after(

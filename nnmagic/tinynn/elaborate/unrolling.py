@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from enum import Enum
 
 from synr import ast
 
@@ -20,9 +20,6 @@ MAX_UNROLLED = 64
 #: The most statements that one loop, with those inside it, is unrolled to.
 MAX_UNROLLED_STATEMENTS = 2000
 
-#: The result of an unrolling that was given up.
-GIVEN_UP: Any = object()
-
 _IN_ELSE = {ExitKind.BREAKS: ExitKind.BREAKS_OUTER, ExitKind.CONTINUES: ExitKind.CONTINUES_OUTER}
 
 _SEEN_OUTSIDE = {
@@ -32,14 +29,20 @@ _SEEN_OUTSIDE = {
 }
 
 
+class GivenUp(Enum):
+    """The result of an unrolling that was given up."""
+
+    GIVEN_UP = "given up"
+
+
 class UnrollError(Exception):
     """A loop that is better a function."""
 
 
 def try_unroll(
     ctx: Elaboration, stmt: tree.For | tree.While, rounds: Callable[[], Iterator[Callable[[], None]]]
-) -> Terminator | None:
-    """Unroll the loop; GIVEN_UP, with nothing done, where it is better a function."""
+) -> Terminator | GivenUp | None:
+    """Unroll the loop; GivenUp, with nothing done, where it is better a function."""
     outermost = ctx.unroll_budget is None
     if outermost:
         ctx.unroll_budget = ctx.work + MAX_UNROLLED_STATEMENTS
@@ -56,7 +59,7 @@ def try_unroll(
         del ctx.block.lets[let_count:]
         ctx.environment.failed, ctx.reported = failures
         ctx.diagnostics = diagnostics
-        return GIVEN_UP  # type: ignore[no-any-return]  # a mark
+        return GivenUp.GIVEN_UP
     except BaseException:
         ctx.diagnostics = diagnostics
         raise
