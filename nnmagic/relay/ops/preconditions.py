@@ -29,7 +29,8 @@ def demand(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     try:
         rule(types, attrs)
     except RelationError as error:
-        raise RelationError(f"{name}: {error.message}", *error.operands, hint=error.hint) from None
+        message = f"{name}: {error.message}"
+        raise RelationError(message, *error.operands, hint=error.hint, attr=error.attr) from None
 
 
 def _take(types: Sequence[Type], attrs: Attrs) -> None:

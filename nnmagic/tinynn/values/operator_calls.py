@@ -42,40 +42,65 @@ def call_operator(
         demand(operator.name, types, complete)
         check_result(operator, result)
     except RelationError as error:
-        raise to_refusal(error, operands, span, spans or {}) from None
+        hint = error.hint or _attribute_hint(error.attr, attrs)
+        raise to_refusal(error, operands, span, spans or {}, hint) from None
     args = tuple(as_computed(operand).expr for operand in operands)
     call = ir.Call(ir.OpRef(operator.name, span=span), args, complete, span=span)
     return as_value(call, result)
 
 
 def to_refusal(
-    error: RelationError, operands: Sequence[Operand], span: Span, places: Mapping[str, Span]
+    error: RelationError,
+    operands: Sequence[Operand],
+    span: Span,
+    spans: Mapping[str, Span],
+    hint: str | None = None,
 ) -> RefusalError:
-    """Convert an operator's refusal to one that points at the operands and attribute that it speaks of."""
+    """Convert an operator's refusal to one that points at the operands or the attribute to blame.
+
+    ``spans``: where attributes were given. ``hint``: instead of the error's own.
+    """
     blamed = [operands[index] for index in error.operands if index < len(operands)]
     notes = [Note(f"this is {describe(operand.value)}", operand.span) for operand in blamed]
-    hint = error.hint
-    words = re.findall(r"\w+", error.message)
-    named = [place for name, place in places.items() if name in words]
-    if named:
-        span = named[0]
+    attribute = _blamed_attribute(error, spans)
+    if attribute is not None:
+        span = spans[attribute]
     elif len(blamed) == 1:
         span, notes = blamed[0].span, []
-    if hint is None and (found := re.search(r"attribute 'shape' must be an int, not '(\w+)'", error.message)):
-        hint = f'the size of the dimension "{found[1]}" is that of a tensor, as in x.shape[0]'
-    if hint is None and re.search(r"attribute 'padding' must be an int, not '", error.message):
-        hint = "write the numbers, as in padding=1 or padding=(1, 1)"
-    return RefusalError(_in_words_of_a_cell(error.message), span, hint=hint, notes=notes)
+    message = error.message if error.attr is not None else _in_cell_notation(error.message)
+    return RefusalError(message, span, hint=hint or error.hint, notes=notes)
 
 
-def _in_words_of_a_cell(message: str) -> str:
-    """What an operator says with types as a cell writes them: ``Tensor[(3,), f32]``, not Relay's ``(3)``."""
-    if "attribute" in message:  # Relay's own words are taken there, too
-        return message
+def _blamed_attribute(error: RelationError, spans: Mapping[str, Span]) -> str | None:
+    """Return the given attribute that an error names; by its message where it carries no name."""
+    if error.attr is not None:
+        return error.attr if error.attr in spans else None
+    words = set(re.findall(r"\w+", error.message))
+    return next((name for name in spans if name in words), None)
+
+
+def _attribute_hint(attr: str | None, attrs: Mapping[str, object]) -> str | None:
+    """Suggest what to give for a shape or a padding that holds a string."""
+    if attr not in ("shape", "padding"):
+        return None
+    value = attrs[attr]
+    items = value if isinstance(value, tuple | list) else (value,)
+    text = next((item for item in items if isinstance(item, str)), None)
+    if text is None:
+        return None
+    if attr == "padding":
+        return "write the numbers, as in padding=1 or padding=(1, 1)"
+    if not re.fullmatch(r"\w+", text):
+        return None
+    return f'the size of the dimension "{text}" is that of a tensor, as in x.shape[0]'
+
+
+def _in_cell_notation(message: str) -> str:
+    """Write the types of a relation's message as a cell does: ``Tensor[(3,), f32]``, not Relay's ``(3)``."""
     message = re.sub(r"Tensor\[\(([^,()]+)\), ", r"Tensor[(\1,), ", message)
     message = re.sub(r"(Tensor\[\([^()]*\), )bool\]", r"\1bool_]", message)
     return re.sub(
-        r"(?<!['\w])(?:bfloat|float|u?int)\d+(?!['\w])", lambda found: dtype_short_name(found[0]), message
+        r"(?<!['\w])(?:bfloat|float|u?int)\d+(?!['\w])", lambda dtype: dtype_short_name(dtype[0]), message
     )
 
 
