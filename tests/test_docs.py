@@ -96,7 +96,9 @@ def test_what_is_typed_does_what_the_page_says(
     assert len(cells) > 1
     sources = [nbformat.v4.new_code_cell(code) for code, _ in cells]
     notebook = nbformat.v4.new_notebook(cells=sources)
-    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()  # raises for a cell that fails
+    NotebookClient(
+        notebook, kernel_name="python3", timeout=300, startup_timeout=300
+    ).execute()  # raises for a cell that fails
     for cell, (_, gives) in zip(notebook.cells, cells, strict=True):
         if gives is not None:
             shown = [output.data["text/plain"] for output in cell.outputs if "data" in output]

@@ -53,7 +53,7 @@ def _on_disk(text: str, arguments: list[np.ndarray], namespace: dict[str, np.nda
     """Each call is as the first of a new kernel, once everything is imported: the machine code is on disk."""
     folder = tempfile.TemporaryDirectory(prefix="nnmagic-bench-")  # removed when the process ends
     module("nnmagic").set_cache(folder.name)
-    memory = importlib.import_module("nnmagic.functions.compile").MEMORY
+    memory = importlib.import_module("nnmagic.functions.compile_cell").MEMORY
     cell = _cell(text, arguments, namespace, cache=True)
     cell()
 
@@ -103,6 +103,22 @@ _MIXED: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("x.reshape(16, 64).reshape(32, 32)", lambda _, x: x.reshape(16, 64).reshape(32, 32)),
     ("sqrt(abs(x))", lambda lib, x: lib.sqrt(lib.abs(x))),
 )
+
+
+def _repeated(count: int) -> Callable[[], Any]:
+    """A cell of small operators that is run again, whose call takes next to no time."""
+    steps = (("exp", 1), ("tanh", 2), ("sigmoid", 3), ("nn.relu", 4))
+    lines = "".join(f"    x = {name}(x) + {number}\n" for name, number in (steps * count)[: count // 2])
+    text = f"def long(x: Tensor[(2, 4), f32]):\n{lines}    return x\n"
+    return _cell(text, [np.zeros((2, 4), "float32")], {}, cache=True)
+
+
+def _expected_repeated(count: int) -> np.ndarray:
+    x = np.zeros((2, 4), "float32")
+    steps = (np.exp, np.tanh, lambda x: 1 / (1 + np.exp(-x)), lambda x: np.maximum(x, 0))
+    for index in range(count // 2):
+        x = steps[index % 4](x) + np.float32(index % 4 + 1)
+    return x
 
 
 def _order(count: int) -> list[int]:
@@ -161,6 +177,14 @@ ROWS = (
         (Within(0.001),),
         {"nnmagic": lambda: _foo(cache=True)},
         expected=_expected_foo,
+    ),
+    Compilation(
+        "a repeated cell: 100 operators",
+        "compiling",
+        (Within(0.001),),
+        {"nnmagic": lambda: _repeated(100)},
+        expected=lambda: _expected_repeated(100),
+        tolerance=1e-4,
     ),
     Compilation(
         "a repeated cell: 45 MB of weights",

@@ -22,11 +22,11 @@ from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.functions import build_or_load
 from nnmagic.functions import environment as surroundings
 from nnmagic.functions.build_or_load import key_fields, key_of
-from nnmagic.functions.compile import MEMORY, compile_cell
+from nnmagic.functions.compile_cell import MEMORY, compile_cell
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.options import Options
-from nnmagic.progress import listening
+from nnmagic.progress import listen
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0\n"
 W0 = np.array([1, 2], "float32")
@@ -56,7 +56,7 @@ def hit(source: str = SOURCE, *, expected: np.ndarray | None = None, **options: 
     MEMORY.clear()
     stages: list[str] = []
     namespace = options.pop("namespace", {"w0": W0})
-    with listening(lambda stage, *_: stages.append(stage)):
+    with listen(lambda stage, *_: stages.append(stage)):
         function = nnmagic.compile(source, namespace=namespace, **options)  # type: ignore[arg-type]
     assert ("machine code" in stages) is (function.cache_info.hit is None)
     wanted = np.exp(X) * W0 if expected is None else expected
@@ -307,7 +307,7 @@ ELSEWHERE = {
     "version of TVM": other_version("apache-tvm"),
     "version of TVM's FFI": other_version("apache-tvm-ffi"),
     "version of NumPy": other_version("numpy"),
-    "compiler of nnmagic": other_source("engine/relax/kernels/rows.py"),
+    "compiler of nnmagic": other_source("engine/relax/schedules/reduction/row_loops.py"),
     "version of nnmagic": other_source("_version.py", '__version__ = "99"\n'),
     "compiler of nnmagic (Relay)": other_source("relay/passes/batch_norm.py"),
 }
@@ -544,7 +544,7 @@ def printed(script: str) -> str:
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     return done.stdout
@@ -556,7 +556,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
         import os, sys, threading
         import numpy as np
         import nnmagic
-        from nnmagic.progress import listening
+        from nnmagic.progress import listen
 
         SOURCE = "def f(x: Tensor[(2,), f32]):\\n    return x + {}\\n"
         nnmagic.compile(SOURCE.format(1), cache=False)
@@ -568,7 +568,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
                 go.wait()
 
         def compile_beside():
-            with listening(stopped):
+            with listen(stopped):
                 nnmagic.compile(SOURCE.format(2), cache=False)
 
         thread = threading.Thread(target=compile_beside)
@@ -590,12 +590,12 @@ def test_a_child_forked_during_a_build_builds():
         import os, sys, threading, time
         import numpy as np
         import nnmagic
-        from nnmagic.functions import compiled
+        from nnmagic.functions import definition
 
         held, go = threading.Event(), threading.Event()
 
         def hold():
-            with compiled._BUILDING:
+            with definition._BUILDING:
                 held.set()
                 go.wait()
 

@@ -61,7 +61,7 @@ def child(code: str, *, compiler: bool = False) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -254,7 +254,7 @@ def run_program(body: str, folder: Path, function: CompiledFunction) -> None:
         env={**os.environ, "NNMAGIC_CACHE_DIR": str(folder / "cache")},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.ops.dims import dim_names, matched, renamed
-from nnmagic.relay.signatures import dim_shown, type_shown
+from nnmagic.relay.ops.dims import dim_names, match_dim, rename_dim
+from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.calls.defaults import copy_default
@@ -99,7 +99,7 @@ def call_value(
     if len(operands) != wanted:
         plural = "" if wanted == 1 else "s"
         raise RefusalError(
-            f"{type_shown(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
+            f"{format_type(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
         )
     ordered = [(f"argument {index + 1}", operand) for index, operand in enumerate(operands)]
     return _apply("the function", function.expr, function.type, ordered, span, make_function)
@@ -138,8 +138,8 @@ def _apply(
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
     solved = {name: dim for name, (dim, _) in dims.items()}
     for label, (dim, dim_span) in dims.items():  # arithmetic on names that later arguments told
-        if dim_names(AnyDim(label)) <= set(solved) and dims_differ(renamed(AnyDim(label), solved), dim):
-            both = f"{dim_shown(renamed(AnyDim(label), solved))} and {dim_shown(dim)}"
+        if dim_names(AnyDim(label)) <= set(solved) and dims_differ(rename_dim(AnyDim(label), solved), dim):
+            both = f"{format_dim(rename_dim(AnyDim(label), solved))} and {format_dim(dim)}"
             raise RefusalError(f'{written}: the dimension "{label}" would be {both}', dim_span)
     return as_value(call, substitute_dims(type_.ret_type, solved, own=not isinstance(callee, ir.Var)))
 
@@ -210,7 +210,7 @@ def _match(
                 _match(function, parameter, our_field, their_field, operand, dims)
         case TensorType(), TensorType() if len(wanted.shape) == len(given.shape):
             if wanted.dtype != given.dtype:
-                short = type_shown(TensorType((), wanted.dtype))
+                short = format_type(TensorType((), wanted.dtype))
                 raise refuse(hint=f"convert it, as in x.astype({short})")
             for ours_, theirs_ in zip(wanted.shape, given.shape, strict=True):
                 if isinstance(ours_, AnyDim) and ours_.label is not None:
@@ -226,17 +226,17 @@ def _match_dim(
 ) -> None:
     """Solve a named dimension of the function, or check arithmetic on some, by this argument."""
     solved = {name: dim for name, (dim, _) in dims.items()}
-    label = matched(wanted, given, solved)
+    label = match_dim(wanted, given, solved)
     if label is not None:
         dims[label] = solved[label], operand.span
         return
-    here = renamed(wanted, solved)
+    here = rename_dim(wanted, solved)
     if dims_differ(here, given):
         places = [
             (name, *dims[name]) for name in sorted({wanted.label or "", *dim_names(wanted)} & set(dims))
         ]
-        notes = [Note(f'here "{name}" is {dim_shown(dim)}', span) for name, dim, span in places]
-        both = f"{dim_shown(here)} and {dim_shown(given)}"
+        notes = [Note(f'here "{name}" is {format_dim(dim)}', span) for name, dim, span in places]
+        both = f"{format_dim(here)} and {format_dim(given)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
         raise RefusalError(message, operand.span, notes=notes)
 
@@ -256,6 +256,6 @@ def substitute_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -
 
 def _with_names(dim: Dim, dims: Mapping[str, Dim], *, own: bool) -> Dim:
     if own or not isinstance(dim, AnyDim) or dim.label is None:
-        return renamed(dim, dims)
+        return rename_dim(dim, dims)
     outer: dict[str, Dim] = {name: AnyDim(name) for name in dim_names(dim)}
-    return renamed(dim, {**outer, **dims})
+    return rename_dim(dim, {**outer, **dims})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import AnyDim, FuncType, TensorType, TupleType, Type, is_float, scalar_type
 from nnmagic.tinynn.types.annotations import DType, Tensor
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -40,7 +40,7 @@ def convert_to_declared(
     part = to_relay(value, declared)
     if not _fits(declared, part.type):
         notes = () if span is None else (Note(words, span),)
-        message = f"{what} is declared as {type_shown(declared)}, but is {type_shown(part.type)}"
+        message = f"{what} is declared as {format_type(declared)}, but is {format_type(part.type)}"
         raise RefusalError(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
     return Computed(part.expr, _refine(declared, part.type))
 
@@ -48,13 +48,13 @@ def convert_to_declared(
 def _cast_hint(declared: Type, actual: Type) -> str | None:
     match declared, actual:
         case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
-            return f"convert it, as in x.astype({type_shown(scalar_type(wanted))})"
+            return f"convert it, as in x.astype({format_type(scalar_type(wanted))})"
         case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
             isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
         ):
             return "give both dimensions the same name or number in the annotations"
         case TensorType(), TensorType():
-            return f"declare it as {type_shown(actual)}, or change its shape"
+            return f"declare it as {format_type(actual)}, or change its shape"
     return None
 
 

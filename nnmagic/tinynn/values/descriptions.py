@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnmagic.diagnostics import Note, Span
-from nnmagic.relay.signatures import dim_shown, type_shown
+from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, FuncType, Type, TypeCall
 from nnmagic.tinynn.types.annotations import DType, Tensor
 from nnmagic.tinynn.values.values import (
@@ -39,7 +39,7 @@ def brief(number: bool | int | float) -> str:
 
 def with_article(type_: Type) -> str:
     """Return a type as text with its article: ``a Tensor[(2,), f32]``, ``an f32``."""
-    text = type_shown(type_)
+    text = format_type(type_)
     vowel = text[0] in "AEIO" if isinstance(type_, TypeCall) else text[0] in "fi"
     return f"an {text}" if vowel else f"a {text}"
 
@@ -52,11 +52,11 @@ def describe(value: Value) -> str:
     """Say what a value is, with its article."""
     match value:
         case Computed(type=type_, weak=True):
-            return f"a Python {_PYTHON_NAMES[type_shown(type_)]}"
+            return f"a Python {_PYTHON_NAMES[format_type(type_)]}"
         case Computed(type=type_):
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
         case Dimension(dim=dim):
-            return f"the dimension {dim_shown(dim)}"
+            return f"the dimension {format_dim(dim)}"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
         case DictOf(items=found):
@@ -84,7 +84,7 @@ def describe(value: Value) -> str:
         case TupleConstructor(name=name):
             return f"`{name}`"
         case TypeOf(type=type_):
-            return f"the type {type_shown(type_)}"
+            return f"the type {format_type(type_)}"
         case Known(value=known):
             return _describe_known(known)
     return "a value"
@@ -101,7 +101,7 @@ def _describe_known(value: object) -> str:
         case str():
             return f"the string {value!r}" if len(value) <= 40 else "a string"
         case AnyDim():
-            return f"the dimension {dim_shown(value)}"
+            return f"the dimension {format_dim(value)}"
     return "`...`" if value is Ellipsis else f"a {type(value).__name__}"
 
 
