@@ -248,7 +248,7 @@ def _written(path: tuple[str, ...]) -> Symbol | None:
     match found[0]:
         case OperatorName(operator=operator):
             return operator_symbol(operator)
-        case BuiltinName(builtin=builtin):
+        case BuiltinName(builtin=Builtin() as builtin):
             return function_symbol(builtin)
         case Known(value=value) if isinstance(value, DType | float | None):
             return _constant_word(path[-1], value)

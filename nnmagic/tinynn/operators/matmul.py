@@ -7,16 +7,17 @@ from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import Dim, TensorType
+from nnmagic.tinynn.values.descriptions import describe, type_note
 from nnmagic.tinynn.values.operator_calls import (
     apply,
-    computed_part,
+    as_computed,
     is_tensor,
-    located,
     reshape_to,
     tensor_type,
+    to_refusal,
 )
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, described, typed_note
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@") -> Computed:
@@ -27,7 +28,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@"
     sign = f"`{written}`"
     for side in (left, right):
         if not is_tensor(side.value):
-            raise RefusalError(f"{sign} takes tensors, not {described(side.value)}", side.span)
+            raise RefusalError(f"{sign} takes tensors, not {describe(side.value)}", side.span)
         if not tensor_type(side).shape:
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
@@ -36,7 +37,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@"
     try:
         check_product(sign, one, other, (-1, -2 if len(other.shape) > 1 else -1))
     except RelationError as error:
-        raise located(error, (left, right), span, {}) from None
+        raise to_refusal(error, (left, right), span, {}) from None
     assert isinstance(left.value, Computed)
     assert isinstance(right.value, Computed)
     _check_leading(sign, left, right, span)
@@ -66,7 +67,7 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
                 f"{sign}: the leading dimensions of {format_shape(one)} and {format_shape(other)} "
                 f"do not broadcast ({format_dim(first)} against {format_dim(second)})",
                 span,
-                notes=(typed_note(left), typed_note(right)),
+                notes=(type_note(left), type_note(right)),
             )
 
 
@@ -119,7 +120,7 @@ def _by_names(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Spa
     if any(a == 1 and b != 1 for a, b in zip(other[-3::-1], batch[::-1], strict=False)):
         right = apply("broadcast_to", span, right, shape=(*batch, *other[-2:]))
         equation = f"{equation.partition(',')[0]},{letters}yz->{letters}xz"
-    pair = computed_part(Operand(TupleOf((left, right)), span))
+    pair = as_computed(Operand(TupleOf((left, right)), span))
     found = apply("einsum", span, pair, equation=equation)
     assert isinstance(found.type, TensorType)
     return Computed(found.expr, TensorType((*batch, one[-2], other[-1]), found.type.dtype))

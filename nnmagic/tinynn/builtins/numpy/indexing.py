@@ -27,13 +27,14 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     size_along,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a"
 
 
 def index_formula(call: Arguments, parameter: str) -> Formula:
-    """An argument of indices: integers, known while compiling or not."""
+    """An argument of indices: integers, known at compile time or not."""
     indices = formula(call, parameter)
     if not indices.is_integer:
         message = f"{call.name}: `{parameter}` must be integers, not {dtype_short_name(indices.dtype)}"
@@ -56,7 +57,7 @@ def wrapped(indices: Formula, data: Formula, axis: int) -> Formula:
 
 
 def checked_known(call: Arguments, parameter: str, size: object) -> None:
-    """Indices that are known while compiling must be in range."""
+    """Indices that are known at compile time must be in range."""
     known = known_or_none(call.given[parameter].value)
 
     def visit(value: object) -> None:
@@ -71,7 +72,7 @@ def checked_known(call: Arguments, parameter: str, size: object) -> None:
 
 
 def _known_places(call: Arguments, parameter: str, size: object) -> Formula | None:
-    """Indices that are known while compiling, in range, from 0 on."""
+    """Indices that are known at compile time, in range, from 0 on."""
     known = known_or_none(call.given[parameter].value)
     if known is None or not isinstance(size, int):
         return None

@@ -27,7 +27,7 @@ from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 
 def folded(call: Arguments, twin: str) -> Known | None:
-    """What NumPy's function gives for numbers that are known while compiling; None where one is a tensor."""
+    """What NumPy's function gives for numbers that are known at compile time; None where one is a tensor."""
     given = [python_number(operand.value) for operand in call.given.values()]
     if not all(isinstance(number, bool | int | float) for number in given):
         return None
