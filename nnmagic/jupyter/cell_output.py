@@ -12,6 +12,7 @@ from nnmagic.jupyter.errors import MagicError
 if TYPE_CHECKING:
     from nnmagic.functions.compile import Cell
     from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Output, Section
 
 #: Everything that can be shown, by name.
@@ -57,9 +58,9 @@ def _sections(cell: Cell, name: str) -> tuple[list[Section], str | None]:
 
     match name:
         case "relay":
-            heads = [function._head() for function in cell.functions]
             from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
-            return [relay_section(cell.own, cell.relay_text, heads, beside_source=not from_relay)], None
+            origins: Origins = "none" if from_relay else "hover"  # the source itself stands right above
+            return [relay_section(cell.own, cell.relay_text, origins=origins)], None
         case "graph":
             graph = graph_of(cell.own)
             return [graph_section(name, graph)], graph.svg

@@ -27,7 +27,7 @@ def bar_table(title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar
     head = "".join(_cell("th", name, place) for place, name in enumerate(header))
     rows = "".join(_row(bar) for bar in bars)
     body = (
-        f'<div class="head">{html.escape(note)}</div>'
+        f'<pre class="head">{html.escape(note, quote=False)}</pre>'
         f'<table class="rows"><thead><tr>{head}<th></th></tr></thead><tbody>{rows}</tbody></table>'
     )
     return Section(title, f"{note}\n\n{text}", body)
@@ -40,7 +40,8 @@ def _cell(tag: str, text: str, place: int) -> str:
 
 def _row(bar: Bar) -> str:
     cells = "".join(_cell("td", cell, place) for place, cell in enumerate(bar.cells))
-    return f"<tr>{cells}<td>{_svg(bar)}</td></tr>"
+    text = f'<span class="fallback">{_text_bar(bar.length)}</span>'
+    return f"<tr>{cells}<td>{_svg(bar)}{text}</td></tr>"
 
 
 def _svg(bar: Bar) -> str:

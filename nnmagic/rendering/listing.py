@@ -1,12 +1,18 @@
-"""Coloured text as HTML: Relay with types and summaries to hover, and the source lines that it came from."""
+"""Render code as coloured HTML: Relay has types and summaries to hover, and shows where each line came from.
+
+Everything is text in ``pre`` elements, so that it reads well where a page drops the style sheet.
+"""
 
 from __future__ import annotations
 
 import html
+import itertools
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
 
 from pygments.lexer import Lexer
 
@@ -19,19 +25,44 @@ from nnmagic.relay.text.source_map import Place, marked_text
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
-from nnmagic.rendering.theme import token_class
+from nnmagic.rendering.line_breaking import break_lines, line_breaks
+from nnmagic.rendering.theme import INLINE_COLORS, token_class
+
+#: Where the source lines are shown that Relay came from: beside it, as a number to hover, or nowhere.
+Origins = Literal["beside", "hover", "none"]
+
+#: Columns at which lines of Relay break: they fit an output that is 560 pixels wide, and half of a table.
+_WIDTH, _WIDTH_BESIDE = 68, 50
+#: A listing of more lines than the first number is folded after the second.
+_MOST_LINES, _FIRST_LINES = 25, 16
 
 
-def code_html(text: str, lexer: Lexer) -> str:
-    """A text in colours, a line a ``span``."""
-    lines = _colored_lines(text, lexer, {})
-    return f'<div class="code">{"".join(map(_line, lines))}</div>'
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A code as HTML: all of it, and with the lines after the first ones folded if it is long."""
+
+    whole: str
+    folded: str
 
 
-def relay_html(module: Module, *, beside_source: bool = True) -> str:
-    """A typed module as its untyped text: hovering an operator or a value shows its type.
+def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> Listing:
+    """Return a text in colours, Relay with its long lines broken; a summary of folded lines has the name."""
+    breaks = line_breaks(text, _WIDTH) if relay else {}
+    lines = [_line(part) for line in _colored_lines(text, lexer, breaks=breaks) for part in line]
+    return _listing(lines, [1] * len(lines), name, _pre)
 
-    ``beside_source``: the lines stand in rows beside the source lines that they came from.
+
+def text_html(text: str, name: str) -> str:
+    """Return a text without colours, folded if it is long."""
+    lines = [f"{html.escape(line, quote=False)}\n" for line in text.split("\n")]
+    return _listing(lines, [1] * len(lines), name, lambda shown: f"<pre>{''.join(shown)}</pre>").folded
+
+
+def relay_html(module: Module, origins: Origins = "beside") -> str:
+    """Return a typed module as its untyped text: hovering an operator or a value shows its type.
+
+    Long lines are broken between tokens, so the text of the HTML is still the module's Relay. Many lines are
+    folded after the first ones.
     """
     untyped = erase_types(module)
     text, places = marked_text(untyped)
@@ -40,11 +71,44 @@ def relay_html(module: Module, *, beside_source: bool = True) -> str:
     for place in places:  # inner places come later: a call's own text begins with that of its operator
         if title := _title(place, types):
             titles[place.start] = title
-    lines = _colored_lines(text, RelayLexer(), titles)
-    if not beside_source:
-        return f'<div class="code">{"".join(map(_line, lines))}</div>'
-    rows = _rows(lines, _spans(text, places))
-    return f'<div class="code beside">{"".join(map(_row, rows))}</div>'
+    breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
+    lines = _colored_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
+    if origins == "none":
+        rows = [_Row(None, line) for line in lines]
+    else:
+        rows = list(_rows(lines, _spans(text, places)))
+    if origins == "beside":
+        parts = [_table_row(row) for row in rows]
+        heights = [row.height for row in rows]
+        enclose = _table
+    else:
+        parts = [line for row in rows for line in _numbered_lines(row)]
+        heights = [1] * len(parts)
+        enclose = _pre
+    return _listing(parts, heights, "Relay", enclose).folded
+
+
+def _listing(
+    parts: Sequence[str], heights: Sequence[int], name: str, enclose: Callable[[Sequence[str]], str]
+) -> Listing:
+    """Return parts of the given heights in lines, each run of them enclosed by an element."""
+    whole = enclose(parts)
+    ends = itertools.accumulate(heights)
+    first = max(1, sum(end <= _FIRST_LINES for end in ends))
+    if sum(heights) <= _MOST_LINES or first == len(parts):
+        return Listing(whole, whole)
+    summary = f"{sum(heights[first:]):,} more lines of {html.escape(name)}"
+    rest = f"<details><summary>{summary}</summary>{enclose(parts[first:])}</details>"
+    return Listing(whole, enclose(parts[:first]) + rest)
+
+
+def _pre(lines: Sequence[str]) -> str:
+    return f'<pre class="code">{"".join(lines)}</pre>'
+
+
+def _table(rows: Sequence[str]) -> str:
+    style = "table-layout:fixed;width:100%"
+    return f'<table class="code beside" style="{style}"><tbody>{"".join(rows)}</tbody></table>'
 
 
 def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
@@ -66,34 +130,60 @@ def _title(place: Place, types: Mapping[Expr, Type | None]) -> str | None:
     return None if type_ is None else str(type_)
 
 
-def _colored_lines(text: str, lexer: Lexer, titles: Mapping[int, str]) -> list[str]:
-    """The lines of a text as HTML; ``titles``: what hovering the token shows that begins at an offset."""
-    lines = [""]
+def _colored_lines(
+    text: str,
+    lexer: Lexer,
+    *,
+    titles: Mapping[int, str] = MappingProxyType({}),
+    breaks: Mapping[int, int] = MappingProxyType({}),
+    inline_colors: bool = False,
+) -> list[list[str]]:
+    """Return the lines of a text as HTML, each as the lines that it is broken into.
+
+    titles: what hovering the token shows that begins at an offset. breaks: the blanks that end a line, by
+    offset, and the indentation after each. inline_colors: whether colours need no style sheet.
+    """
+    lines = [[""]]
     for start, kind, token in lexer.get_tokens_unprocessed(text):
         name, title = token_class(kind), titles.get(start)
         attributes = (f' class="{name}"' if name else "") + (f' title="{_attribute(title)}"' if title else "")
-        first, *others = token.split("\n")
-        if lines[-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
-            lines[-1] = _span(lines[-1] + first, attributes)
+        if name and inline_colors:
+            attributes += f' style="color:{INLINE_COLORS[name]}"'
+        tag = "b" if name == "k" else "span"
+        broken = _broken(start, token, breaks)
+        first, *others = broken.split("\n")
+        if lines[-1][-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
+            lines[-1][-1] = _tagged(lines[-1][-1] + first, tag, attributes)
         else:
-            lines[-1] += _span(first, attributes)
-        lines += [_span(other, attributes) for other in others]
-    while len(lines) > 1 and not lines[-1]:
+            lines[-1][-1] += _tagged(first, tag, attributes)
+        if broken == token:
+            lines += [[_tagged(other, tag, attributes)] for other in others]
+        else:
+            lines[-1] += [_tagged(other, tag, attributes) for other in others]
+    while len(lines) > 1 and lines[-1] == [""]:
         lines.pop()
     return lines
 
 
-def _span(text: str, attributes: str) -> str:
+def _broken(start: int, token: str, breaks: Mapping[int, int]) -> str:
+    """Return a token with the line breaks inside it: a blank between tokens, or a comment."""
+    inside = {
+        offset - start: breaks[offset] for offset in range(start, start + len(token)) if offset in breaks
+    }
+    return break_lines(token, inside) if inside else token
+
+
+def _tagged(text: str, tag: str, attributes: str) -> str:
     shown = html.escape(text, quote=False)
-    return f"<span{attributes}>{shown}</span>" if attributes and text else shown
+    return f"<{tag}{attributes}>{shown}</{tag}>" if attributes and text else shown
 
 
 def _attribute(text: str) -> str:
     return html.escape(text).replace("\n", "&#10;")
 
 
-def _line(line: str) -> str:
-    return f'<span class="line">{line}\n</span>'
+def _line(line: str, attributes: str = "") -> str:
+    return f'<span class="line"{attributes}>{line}\n</span>'
 
 
 @dataclass(slots=True)
@@ -102,6 +192,20 @@ class _Row:
 
     origin: tuple[Span, int] | None
     lines: list[str] = field(default_factory=list)
+
+    @property
+    def height(self) -> int:
+        """How many lines it has, as they are shown."""
+        return len(self.lines)
+
+    @property
+    def source(self) -> str:
+        """The text of the source line."""
+        if self.origin is None:
+            return ""
+        span, number = self.origin
+        source = span.source.line(number) if span.source is not None else None
+        return (source or "").rstrip()
 
 
 def _spans(text: str, places: Iterable[Place]) -> Mapping[int, Span]:
@@ -122,7 +226,7 @@ def _is_name(place: Place, text: str) -> bool:
     return isinstance(place.expr, Var) or text.startswith("%", place.start)
 
 
-def _rows(lines: Iterable[str], spans: Mapping[int, Span]) -> Iterator[_Row]:
+def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Row]:
     row: _Row | None = None
     for index, line in enumerate(lines):
         span = spans.get(index)
@@ -132,8 +236,8 @@ def _rows(lines: Iterable[str], spans: Mapping[int, Span]) -> Iterator[_Row]:
             if row is not None:
                 yield row
             row = _Row(origin)
-        row.lines.append(line)
-        if line == "}":  # a function ends
+        row.lines += line
+        if line == ["}"]:  # a function ends
             yield row
             row = None
     if row is not None:
@@ -144,12 +248,33 @@ def _same(left: tuple[Span, int], right: tuple[Span, int] | None) -> bool:
     return right is not None and left[1] == right[1] and left[0].source == right[0].source
 
 
-def _row(row: _Row) -> str:
-    origin = ""
+def _table_row(row: _Row) -> str:
+    """Return a table's row: the source line with its number, and the Relay that came from it."""
+    source = ""
     if row.origin is not None:
-        span, number = row.origin
-        source = span.source.line(number) if span.source is not None else None
-        shown = html.escape((source or "").rstrip())
-        origin = f'<span class="no">{number}</span><span title="{shown}">{shown}</span>'
+        number = f'<span class="no">{row.origin[1]}</span>'
+        source = f"{number} <span>{html.escape(row.source, quote=False)}</span>"
     lines = "".join(map(_line, row.lines))
-    return f'<div class="row"><div class="from">{origin}\n</div><div class="to">{lines}</div></div>'
+    cells = f"{_cell('from', f'{source}{chr(10)}')}{_cell('to', lines)}"
+    return f'<tr class="row">{cells}</tr>'
+
+
+def _cell(name: str, lines: str) -> str:
+    """Return a table's cell of code, at the left and at the top also where the style sheet is missing."""
+    width = "44%" if name == "from" else "56%"
+    style = f"width:{width};text-align:left;vertical-align:top"
+    return (
+        f'<td class="{name}" align="left" valign="top" style="{style}">'
+        f'<pre style="background-color:transparent">{lines}</pre></td>'
+    )
+
+
+def _numbered_lines(row: _Row) -> Iterator[str]:
+    """Yield the lines of Relay; the first has the number of its source line, all show it when hovered."""
+    if row.origin is None:
+        yield from map(_line, row.lines)
+        return
+    number = row.origin[1]
+    title = f' title="{_attribute(f"line {number}: {row.source.strip()}")}"'
+    for index, line in enumerate(row.lines):
+        yield _line(line, f' data-line="{number}"{title}' if index == 0 else title)

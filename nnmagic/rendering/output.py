@@ -14,14 +14,14 @@ from nnmagic.rendering.theme import STYLE
 class Section:
     """One part of what is shown, as text and as HTML.
 
-    title: for where there are several. body: HTML, escaped. folded: whether HTML shows it closed, to be
-    opened by the reader. head: HTML above it, which text does without.
+    title: shown where there are several. body: escaped HTML. closed: the HTML in its place where it is one of
+    several sections and closed until the reader opens it. head: HTML above it, which text does without.
     """
 
     title: str
     text: str
     body: str
-    folded: bool = False
+    closed: str | None = None
     head: str = ""
 
 
@@ -38,13 +38,17 @@ class Output:
         return "\n\n".join(f"# {part.title}\n{part.text.rstrip()}" for part in self.sections)
 
     def html(self) -> str:
-        """The sections as HTML, with the style that they need and no script."""
-        folds = len(self.sections) > 1
+        """Return the sections as HTML, with the style that they need and no script.
+
+        All of it reads well without the style, which GitHub drops, and JupyterLab in a notebook that is not
+        trusted: code is in ``pre``, rows are in tables, what is closed is in ``details``.
+        """
+        several = len(self.sections) > 1
         parts = []
         for part in self.sections:
-            title = html.escape(part.title)
-            if folds and part.folded:
-                parts.append(f"<details><summary>{title}</summary>{part.body}</details>")
+            if several and part.closed is not None:
+                summary = f"<summary>{html.escape(part.title)}</summary>"
+                parts.append(f"<details>{summary}{part.closed}</details>")
             else:
                 parts.append(part.head + part.body)
         return f'<style>{STYLE}</style><div class="nnmagic">{"".join(parts)}</div>'
@@ -63,14 +67,14 @@ def table(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...], 
     text = table_text(rows, header)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    above = f'<div class="head">{html.escape(note)}</div>' if note else ""
+    above = f'<pre class="head">{html.escape(note, quote=False)}</pre>' if note else ""
     shown = f'{above}<table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return Section(title, f"{note}\n\n{text}" if note else text, shown)
 
 
 def plain(title: str, text: str) -> Section:
     """A text without colours."""
-    return Section(title, text, f'<div class="head">{html.escape(text)}</div>')
+    return Section(title, text, f'<pre class="head">{html.escape(text, quote=False)}</pre>')
 
 
 def table_text(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
