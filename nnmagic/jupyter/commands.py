@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import difflib
-import fnmatch
 import functools
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -122,41 +122,26 @@ def _compiled_functions(namespace: Mapping[str, object]) -> str:
 
 
 def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
-    from nnmagic.relay.ops import OPERATORS
+    from nnmagic.jupyter.operator_search import find_operators
 
-    patterns = [word.lower() for word in words] or ["*"]
-    pattern = " ".join(patterns)
-    others = [_found(each) for each in patterns[1:]]
-    found = [each for each in _found(patterns[0]) if all(each in other for other in others)]
-    if not found:
-        close = difflib.get_close_matches(pattern, OPERATORS, n=3)
-        shorter = next(
-            (pattern[:end] for end in range(len(pattern) - 1, 3, -1) if _found(pattern[:end])), None
-        )
-        hint = f"; did you mean {', '.join(close)}?" if close else "; %tinynn ops lists all"
-        if not close and shorter:
-            hint = f"; %tinynn ops {shorter} finds some"
-        raise MagicError(f"no operator's name or summary has {pattern!r}{hint}")
-    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in found]
+    operators = find_operators(list(words))
+    if not operators:
+        pattern = " ".join(words).lower()
+        raise MagicError(f"no operator's name or summary has {pattern!r}; {_other_pattern(pattern)}")
+    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in operators]
     return table("operators", rows, ("operator", "what it does"))
 
 
-def _found(pattern: str) -> list[Operator]:
-    """The operators of a pattern: those that have it in their names come first."""
+def _other_pattern(pattern: str) -> str:
+    """Return what to ask for where a pattern finds no operator."""
+    from nnmagic.jupyter.operator_search import find_operators
     from nnmagic.relay.ops import OPERATORS
 
-    if any(char in pattern for char in "*?["):
-        names = [name for name in sorted(OPERATORS) if fnmatch.fnmatchcase(name, pattern)]
-    else:
-        names = [name for name in sorted(OPERATORS) if pattern in name]
-        told = [name for name in sorted(OPERATORS) if pattern in _described(OPERATORS[name])]
-        names = list(dict.fromkeys([*names, *told]))
-    return [OPERATORS[name] for name in names]
-
-
-def _described(operator: Operator) -> str:
-    """What an operator is found by beside its name."""
-    return f"{operator.summary} {operator.family} {operator.numpy or ''}".lower()
+    if close := difflib.get_close_matches(pattern, OPERATORS, n=3, cutoff=0.7):
+        return f"did you mean {', '.join(close)}?"
+    beginnings = [pattern[:end] for end in range(len(pattern) - 1, 3, -1)]
+    shorter = next((beginning for beginning in beginnings if find_operators([beginning])), None)
+    return f"%tinynn ops {shorter} finds some" if shorter else "%tinynn ops lists all"
 
 
 #: How wide the columns of the table of operators are: together they fit an output of a notebook.
@@ -261,10 +246,11 @@ def profile_section(found: Profile) -> Section:
         f"{_si(peak.flops, 'FLOP/s')} ({peak.dtype}), {_si(peak.in_cache, 'B/s')} in the cache, "
         f"{_si(peak.in_memory, 'B/s')} in memory"
     )
+    labels = _kernel_labels([kernel.name for kernel in found.kernels])
     bars = [
         Bar(
             (
-                kernel.name,
+                labels[kernel.name],
                 str(kernel.calls),
                 _si(kernel.seconds, "s"),
                 f"{kernel.seconds / total:.0%}",
@@ -278,6 +264,26 @@ def profile_section(found: Profile) -> Section:
         for kernel in sorted(found.kernels, key=lambda kernel: -kernel.seconds)
     ]
     return bar_table("profile", note, ("kernel", "calls", "time", "share", "bytes", "work", "of peak"), bars)
+
+
+#: How many operators of a kernel its label has.
+_LABEL_OPERATORS = 4
+
+
+def _kernel_labels(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the label of each kernel: its operators, and a number where others have the same."""
+    from nnmagic.functions.profile import operators_of
+
+    labels: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for name in names:
+        operators = operators_of(name)
+        label = " + ".join(operators[:_LABEL_OPERATORS])
+        if len(operators) > _LABEL_OPERATORS:
+            label += f" + {len(operators) - _LABEL_OPERATORS} more"
+        counts[label] += 1
+        labels[name] = label if counts[label] == 1 else f"{label} ({counts[label]})"
+    return labels
 
 
 def _si(number: float, unit: str) -> str:

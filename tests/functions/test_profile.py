@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.profile import Profile, least_time, profile
+from nnmagic.functions.profile import Profile, least_time, operators_of, profile
 
 RNG = np.random.default_rng(0)
 
@@ -63,6 +63,38 @@ def test_a_profile_is_of_the_call_that_is_asked_for() -> None:
         assert 0 < of.fraction(kernel) <= 1
         assert of.peak.flops > 0
         assert of.peak.seconds(kernel) >= kernel.flops / of.peak.flops
+
+
+def test_the_kernels_are_those_of_the_call() -> None:
+    """Code of another program takes twenty times as long here: its loops would call libm's tanh."""
+    profiled = found("def f(x: Tensor[(100000,), f32]):\n    return (x * 2 + 1).tanh()", array(100000))
+    (kernel,) = profiled.kernels
+    assert kernel.seconds < 5 * profiled.seconds
+
+
+def test_each_step_of_a_program_is_timed() -> None:
+    source = (
+        "def f(x: Tensor[(64, 64), f32], w: Tensor[(64, 64), f32]):\n"
+        "    return softmax(nn.relu(x @ w) @ w, axis=1), x + 1"
+    )
+    profiled = found(source, array(64, 64), array(64, 64))
+    assert sum(kernel.calls for kernel in profiled.kernels) == 4
+    assert sum(kernel.flops for kernel in profiled.kernels) > 4 * 64**3
+    assert all(0 < kernel.seconds < 5 * profiled.seconds for kernel in profiled.kernels)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "operators"),
+    [
+        ("fused_nn_matmul_add_nn_relu", ["nn.matmul", "add", "nn.relu"]),
+        ("nn_conv2d1", ["nn.conv2d"]),
+        ("fused_nn_conv2d_transpose2_log2_expand_dims10", ["nn.conv2d_transpose", "log2", "expand_dims"]),
+        ("fused_tir_sin_add", ["sin", "add"]),
+        ("unblocked", ["unblocked"]),
+    ],
+)
+def test_a_kernel_is_named_by_its_operators(kernel: str, operators: list[str]) -> None:
+    assert list(operators_of(kernel)) == operators
 
 
 def test_the_least_time_is_that_of_one_run() -> None:

@@ -9,6 +9,7 @@ reads from them where the data is, and refuses an array that the program was not
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,6 +70,7 @@ class Straight:
     kernels: dict[Any, tirx.PrimFunc] = field(default_factory=dict)
     steps: list[_Step] = field(default_factory=list)
     workspace: int = 0
+    timed: bool = False
 
     def facts(self) -> Json:
         """What a call must know, for JSON."""
@@ -225,6 +227,22 @@ def _pointer(buffer: Any) -> Any:
     return ir.PointerType(ir.PrimType(str(buffer.ty.dtype)))
 
 
+def add_times(program: Straight) -> None:
+    """Give a program another result, last: the clock before the first step and after each step.
+
+    A row is C's timespec: seconds and nanoseconds.
+    """
+    program.results.append(Array("int64", (len(program.steps) + 1, 2)))
+    program.timed = True
+
+
+def _read_clock(times: Any, row: int) -> Any:
+    """Return the statement that writes the time into a row; ``times`` is an expression of the address."""
+    address = _as_pointer(times + tirx.const(16 * row, "int64"))
+    clock = tirx.const(time.CLOCK_MONOTONIC, "int32")
+    return tirx.Evaluate(tirx.call_extern("int32", "clock_gettime", clock, address))
+
+
 def entry(program: Straight) -> tirx.PrimFunc:
     """What calls the kernels.
 
@@ -258,9 +276,16 @@ def entry(program: Straight) -> tirx.PrimFunc:
                 return _as_pointer(table[1 + len(dtypes) + storage.index])
         return _as_pointer(workspace + tirx.const(storage.offset, "int64"))
 
-    for step in program.steps:  # what fails inside, a packed function, makes a kernel return another number
+    times = objects[count - 1][DATA]
+    if program.timed:
+        statements.append(_read_clock(times, 0))
+    for number, step in enumerate(
+        program.steps
+    ):  # what fails inside, a packed function, makes a kernel return another number
         code = ir.Call(step.kernel, [pointer(storage) for storage in step.args], ret_ty=_INT32)
         statements.append(tirx.IfThenElse(code != 0, tirx.Return(tirx.const(FAILED, "int32")), None))
+        if program.timed:
+            statements.append(_read_clock(times, number + 1))
     statements.append(tirx.Return(tirx.const(0, "int32")))
     body = tirx.SeqStmt(statements)
     return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", ENTRY)
