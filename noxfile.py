@@ -1,14 +1,149 @@
-"""The suite on every supported Python: `nox` (all that are installed) or `nox -s tests-3.13`."""
+"""What `make` runs: every session has an environment of its own in .nox, kept from run to run.
+
+`nox --list` names the sessions; `nox` runs the suite on every supported Python that is installed. Arguments
+after ``--`` go to the program that a session runs, as in ``nox -s test -- -k cache``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
 
 import nox
 
-nox.options.error_on_missing_interpreters = False
+nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = False
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["tests"]
+
+ROOT = Path(__file__).parent
+PYTEST = ("python", "-m", "pytest")
+PARALLEL = ("-n", os.environ.get("JOBS") or "auto", "--dist", "worksteal")
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run the quickstart notebook in a real kernel and print what it shows."""
+    install(session, ["--editable", ".", "--group", "demo"])
+    session.run("python", "tools/run_notebook.py", *(session.posargs or ["examples/quickstart.ipynb"]))
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """Run the whole suite."""
+    install(session, ["--editable", ".", "--group", "test"])
+    session.run(*PYTEST, *PARALLEL, *session.posargs)
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
-    """Installs nnmagic with its test dependencies and runs pytest; arguments after ``--`` go to pytest."""
-    session.install("--upgrade", "pip>=25.1")
-    session.install("--editable", ".", "--group", "test")
-    session.run("python", "-m", "pytest", "-n", "auto", "--dist", "worksteal", *session.posargs)
+    """Run the whole suite on one of the supported Pythons."""
+    test(session)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Test JupyterLab, Notebook 7 and pages of HTML in Chromium, which CHROMIUM names."""
+    chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if chromium is None:
+        session.error("no Chromium was found: CHROMIUM=... names one")
+    install(session, ["--editable", ".", "--group", "browser"])
+    session.run(*PYTEST, "tests/browser", *session.posargs, env={"NNMAGIC_BROWSER": chromium})
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation in site/; a warning is an error."""
+    install(session, ["--editable", ".", "--group", "docs"])
+    session.run("mkdocs", "build", "--strict", "--quiet", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and types."""
+    install(session, ["--editable", ".", "--group", "lint"])
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+
+
+@nox.session(name="format")
+def format_code(session: nox.Session) -> None:
+    """Correct the style."""
+    install(session, ["--group", "lint"])
+    session.run("ruff", "check", "--fix", ".")
+    session.run("ruff", "format", ".")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure speeds beside other libraries; BENCH holds options of `python -m benchmarks`."""
+    install(session, ["--editable", ".", "--group", "bench"])
+    options = shlex.split(os.environ.get("BENCH", ""))
+    session.run("python", "-m", "benchmarks", "--json", "bench.json", "--markdown", "bench.md", *options)
+
+
+@nox.session
+def lab(session: nox.Session) -> None:
+    """Open the examples in JupyterLab."""
+    install(session, ["--editable", ".", "--group", "lab"])
+    session.run("jupyter", "lab", "examples", *session.posargs)
+
+
+@nox.session(name="oracle-python", venv_backend="none")
+def oracle_python(session: nox.Session) -> None:
+    """Succeed where `oracle` can run."""
+    find_relay_python(session)
+
+
+@nox.session
+def oracle(session: nox.Session) -> None:
+    """Compare programs, texts, types and numbers with real Relay."""
+    # TVM's last wheel with Relay is called tvm, too: it cannot share an environment with the TVM of nnmagic.
+    folder = Path(session.virtualenv.location).with_name("relay")
+    relay = str(folder / "bin" / "python")
+    if not Path(relay).exists():
+        session.run(find_relay_python(session), "-m", "venv", str(folder), external=True)
+    install(session, ["--group", "relay"], ["--no-deps", "--editable", "."], folder=folder)
+    session.run(relay, "-m", "pytest", "tests/engine/test_legacy_relay.py", external=True)
+    install(session, ["--editable", ".", "--group", "pytest"])
+    session.run(*PYTEST, "tests/oracle", *PARALLEL, *session.posargs, env={"NNMAGIC_ORACLE": relay})
+
+
+def find_relay_python(session: nox.Session) -> str:
+    """Return a Python for which there is a TVM with Relay: ORACLE_PYTHON, or any 3.10 for x86-64 Linux."""
+    check = "import platform, sys; print(*sys.version_info[:2], sys.platform, platform.machine())"
+    pyenv = Path("~/.pyenv/versions").expanduser().glob("3.10.*/bin/python")
+    for name in [os.environ.get("ORACLE_PYTHON") or "python3.10", *map(str, pyenv)]:
+        if python := shutil.which(name):
+            shown = subprocess.run([python, "-c", check], capture_output=True, text=True, check=False).stdout
+            if shown.split() == ["3", "10", "linux", "x86_64"]:
+                return python
+    message = "no working Python 3.10 for x86-64 Linux was found: ORACLE_PYTHON=... names one"
+    return session.error(message)
+
+
+def install(session: nox.Session, *requests: list[str], folder: Path | None = None) -> None:
+    """Install with pip, once until pyproject.toml changes.
+
+    Args:
+        session: whose environment it is.
+        requests: what pip is given, one run of pip each.
+        folder: another environment instead of the session's own.
+
+    """
+    folder = folder or Path(session.virtualenv.location)
+    content = (ROOT / "pyproject.toml").read_bytes() + repr(requests).encode()
+    digest, stamp = hashlib.sha256(content).hexdigest(), folder / "installed"
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for request in (["--upgrade", "pip>=25.1"], *requests):  # pip has --group since 25.1
+        session.run(*pip, *request, external=True)
+    stamp.write_text(digest)

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 import nnmagic
 from nnmagic.relay import OPERATORS
-from nnmagic.tinynn.editor.symbols import members, operator_word, words
+from nnmagic.tinynn.editor.symbols import members, operator_symbol, symbols
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -49,11 +49,11 @@ def test_the_picture_is_what_nnmagic_draws() -> None:
 
 def test_the_vocabulary_has_every_operator_and_says_what_it_is() -> None:
     for name, operator in OPERATORS.items():
-        word = operator_word(operator)
+        word = operator_symbol(operator)
         assert word.relay == name
         assert word.summary.endswith(".")
         assert set(operator.args) <= set(word.keywords) | {*operator.args[1:]}
-    assert {"exp", "softmax", "arange", "f32", "Tensor", "pi"} <= set(words())
+    assert {"exp", "softmax", "arange", "f32", "Tensor", "pi"} <= set(symbols())
     assert {"shape", "reshape", "softmax", "relu"} <= set(members())
 
 
@@ -96,7 +96,9 @@ def test_what_is_typed_does_what_the_page_says(
     assert len(cells) > 1
     sources = [nbformat.v4.new_code_cell(code) for code, _ in cells]
     notebook = nbformat.v4.new_notebook(cells=sources)
-    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()  # raises for a cell that fails
+    NotebookClient(
+        notebook, kernel_name="python3", timeout=300, startup_timeout=300
+    ).execute()  # raises for a cell that fails
     for cell, (_, gives) in zip(notebook.cells, cells, strict=True):
         if gives is not None:
             shown = [output.data["text/plain"] for output in cell.outputs if "data" in output]

@@ -1,6 +1,6 @@
-"""Pages of the documentation that are made when the site is built: the reference, and the notebooks.
+"""Generate pages of the documentation site: the reference, and the example notebooks.
 
-The reference comes from the declarations that the compiler itself reads: it cannot say anything else.
+The reference is generated from the declarations that the compiler itself reads, so the two cannot differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import nnmagic
 from nnmagic.jupyter.commands import COMMANDS
 from nnmagic.jupyter.magics import TinyNNMagics
 from nnmagic.relay import OPERATORS
-from nnmagic.tinynn.editor.symbols import Word, members, namespaces, operator_word, words
+from nnmagic.tinynn.editor.symbols import Symbol, members, namespaces, operator_symbol, symbols
 from nnmagic.tinynn.types.annotations import DTYPES
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 @event_priority(100)  # before the plugin that shows notebooks looks for them
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the notebooks and the pages of the reference."""
+    """Add the notebooks and the generated pages to the site."""
     for path in sorted((ROOT / "examples").glob("*.ipynb")):
         name = f"examples/{path.name}"
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
@@ -38,15 +38,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def operators_page() -> Iterator[str]:
-    """Every operator of Relay, by family."""
+    """Generate the page of all Relay operators, by family."""
     yield "# Operators\n"
     yield (
-        f"The {len(OPERATORS)} operators of Relay that nnmagic has. In a cell each is called by its name "
-        "(`nn.conv2d(x, w, strides=2)`), or as a method of its first argument; `nn.conv2d?` shows it there."
+        f"nnmagic has {len(OPERATORS)} Relay operators. A cell calls an operator by its name "
+        "(`nn.conv2d(x, w, strides=2)`) or as a method of its first argument; `nn.conv2d?` shows its help."
     )
     families = defaultdict(list)
     for name in sorted(OPERATORS):
-        families[OPERATORS[name].family].append(operator_word(OPERATORS[name]))
+        families[OPERATORS[name].family].append(operator_symbol(OPERATORS[name]))
     for family in sorted(families):
         yield f"\n## {family}\n"
         for word in families[family]:
@@ -54,30 +54,31 @@ def operators_page() -> Iterator[str]:
 
 
 def functions_page() -> Iterator[str]:
-    """The functions of the language, and the members of tensors."""
+    """Generate the page of the language's functions and the members of tensors."""
     yield "# Functions and methods\n"
     yield (
-        "What a name means in a cell, beside the [operators](operators.md): NumPy's functions under NumPy's "
-        "names, PyTorch's for neural networks, Python's. `np.exp(x)`, `F.relu(x)`, `jnp.exp(x)` work, too, "
-        "where the notebook has these modules. The language itself is described [here](../language.md).\n"
+        "Besides the [operators](operators.md), a cell can call NumPy's functions, PyTorch's functions for "
+        "neural networks, and Python's built-in functions, each under its own name. `np.exp(x)`, `F.relu(x)` "
+        "and `jnp.exp(x)` work if the notebook has imported these modules. See also "
+        "[the language](../language.md).\n"
     )
-    yield "## dtypes\n"
+    yield "## Dtypes\n"
     yield ", ".join(f"`{dtype.short}` ({dtype.name})" for dtype in DTYPES.values())
     yield "\n## Functions\n"
-    for word in sorted((word for word in words().values() if word.kind == "function"), key=_by_name):
+    for word in sorted((word for word in symbols().values() if word.kind == "function"), key=_by_name):
         yield from _entry(word)
     yield "\n## Methods and attributes of tensors\n"
-    yield "Every function and operator whose first argument is one tensor is a method of it. Attributes:\n"
+    yield "Functions and operators whose first argument is a single tensor are also methods. Attributes:\n"
     for name, word in members().items():
         if word.kind == "attribute":
             yield f"- `x.{name}`: {word.summary}"
-    yield "\n## Name spaces of operators\n"
+    yield "\n## Namespaces of operators\n"
     for name, found in namespaces().items():
         yield f"- `{name}`: {', '.join(f'`{each}`' for each in sorted(found))}"
 
 
 def magics_page() -> Iterator[str]:
-    """Options, commands, settings."""
+    """Generate the page of options, commands and settings."""
     yield "# Magics\n"
     for magic in ("tinynn", "relay"):
         yield f"## %%{magic}\n"
@@ -93,9 +94,9 @@ def magics_page() -> Iterator[str]:
 
 
 def python_page() -> Iterator[str]:
-    """The public names of the package."""
-    yield "# Python\n"
-    yield "The public names of `nnmagic`; those of `nnmagic.relay` are described [there](../relay.md).\n"
+    """Generate the page of the package's public names."""
+    yield "# Python names\n"
+    yield "The public names of `nnmagic`. For `nnmagic.relay` see [Relay in nnmagic](../relay.md).\n"
     for name in sorted(nnmagic.__all__, key=str.lower):
         value = getattr(nnmagic, name)
         if not callable(value) or name in {dtype.short for dtype in DTYPES.values()}:
@@ -119,11 +120,11 @@ def _first_sentence(doc: str) -> str:
     return " ".join(doc.split("\n\n", maxsplit=1)[0].split())
 
 
-def _by_name(word: Word) -> str:
+def _by_name(word: Symbol) -> str:
     return word.name
 
 
-def _entry(word: Word) -> Iterator[str]:
+def _entry(word: Symbol) -> Iterator[str]:
     """A name: how it is called, what it does, its twins, what its parameters may be."""
     yield f"\n### {word.name}\n"
     yield f"```python\n{word.signature}\n```\n"

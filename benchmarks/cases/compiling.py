@@ -105,6 +105,22 @@ _MIXED: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
 )
 
 
+def _repeated(count: int) -> Callable[[], Any]:
+    """A cell of small operators that is run again, whose call takes next to no time."""
+    steps = (("exp", 1), ("tanh", 2), ("sigmoid", 3), ("nn.relu", 4))
+    lines = "".join(f"    x = {name}(x) + {number}\n" for name, number in (steps * count)[: count // 2])
+    text = f"def long(x: Tensor[(2, 4), f32]):\n{lines}    return x\n"
+    return _cell(text, [np.zeros((2, 4), "float32")], {}, cache=True)
+
+
+def _expected_repeated(count: int) -> np.ndarray:
+    x = np.zeros((2, 4), "float32")
+    steps = (np.exp, np.tanh, lambda x: 1 / (1 + np.exp(-x)), lambda x: np.maximum(x, 0))
+    for index in range(count // 2):
+        x = steps[index % 4](x) + np.float32(index % 4 + 1)
+    return x
+
+
 def _order(count: int) -> list[int]:
     return [int(each) for each in np.random.default_rng(count).integers(len(_MIXED), size=count)]
 
@@ -161,6 +177,14 @@ ROWS = (
         (Within(0.001),),
         {"nnmagic": lambda: _foo(cache=True)},
         expected=_expected_foo,
+    ),
+    Compilation(
+        "a repeated cell: 100 operators",
+        "compiling",
+        (Within(0.001),),
+        {"nnmagic": lambda: _repeated(100)},
+        expected=lambda: _expected_repeated(100),
+        tolerance=1e-4,
     ),
     Compilation(
         "a repeated cell: 45 MB of weights",

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 
 #: What lies in the directory: entries by their keys, what is being written or thrown away, notes.
 _KEY, _PARTIAL, _TRASH, _NOTE = re.compile(r"[0-9a-f]{64}"), "partial-", "trash-", "note-"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 
 Value = TypeVar("Value")
 

@@ -17,12 +17,12 @@ DIRECTORY, MEGABYTES = "NNMAGIC_CACHE_DIR", "NNMAGIC_CACHE_MB"
 DEFAULT_MEGABYTES = 512
 
 
-class _Chosen:
+class _CacheSettings:
     directory: Path | None = None
     megabytes: int | None = None
 
 
-_chosen = _Chosen()
+_chosen = _CacheSettings()
 
 
 @short_errors

@@ -1,7 +1,4 @@
-"""What a caller passes, checked against a parameter's Relay type and made NumPy arrays.
-
-Knows Relay's types and NumPy; no TVM. Every engine and every compiled function uses it.
-"""
+"""Check the arguments of a call against the Relay types of parameters, and convert them to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ _MOST_BITS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a compiled function: its name, for messages, its Relay type, and the types it names."""
+    """A parameter of a compiled function: its name for messages, its Relay type, and the data types in it."""
 
     name: str
     type: Type
@@ -59,12 +56,18 @@ class Parameter:
 
 
 def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[str, int]) -> object:
-    """The array (or tuple or AdtValue of arrays) that ``value`` stands for, checked against the parameter.
+    """Return the array (or tuple or AdtValue of arrays) for an argument, checked against its parameter.
 
-    Takes NumPy arrays and scalars, Python numbers (rank 0 only), and anything with ``__dlpack__`` or
-    ``__array__``; nothing is copied that need not be. ``dims`` collects the lengths of named dimensions over
-    the arguments of one call. Raises TypeError for a wrong kind, dtype or rank, ValueError for a wrong length
-    or a number that the dtype cannot hold; the message names the parameter.
+    Args:
+        parameter: the parameter.
+        value: a NumPy array or scalar, a Python number (rank 0 only), or an object with ``__dlpack__`` or
+            ``__array__``. It is copied only if it must be.
+        dims: collects the sizes of named dimensions over the arguments of one call.
+
+    Raises:
+        TypeError: for a wrong kind, dtype or rank.
+        ValueError: for a wrong size, or a number that the dtype cannot hold. Messages name the parameter.
+
     """
     exact = parameter._exact
     if (
@@ -81,7 +84,7 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a part of an argument is: ``l.Cons[1]``. Made text only for a message: lists are long."""
+    """The path to a part of an argument, such as ``l.Cons[1]``. Formatted only for messages."""
 
     outer: _Place | str
     step: str
@@ -99,7 +102,7 @@ class _Place:
 
 
 class _Conversion:
-    """One argument being converted; with a stack, because a list nests as deep as it is long."""
+    """The conversion of one argument, with an explicit stack because lists nest as deep as they are long."""
 
     def __init__(self, parameter: Parameter, dims: MutableMapping[str, int]) -> None:
         self.parameter = parameter
@@ -107,7 +110,7 @@ class _Conversion:
         self.field_types: dict[tuple[TypeCall, str], tuple[Type, ...]] = {}
 
     def of(self, value: object) -> object:
-        """The value, converted."""
+        """Return the converted value."""
         made: list[object] = []
         # What to do: convert a value at a place, or put together so many of those made last.
         work: list[tuple[_Place | str, Type, object] | tuple[int, str | None]] = [
@@ -159,7 +162,7 @@ class _Conversion:
         raise TypeError(f"{place} must be {type_shown(type_)}{by}, not {kind_of(item)}")
 
     def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
-        """The types of a value's fields, after checking its constructor and their number."""
+        """Return the types of a value's fields after checking its constructor and their number."""
         types = self.field_types.get((type_, item.constructor))
         if types is None:
             data = self.parameter.data_types.get(type_.func.name)
@@ -229,7 +232,7 @@ def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarra
 
 
 def _importer(value: object) -> Callable[[], np.ndarray] | None:
-    """How the array is got out of a foreign object (torch, jax, pandas, ...), if there is a way."""
+    """Return a function that exports the array of a foreign object (torch, jax, pandas, …), or None."""
     if hasattr(value, "__dlpack__"):
         return lambda: np.from_dlpack(value)
     if hasattr(value, "__array__"):
@@ -238,7 +241,7 @@ def _importer(value: object) -> Callable[[], np.ndarray] | None:
 
 
 def _python_number(value: np.generic) -> object:
-    """A NumPy scalar of another dtype as the Python number that it equals; what is no number as it is."""
+    """Return a NumPy scalar of another dtype as the equal Python number; anything else unchanged."""
     dtype = dtype_of_array(np.asarray(value))
     if dtype is None:
         return value
@@ -246,7 +249,7 @@ def _python_number(value: np.generic) -> object:
 
 
 def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> np.ndarray:
-    """A Python number takes the parameter's dtype, where the dtype can hold it."""
+    """Convert a Python number to the parameter's dtype, if the dtype can hold it."""
     if type_.shape:
         raise TypeError(
             f"{name} must be {type_shown(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
@@ -271,7 +274,7 @@ def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> 
 
 
 def _number_shown(value: bool | float) -> str:
-    """A number in a message."""
+    """Format a number for a message."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"an int of {value.bit_length()} bits"
     return repr(value)
@@ -306,7 +309,7 @@ def _check_dim(
     found: int,
     dims: MutableMapping[str, int],
 ) -> None:
-    """One dimension against what is expected there; a named one is compared over the arguments of a call."""
+    """Check one dimension; a named one must agree over all arguments of a call."""
     label = _label(expected)
     if label is None:
         problem = (
@@ -322,7 +325,7 @@ def _check_dim(
 
 
 def _learn(label: str, known: int | None, found: int, dims: MutableMapping[str, int]) -> str | None:
-    """Notes the size of a label and what follows from it; what is wrong where it contradicts the others."""
+    """Record the size of a label and what follows from it; return the contradiction, if any."""
     if known is not None:
         return f'("{label}") is {known} elsewhere in this call, not {found}'
     problem = None if label.isidentifier() else _contradiction(label, found, dims)
@@ -338,7 +341,7 @@ def _learn(label: str, known: int | None, found: int, dims: MutableMapping[str, 
 
 
 def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str | None:
-    """Solves arithmetic on names for the one that is not known; what is wrong where nothing solves it."""
+    """Solve arithmetic on names for its one unknown; return what is wrong if nothing solves it."""
     try:
         wanted = polynomial(label)
         open_names = set(names(wanted)) - set(dims)
@@ -360,7 +363,7 @@ def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str
 
 
 def _label(dim: Dim) -> str | None:
-    """The name of a dimension that is known when the function is called."""
+    """Return the name of a dimension whose size is known only at the call."""
     match dim:
         case AnyDim(label=name) | VarDim(name=name):
             return name

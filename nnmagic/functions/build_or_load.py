@@ -1,7 +1,7 @@
 """Machine code for a function: carried in the file that it came from, found on disk, or compiled.
 
-On disk it is found by the hash of its Relay and of all that compiling it depends on (``fields``): names of
-variables, comments and the notebook are no part of it.
+On disk it is found by the hash of its Relay and of all that compiling it depends on (``key_fields``): names
+of variables, comments and the notebook are no part of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
 from nnmagic.functions.options import Options
 from nnmagic.relay.hashing import code_data, content_digest
@@ -82,7 +82,7 @@ class _Counts:
 COUNTS = _Counts()
 
 
-def fields(module: Module, entry: str, options: Options) -> dict[str, str]:
+def key_fields(module: Module, entry: str, options: Options) -> dict[str, str]:
     """All that the machine code of a function of a typed module depends on, by name."""
     data, arrays = code_data(module, [entry])
     return {
@@ -119,7 +119,7 @@ def build(
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
         return _compiled(module, entry, options, why), Origin(None, why)
-    wanted = fields(module, entry, options)
+    wanted = key_fields(module, entry, options)
     key = key_of(wanted)
     if use is Use.YES:
         found = _found(cache, key, wanted, module, entry, options)

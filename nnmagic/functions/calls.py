@@ -67,7 +67,7 @@ class ArrayDefault:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallAdapter:
     """How a function is called.
 
     name: for messages. parameters: what each takes; their names are those of messages. signature: Python's,
@@ -99,7 +99,7 @@ class Call:
             raise TypeError(message) from None
 
 
-def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> Call:
+def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> CallAdapter:
     """How a function of a typed module is called; ``infos``: kinds and defaults, where it has any."""
     function = module.functions[name]
     types = [_known_type(var.checked_type or var.type_annotation) for var in function.params]
@@ -117,7 +117,7 @@ def call_with(
     data_types: Mapping[str, TypeData],
     *,
     takes_out: bool = False,
-) -> Call:
+) -> CallAdapter:
     """How something with such parameters is called."""
     shown = [
         inspect.Parameter(
@@ -138,7 +138,7 @@ def call_with(
     by_name = any(info.kind == "KEYWORD_ONLY" for info in infos)
     places = None if by_name else len(infos)
     crosses = not any(map(_holds_function, (*types, result)))
-    return Call(name, parameters, signature, takes_out, places, _binder(name, infos), crosses)
+    return CallAdapter(name, parameters, signature, takes_out, places, _binder(name, infos), crosses)
 
 
 def _holds_function(type_: Type) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 import warnings
 from collections import ChainMap
@@ -24,7 +23,7 @@ from nnmagic.diagnostics import (
     TinyNNWarning,
     kind_of,
 )
-from nnmagic.frames import short_errors
+from nnmagic.frames import callers_locals, short_errors
 from nnmagic.functions.build_or_load import COUNTS, Use
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import DataType, data_type
@@ -54,7 +53,7 @@ _PLACE = "place of the source"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CompiledCell:
     """What one source gives.
 
     functions and types: those that it binds, in source order (names that begin with ``_`` are left out).
@@ -94,7 +93,7 @@ class Cell:
 
 
 #: What was compiled, for the life of the process.
-MEMORY: MemoryCache[Cell] = MemoryCache(max_entries=256, max_bytes=1 << 30)
+MEMORY: MemoryCache[CompiledCell] = MemoryCache(max_entries=256, max_bytes=1 << 30)
 
 
 def compile_cell(
@@ -106,7 +105,7 @@ def compile_cell(
     cache: bool = True,
     force: bool = False,
     only_result: bool = False,
-) -> Cell:
+) -> CompiledCell:
     """The functions of a source, found in memory, on disk, or compiled.
 
     language: ``"tinynn"`` or ``"relay"``. cache: whether to look into the caches and to put the result there.
@@ -142,7 +141,9 @@ def compile_cell(
     return cell
 
 
-def _from_disk(entry: Entry[Cell], why: str, now: Callable[[str], str], use: Use) -> tuple[str | None, str]:
+def _from_disk(
+    entry: Entry[CompiledCell], why: str, now: Callable[[str], str], use: Use
+) -> tuple[str | None, str]:
     """Whether all machine code of a cell that was compiled was on disk, and why not.
 
     What it was compiled of is noted there, so that the next kernel can say what has changed since.
@@ -184,7 +185,7 @@ def _compiled(
     parts: Mapping[str, str],
     names: tuple[str, ...],
     use: Use,
-) -> Entry[Cell]:
+) -> Entry[CompiledCell]:
     """Compiles a source to typed Relay."""
     report("types")
     captured: dict[str, str] = {}
@@ -234,7 +235,7 @@ def _compiled(
         for name in public
     )
     own = _with_types(replace(module, functions={name: module.functions[name] for name in texts}), own_types)
-    cell = Cell(functions, classes, own, found, info)
+    cell = CompiledCell(functions, classes, own, found, info)
     return Entry(names, parts, captured, cell, _nbytes(module))
 
 
@@ -247,14 +248,14 @@ def _nothing(language: str, names: Iterable[str]) -> CompileError:
     return RelayError([Diagnostic("the text holds no function", hint=hint)])
 
 
-def _build(cell: Cell, *, only_result: bool) -> None:
+def _build(cell: CompiledCell, *, only_result: bool) -> None:
     """Makes the machine code of those that Python can call."""
     for function in (cell.result,) if only_result else cell.functions:
         if function._definition.call.crosses:
             function.build()
 
 
-def _seen(cell: Cell, info: CacheInfo) -> Cell:
+def _seen(cell: CompiledCell, info: CacheInfo) -> CompiledCell:
     """The cell with functions that say how they were come by this time."""
     functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
     return replace(cell, functions=functions, cache_info=info)
@@ -453,10 +454,5 @@ def function(
         return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))
 
     if source is not None:
-        return compiled(source, _locals_of_caller())
-    return short_errors(lambda decorated: compiled(decorated, _locals_of_caller()))
-
-
-def _locals_of_caller() -> Mapping[str, object]:
-    """The locals of who calls the public function that calls this, which hides its frames."""
-    return sys._getframe(3).f_locals
+        return compiled(source, callers_locals())
+    return short_errors(lambda decorated: compiled(decorated, callers_locals()))

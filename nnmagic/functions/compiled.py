@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.frames import hide_frames, short_errors
-from nnmagic.functions.calls import Call, store
+from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
-from nnmagic.functions.error_locations import tell_place
+from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
@@ -51,11 +51,11 @@ class CompiledFunction:
     __signature__: inspect.Signature
     _definition: Definition
     _cache_info: CacheInfo
-    _call: Call
+    _call: CallAdapter
     _parameters: tuple[Parameter, ...]
     _places: int | None
     _run: Executable | None
-    _quick: Callable[[tuple[Any, ...]], Any] | None
+    _fast_path: Callable[[tuple[Any, ...]], Any] | None
 
     def __init__(
         self,
@@ -79,17 +79,17 @@ class CompiledFunction:
             _parameters=call.parameters,
             _places=call.places,
             _run=None,
-            _quick=None,
+            _fast_path=None,
         )
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Runs the function; see the class."""
-        quick = self._quick
-        if quick is not None and out is None and not kwargs and len(args) == self._places:
+        fast_path = self._fast_path
+        if fast_path is not None and out is None and not kwargs and len(args) == self._places:
             try:
-                result = quick(args)
+                result = fast_path(args)
             except _SHOWN as error:
-                tell_place(error, self._definition.module)
+                add_location(error, self._definition.module)
                 hide_frames(error, cause=True)  # the cause is TVM's
                 raise
             if result is not None:
@@ -109,7 +109,7 @@ class CompiledFunction:
         try:
             result = run(values)
         except _SHOWN as error:
-            tell_place(error, self._definition.module)
+            add_location(error, self._definition.module)
             hide_frames(error, cause=True)  # the cause is TVM's
             raise
         if out is None:
@@ -132,7 +132,7 @@ class CompiledFunction:
     def build(self) -> Executable:
         """Makes the machine code now rather than at the first call. Raises EngineError."""
         run = self._definition.executable
-        self.__dict__.update(_run=run, _quick=getattr(run, "quick", None))
+        self.__dict__.update(_run=run, _fast_path=getattr(run, "fast_path", None))
         return run
 
     @property

@@ -13,7 +13,7 @@ from nnmagic.cache import digest
 from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.frames import hide_frames, short_errors
-from nnmagic.functions.calls import Call, call_with
+from nnmagic.functions.calls import CallAdapter, call_with
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.serialization import Json, module_from_data, module_to_data
@@ -122,7 +122,7 @@ class DataConstructor:
     __name__: str
     __qualname__: str
     __signature__: inspect.Signature
-    _call: Call
+    _call: CallAdapter
     _owner: CompiledType
 
     def __init__(self, constructor: Constructor, owner: CompiledType) -> None:

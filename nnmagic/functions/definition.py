@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.executable import Executable
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.frames import short_errors
-from nnmagic.functions.build_or_load import Origin, Use, build, content_of, fields
+from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_fields
 from nnmagic.functions.cached import Cached
-from nnmagic.functions.calls import Call, call_of
+from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
 from nnmagic.relay.module import Module
@@ -85,7 +85,7 @@ class Definition:
     carried: Content | None = None
 
     @Cached
-    def call(self) -> Call:
+    def call(self) -> CallAdapter:
         """How it is called."""
         return call_of(self.name, self.module, self.parameters)
 
@@ -167,7 +167,7 @@ class Definition:
     @Cached
     def made_of(self) -> Mapping[str, str]:
         """What its machine code depends on, by name."""
-        return fields(self.module, self.name, self.options)
+        return key_fields(self.module, self.name, self.options)
 
     def _engine_stage(self, name: str) -> str:
         return self.executable.stage(name)

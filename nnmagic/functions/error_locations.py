@@ -23,7 +23,7 @@ _OPERATOR = re.compile(r"(?:dyn\.)?([\w.]+): ")
 _MOST = 4
 
 
-def tell_place(error: BaseException, module: Module) -> None:
+def add_location(error: BaseException, module: Module) -> None:
     """Puts the place of an error of a run, or the few that may be it, below its message."""
     if len(error.args) != 1 or not isinstance(error.args[0], str) or "\n" in error.args[0]:
         return

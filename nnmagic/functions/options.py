@@ -76,9 +76,9 @@ class Options:
         """Raises EngineError for a target that the engine cannot build for, as far as that can be told."""
         if self.target is None or self.engine_taken == "relay":
             return
-        from nnmagic.engine.relax.deferred_interrupts import held_back
+        from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
 
-        with held_back():  # TVM is loaded here
+        with defer_interrupts():  # TVM is loaded here
             from nnmagic.engine.relax.codegen.target import resolve_target
 
         resolve_target(self.target, self.opt_level)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
 
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.frames import short_errors
 
 #: Every stage, in the order of the compiler's work.

@@ -10,7 +10,7 @@ from nnmagic.functions.stages import STAGES
 from nnmagic.jupyter.errors import MagicError
 
 if TYPE_CHECKING:
-    from nnmagic.functions.compile import Cell
+    from nnmagic.functions.compile import CompiledCell
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Output, Section
@@ -36,7 +36,7 @@ def _hint(name: str, known: Sequence[str]) -> str:
     return f"did you mean {close}?" if close else f"the stages are {', '.join(known)}"
 
 
-def shown_cell(cell: Cell, names: list[str], note: str | None) -> Output:
+def shown_cell(cell: CompiledCell, names: list[str], note: str | None) -> Output:
     """A cell's sections: Relay for the cell as a whole, the others for each function; ``note`` comes last."""
     from nnmagic.rendering.output import Output, plain
 
@@ -51,7 +51,7 @@ def shown_cell(cell: Cell, names: list[str], note: str | None) -> Output:
     return Output(tuple(sections), next((svg for _, svg in reversed(parts) if svg is not None), None))
 
 
-def _sections(cell: Cell, name: str) -> tuple[list[Section], str | None]:
+def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]:
     """The sections of one word, and the picture if it has one."""
     from nnmagic.rendering.graph import graph_of
     from nnmagic.rendering.sections import graph_section, relay_section, stage_section

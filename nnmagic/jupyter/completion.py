@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from nnmagic.jupyter.cursor_context import Cursor, Names
-    from nnmagic.tinynn.editor.symbols import Word
+    from nnmagic.tinynn.editor.symbols import Symbol
 
 #: What JupyterLab calls the kinds of words.
 _KINDS = {
@@ -133,7 +133,7 @@ def _expects_dtype(cursor: Cursor, names: Names, namespace: Mapping[str, object]
 
 
 def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    from nnmagic.tinynn.editor.symbols import KEYWORDS, namespaces, words
+    from nnmagic.tinynn.editor.symbols import KEYWORDS, namespaces, symbols
     from nnmagic.tinynn.namespace.capture import compiled_type
 
     found = dict.fromkeys(names.local, "instance")
@@ -147,7 +147,7 @@ def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]
             own_types.append(compiled_type(value))
     for data in own_types:
         found |= dict.fromkeys(data.fields if data is not None else (), "class")  # called by their names
-    own = {name: _KINDS[word.kind] for name, word in words().items()}
+    own = {name: _KINDS[word.kind] for name, word in symbols().items()}
     spaces = {name.partition(".")[0]: "module" for name in namespaces()}
     keywords = dict.fromkeys(KEYWORDS, "keyword")
     return {**found, **{name: kind for name, kind in (spaces | own | keywords).items() if name not in found}}
@@ -157,12 +157,12 @@ def _captured_kind(value: object) -> str:
     """What a value of the notebook is to a cell; "" where a cell cannot use it."""
     import numpy as np
 
-    from nnmagic.tinynn.editor.symbols import module_words
+    from nnmagic.tinynn.editor.symbols import module_symbols
     from nnmagic.tinynn.namespace.capture import compiled_function, compiled_type
     from nnmagic.tinynn.types.annotations import DType
 
     if isinstance(value, ModuleType):
-        return "module" if module_words(value.__name__) or value.__name__.startswith("nnmagic") else ""
+        return "module" if module_symbols(value.__name__) or value.__name__.startswith("nnmagic") else ""
     if isinstance(value, bool | int | float | str | tuple | list | dict | np.ndarray | np.generic | DType):
         return "instance"
     if compiled_type(value) is not None:
@@ -216,7 +216,7 @@ def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
 
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """What may stand after ``owner.``."""
-    from nnmagic.tinynn.editor.symbols import module_words, namespaces
+    from nnmagic.tinynn.editor.symbols import module_symbols, namespaces
     from nnmagic.tinynn.namespace.capture import compiled_type
 
     head = owner[0]
@@ -236,7 +236,7 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
     if isinstance(found, ModuleType) and not found.__name__.startswith("nnmagic"):
         for part in owner[1:]:
             found = vars(found).get(part) if isinstance(found, ModuleType) else None
-        own = _kinds(module_words(found.__name__)) if isinstance(found, ModuleType) else {}
+        own = _kinds(module_symbols(found.__name__)) if isinstance(found, ModuleType) else {}
         return own or _of_space(owner, namespaces())
     if (data := compiled_type(found)) is not None:
         return dict.fromkeys(data.fields, "class")
@@ -257,7 +257,7 @@ def _of_tensor() -> dict[str, str]:
     return _kinds(members())
 
 
-def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Word]]) -> dict[str, str]:
+def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Symbol]]) -> dict[str, str]:
     """The operators and the further name spaces after a name space."""
     path = owner[1:] if owner[0] in ("relay", "nnmagic") and len(owner) > 1 else owner
     name = ".".join(path)
@@ -317,15 +317,15 @@ def _in_relay(body: str, above: str) -> SimpleMatcherResult:
     cursor = cursor_in(above)
     if cursor.quoted:
         return _result("", {})
-    words = dict.fromkeys(re.findall(r"[%@][^\W\d]\w*", body), "instance")
-    words.pop(prefix, None)
+    symbols = dict.fromkeys(re.findall(r"[%@][^\W\d]\w*", body), "instance")
+    symbols.pop(prefix, None)
     callee = cursor.bracket.callee if cursor.bracket is not None else ""
     if callee in OPERATORS:
-        words |= {f"{attr.name}=": "param" for attr in OPERATORS[callee].attrs}
-    words |= dict.fromkeys(OPERATORS, "function")
-    words |= dict.fromkeys(NUMPY_DTYPES, "type") | {"Tensor": "type"}
-    words |= dict.fromkeys(("def", "fn", "let", "if", "else", "match", "type"), "keyword")
-    return _result(prefix, words)
+        symbols |= {f"{attr.name}=": "param" for attr in OPERATORS[callee].attrs}
+    symbols |= dict.fromkeys(OPERATORS, "function")
+    symbols |= dict.fromkeys(NUMPY_DTYPES, "type") | {"Tensor": "type"}
+    symbols |= dict.fromkeys(("def", "fn", "let", "if", "else", "match", "type"), "keyword")
+    return _result(prefix, symbols)
 
 
 def _stage_names(owner: object, quote: str, prefix: str) -> SimpleMatcherResult:
@@ -338,8 +338,8 @@ def _stage_names(owner: object, quote: str, prefix: str) -> SimpleMatcherResult:
     return _result(prefix, dict.fromkeys(names, "instance"))
 
 
-def _kinds(words: Mapping[str, Word]) -> dict[str, str]:
-    return {name: _KINDS[word.kind] for name, word in words.items()}
+def _kinds(symbols: Mapping[str, Symbol]) -> dict[str, str]:
+    return {name: _KINDS[word.kind] for name, word in symbols.items()}
 
 
 def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:

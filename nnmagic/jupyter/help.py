@@ -20,7 +20,7 @@ from nnmagic.jupyter.function_origin import place_of
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nnmagic.tinynn.editor.symbols import Word
+    from nnmagic.tinynn.editor.symbols import Symbol
 
 _ADDED: WeakKeyDictionary[InteractiveShell, CellMatcher] = WeakKeyDictionary()
 
@@ -98,12 +98,12 @@ def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page
 
 def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, object]) -> _Page | None:
     """What the cell that is being typed says of a name."""
-    from nnmagic.tinynn.editor.cell_symbols import own_word
+    from nnmagic.tinynn.editor.cell_symbols import cell_symbol
     from nnmagic.tinynn.editor.local_types import type_of_local
 
     if len(path) == 1 and (local := type_of_local(asked.cell, path[0], asked.line, namespace)) is not None:
         return _described("local", path[0], local)
-    word = own_word(asked.cell, path, namespace)
+    word = cell_symbol(asked.cell, path, namespace)
     return None if word is None else _word_page(word)
 
 
@@ -155,7 +155,7 @@ def _magic_page(name: str, cell: str, line: int) -> _Page | None:
     return None
 
 
-def _word_page(word: Word) -> _Page:
+def _word_page(word: Symbol) -> _Page:
     lines = [word.summary, *(["", *word.details] if word.details else [])]
     twins = [f"{whose}: {twin}" for whose, twin in (("Relay", word.relay), ("NumPy", word.numpy)) if twin]
     text = "\n".join([*lines, *(["", *twins] if twins else [])])

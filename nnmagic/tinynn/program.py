@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnmagic.relay.module import Module
 
 
-class _Missing:
+class _MissingName:
     """The type of MISSING."""
 
     def __repr__(self) -> str:
@@ -22,7 +22,7 @@ class _Missing:
 
 
 #: Stands for a name that was looked up in the namespace and was not there.
-MISSING: Final = _Missing()
+MISSING: Final = _MissingName()
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,9 +92,9 @@ class Lab:
     def run_all(self) -> None:
         """Runs every cell; the last one, which is being typed, has an error then."""
         kernel = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status"
-        self.page.wait_for_function(f"({kernel})() === 'idle'", timeout=60_000)
+        self.page.wait_for_function(f"({kernel})() === 'idle'", timeout=180_000)
         self.page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.cell(len(CELLS) - 1).locator(".jp-OutputArea-output").first.wait_for(timeout=60_000)
+        self.cell(len(CELLS) - 1).locator(".jp-OutputArea-output").first.wait_for(timeout=180_000)
 
     def cell(self, index: int) -> Any:
         """A cell, counted from 0."""
@@ -110,10 +110,10 @@ class Lab:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     if not BROWSER:
-        pytest.skip("NNMAGIC_BROWSER names no browser")
-    from playwright.sync_api import sync_playwright
+        pytest.skip("NNMAGIC_BROWSER names no browser: `make test-browser` sets it")
+    playwright = pytest.importorskip("playwright.sync_api", reason="`make test-browser` installs playwright")
 
-    with sync_playwright() as driver:
+    with playwright.sync_playwright() as driver:
         started = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield started
         started.close()
@@ -194,9 +194,9 @@ def _opened(
     try:
         found = _server(folder / "runtime", server, folder / "log")
         page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=theme)
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.goto(f"{found['url']}{place}?token={found['token']}&reset")
-        page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=90_000)
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=180_000)
         opened = Lab(page, theme, name)
         if outputs is None:
             opened.run_all()
@@ -206,13 +206,13 @@ def _opened(
         page.close()
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=300)
         log.close()
 
 
 def _server(folder: Path, server: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
     """What the server says of itself when it listens."""
-    for _ in range(600):
+    for _ in range(3000):
         for path in folder.glob("jpserver-*.json"):
             if text := path.read_text():
                 return json.loads(text)

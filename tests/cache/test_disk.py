@@ -204,7 +204,7 @@ def as_nobody(code: str, **environment: str) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -389,7 +389,7 @@ def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(300)
     assert wrong == []
     assert not any(thread.is_alive() for thread in threads)
     cache.put("f" * 64, filled(10_000))  # what was being read at the last look could not be dropped
@@ -463,7 +463,7 @@ def test_a_user_without_home_has_no_cache_and_no_folder_of_that_name(tmp_path: P
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.stdout == "None []\n"

@@ -21,7 +21,7 @@ from nnmagic.engine import cpu
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.functions import build_or_load
 from nnmagic.functions import environment as surroundings
-from nnmagic.functions.build_or_load import fields, key_of
+from nnmagic.functions.build_or_load import key_fields, key_of
 from nnmagic.functions.compile import MEMORY, compile_cell
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
@@ -67,7 +67,7 @@ def hit(source: str = SOURCE, *, expected: np.ndarray | None = None, **options: 
 
 def test_the_fields_are_those_that_are_tested_here() -> None:
     module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
-    assert [*fields(module, "foo", Options())] == [
+    assert [*key_fields(module, "foo", Options())] == [
         *("format", "program", "constants", "engine", "option target", "option opt_level"),
         *("version of nnmagic", "version of TVM", "compiler library", "version of TVM's FFI"),
         *("version of NumPy", "compiler of nnmagic", "layout of arrays", "processor"),
@@ -76,7 +76,7 @@ def test_the_fields_are_those_that_are_tested_here() -> None:
 
 def test_each_field_alone_makes_another_key() -> None:
     module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
-    found = fields(module, "foo", Options())
+    found = key_fields(module, "foo", Options())
     for name in found:
         assert key_of({**found, name: f"{found[name]}x"}) != key_of(found), name
 
@@ -96,7 +96,7 @@ def test_each_field_alone_makes_another_key() -> None:
         pytest.param(SOURCE, {"target": {"kind": "llvm", "mcpu": "x86-64"}}, id="target"),
     ],
 )
-@pytest.mark.skipif(cpu.machine() != "Linux x86_64", reason="the target is of this architecture")
+@pytest.mark.skipif(cpu.platform_name() != "Linux x86_64", reason="the target is of this architecture")
 def test_what_is_compiled_and_how_are_fields(source: str, options: dict[str, object]) -> None:
     assert not hit()
     assert hit()
@@ -107,8 +107,8 @@ def test_what_is_compiled_and_how_are_fields(source: str, options: dict[str, obj
 
 def test_the_engine_is_a_field() -> None:
     module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
-    assert fields(module, "foo", Options())["engine"] == "relax"
-    assert fields(module, "foo", Options(engine="relay"))["engine"] == "relay"
+    assert key_fields(module, "foo", Options())["engine"] == "relax"
+    assert key_fields(module, "foo", Options(engine="relay"))["engine"] == "relay"
 
 
 def test_the_format_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def found_in_memory(**changes: object) -> bool:
 
 
 @pytest.mark.parametrize("what", MEMORY_FIELDS)
-@pytest.mark.skipif(cpu.machine() != "Linux x86_64", reason="a target is of this architecture")
+@pytest.mark.skipif(cpu.platform_name() != "Linux x86_64", reason="a target is of this architecture")
 def test_each_field_of_the_key_in_memory_alone_makes_a_miss(what: str) -> None:
     MEMORY.clear()
     assert not found_in_memory()
@@ -307,7 +307,7 @@ ELSEWHERE = {
     "version of TVM": other_version("apache-tvm"),
     "version of TVM's FFI": other_version("apache-tvm-ffi"),
     "version of NumPy": other_version("numpy"),
-    "compiler of nnmagic": other_source("engine/relax/kernels/rows.py"),
+    "compiler of nnmagic": other_source("engine/relax/schedules/reduction/row_loops.py"),
     "version of nnmagic": other_source("_version.py", '__version__ = "99"\n'),
     "compiler of nnmagic (Relay)": other_source("relay/passes/batch_norm.py"),
 }
@@ -448,7 +448,7 @@ def test_two_dimensions_of_one_name_are_not_two_of_two_names() -> None:
         nnmagic.compile(text).relay
         for text in (source, source.replace('"m"', '"k"'), source.replace('"m"', '"n"'))
     )
-    keys = [key_of(fields(module, "foo", Options())) for module in (one, other, third)]
+    keys = [key_of(key_fields(module, "foo", Options())) for module in (one, other, third)]
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -544,7 +544,7 @@ def printed(script: str) -> str:
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     return done.stdout
@@ -590,12 +590,12 @@ def test_a_child_forked_during_a_build_builds():
         import os, sys, threading, time
         import numpy as np
         import nnmagic
-        from nnmagic.functions import compiled
+        from nnmagic.functions import definition
 
         held, go = threading.Event(), threading.Event()
 
         def hold():
-            with compiled._BUILDING:
+            with definition._BUILDING:
                 held.set()
                 go.wait()
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.codegen.aot_program import _free_place, _Storage
+from nnmagic.engine.relax.codegen.aot_program import Storage, _free_place
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.engine.relax.runtime.aot_executable import Direct
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 
 SOURCE = """
 def foo(a: Tensor[(2, 3), f32], b: Tensor[(3, 4), f32], c: Tensor[(2, 4), f32]):
@@ -33,10 +33,10 @@ def test_the_memory_of_array_objects_is_known_here():
 def test_arrays_as_they_are_need_no_look(arrays):
     foo = nnmagic.compile(SOURCE)
     foo.build()
-    assert isinstance(foo._definition.executable, Direct)
+    assert isinstance(foo._definition.executable, AotExecutable)
     a, b, c = arrays
-    assert foo._quick is not None
-    np.testing.assert_allclose(foo._quick((a, b, c)), a @ b + c, rtol=1e-6)
+    assert foo._fast_path is not None
+    np.testing.assert_allclose(foo._fast_path((a, b, c)), a @ b + c, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_whatever_is_no_plain_array_needs_a_look(arrays, change):
     foo = nnmagic.compile(SOURCE)
     foo.build()
     a, b, c = arrays
-    assert foo._quick is not None
-    assert foo._quick((change(a), b, c)) is None
+    assert foo._fast_path is not None
+    assert foo._fast_path((change(a), b, c)) is None
 
 
 def test_arrays_described_by_hand_come_to_the_same(arrays, monkeypatch):
@@ -70,7 +70,7 @@ def test_arrays_described_by_hand_come_to_the_same(arrays, monkeypatch):
     monkeypatch.setattr(numpy_abi, "address", None)
     foo = nnmagic.compile(SOURCE, cache=False)
     foo.build()
-    assert foo._quick is None
+    assert foo._fast_path is None
     np.testing.assert_array_equal(foo(*arrays), wanted)
 
 
@@ -113,7 +113,7 @@ def f(x: Tensor[(64, 64), f32]):
 
 
 def test_places_in_the_workspace_do_not_overlap():
-    live = [_Storage("temporary", -1, 100, 0), _Storage("temporary", -1, 64, 256)]
+    live = [Storage("temporary", -1, 100, 0), Storage("temporary", -1, 64, 256)]
     assert _free_place(live, 128) == 128
     assert _free_place(live, 129) == 320
 

@@ -250,7 +250,7 @@ def test_deep_recursion_gives_a_result():
         [sys.executable, "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

@@ -12,10 +12,10 @@ import nnmagic
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 text = "def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n"
-threading.Timer({delay}, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer({delay}, os.kill, (os.getpid(), signal.SIGINT)).start()
     nnmagic.compile(text, cache=False)
-    threading.Event().wait(5)
+    threading.Event().wait()
 except KeyboardInterrupt:
     print("stopped")
 print(nnmagic.compile(text, cache=False)(np.ones(2, "f")))
@@ -28,14 +28,14 @@ def test_the_compiler_can_be_loaded_again(delay):
         [sys.executable, "-W", "ignore", "-c", SCRIPT.format(delay=delay)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.stdout == "stopped\n[2. 2.]\n", done.stderr[-2000:]
 
 
 MANY = """
-import os, random, signal, threading
+import os, random, signal, threading, time
 import numpy as np
 import nnmagic
 
@@ -46,9 +46,12 @@ lines = "".join(f"    x = {each}\\n" for each in steps * 4)
 text = f"def f(x: Tensor[(16, 16), f32]):\\n{lines}    return x\\n"
 x = np.ones((16, 16), "f")
 expected = nnmagic.compile(text, cache=False)(x)
+begin = time.monotonic()
+nnmagic.compile(text, cache=False)
+most = time.monotonic() - begin
 stopped = 0
 for _ in range(100):
-    timer = threading.Timer(chance.random() / 8, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(chance.random() * most, os.kill, (os.getpid(), signal.SIGINT))
     try:
         timer.start()
         nnmagic.compile(text, cache=False)
@@ -64,6 +67,6 @@ print(stopped > 30, np.array_equal(nnmagic.compile(text, cache=False)(x), expect
 def test_a_compilation_is_interrupted_anywhere():
     """A hundred times: one in a hundred ended the process while exceptions went through TVM's C++."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", MANY], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-W", "ignore", "-c", MANY], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr[-2000:]

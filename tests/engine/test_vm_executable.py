@@ -4,8 +4,8 @@ import gc
 import os
 import subprocess
 import sys
+import textwrap
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 from nnmagic.engine import EngineError
 from nnmagic.engine.relax import build
 from nnmagic.engine.relax.legalize import RULES
-from nnmagic.relay.expr import Call, Constant, Function, GlobalVar, If, OpRef, Var, constant
+from nnmagic.relay.expr import Call, Function, GlobalVar, If, OpRef, Var, constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
@@ -41,10 +41,10 @@ def typed(params, body):
     return infer_type(Module({"main": Function(tuple(params), body)}))
 
 
-def in_child(source, timeout=120):
+def in_child(source, timeout=300):
     """Runs Python source in a new process from the project's root."""
     run = subprocess.run(
-        [sys.executable, "-c", source],
+        [sys.executable, "-c", textwrap.dedent(source)],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -102,20 +102,41 @@ def test_memory_of_results_is_given_back():
 
 
 def test_a_constant_is_held_once_and_not_copied_at_a_call():
-    weight = np.random.default_rng(0).random((4096, 4096), "f4")
-    weight.flags.writeable = False
-    var = Var("x", TensorType((1, 8)))
-    rows = call("take", Constant(weight), constant(np.array([5], "i4")), batch_dims=0, axis=0, mode="clip")
-    begin = time.perf_counter()
-    attrs = {"begin": (0, 0), "end": (1, 8), "strides": (1,), "slice_mode": "end", "axes": None}
-    executable = build(typed([var], call("add", var, call("strided_slice", rows, **attrs))), "main")
-    x = np.ones((1, 8), "f4")
-    np.testing.assert_array_equal(executable([x]), x + weight[5:6, :8])
-    assert time.perf_counter() - begin < 5
-    begin = time.perf_counter()
-    for _ in range(100):
-        executable([x])
-    assert time.perf_counter() - begin < 0.5  # a copy of the 64 MB takes 10 ms or more
+    """By the most memory that a process of its own has ever had."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("no /proc to read the memory in use from")
+    in_child(
+        """
+        import re
+        from pathlib import Path
+        import numpy as np
+        from nnmagic.engine.relax import build
+        from nnmagic.relay.expr import Constant, Var, constant
+        from nnmagic.relay.types import TensorType
+        from tests.engine.test_vm_executable import call, typed
+
+        def most():
+            return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+
+        def built(weight):
+            var = Var("x", TensorType((1, 8)))
+            index = constant(np.array([5], "i4"))
+            rows = call("take", Constant(weight), index, batch_dims=0, axis=0, mode="clip")
+            attrs = {"begin": (0, 0), "end": (1, 8), "strides": (1,), "slice_mode": "end", "axes": None}
+            return build(typed([var], call("add", var, call("strided_slice", rows, **attrs))), "main")
+
+        x = np.ones((1, 8), "f4")
+        built(np.ones((8, 8), "f4"))([x])
+        weight = np.full((8192, 8192), 2, "f4")
+        weight.flags.writeable = False
+        before = most()
+        executable = built(weight)
+        for _ in range(3):
+            np.testing.assert_array_equal(executable([x]), x + 2)
+        grown = most() - before
+        assert grown < weight.nbytes / 2, grown
+        """
+    )
 
 
 def test_calls_from_many_threads_at_once():

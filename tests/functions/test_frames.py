@@ -76,7 +76,7 @@ def tracebacks(script: Path, **environment: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=300,
     )
     return done.stderr.split("\0")[1:]
 

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 
 import nbformat
 import pytest
@@ -18,7 +17,7 @@ CELLS = {
     "first": f"%%tinynn\n{FUNCTION}",
     "call": "foo(np.ones(2, 'float32')).tolist()",
     "again": f"%%tinynn\n{FUNCTION}",
-    "info": "foo.cache_info.hit, foo.cache_info.seconds",
+    "info": "foo.cache_info.hit, foo.cache_info.why",
     "wrong": "%%tinynn\ndef foo(x: Tensor[(2,), f32]):\n    é = x\n    return é + y",
     "wrong option": f"%%tinynn --engine gpu\n{FUNCTION}",
     "survives": "foo.name, foo(np.ones(2, 'float32')).tolist()",
@@ -71,7 +70,9 @@ def outputs() -> dict[str, list[nbformat.NotebookNode]]:
     """What each cell gave, by the cell's name."""
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, kernel_name="python3", allow_errors=True, timeout=120).execute()
+    NotebookClient(
+        notebook, kernel_name="python3", allow_errors=True, timeout=300, startup_timeout=300
+    ).execute()
     return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
@@ -93,17 +94,12 @@ def shown(output: nbformat.NotebookNode) -> str:
 pytestmark = pytest.mark.slow
 
 
-def test_a_cell_and_its_second_run(
-    outputs: dict[str, list[nbformat.NotebookNode]], record_property: Callable[[str, object], None]
-) -> None:
+def test_a_cell_and_its_second_run(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
     assert outputs["load"] == []
     assert plain(outputs["first"]).startswith("def @foo(%x: Tensor[(2), float32]) -> Tensor[(2), float32] {")
     assert plain(outputs["call"]) == "[1.0, 2.0]"
     assert outputs["again"] == outputs["first"], "a hit shows the same"
-    hit, seconds = re.fullmatch(r"\('(\w+)', ([-\d.e]+)\)", plain(outputs["info"])).groups()
-    assert hit == "memory"
-    record_property("seconds", seconds)
-    assert float(seconds) < 0.02
+    assert plain(outputs["info"]) == "('memory', 'found in memory')"
 
 
 def test_an_error_shows_the_cell_and_no_frames(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
@@ -245,37 +241,28 @@ def test_an_interrupt_leaves_the_old_function(outputs: dict[str, list[nbformat.N
     assert plain(outputs["after interrupt"]) == "[1.0, 2.0]"
 
 
-def test_loading_the_extension_is_cheap(record_property: Callable[[str, object], None]) -> None:
+def test_loading_the_extension_is_cheap() -> None:
+    """Measured in modules: none is heavy, and few are loaded that IPython has not loaded before."""
     code = textwrap.dedent(
         """
-        import sys, time
-        begin = time.process_time()
+        import sys
         from IPython.core.interactiveshell import InteractiveShell
-        ipython = time.process_time() - begin
         from IPython.core import magic_arguments
         import IPython.display
         ip = InteractiveShell.instance()
-        begin, begin_wall = time.process_time(), time.perf_counter()
+        before = {*sys.modules}
         ip.extension_manager.load_extension("nnmagic")
-        seconds, wall = time.process_time() - begin, time.perf_counter() - begin_wall
-        heavy = {"numpy", "tvm", "tvm_ffi", "synr", "matplotlib"} & set(sys.modules)
+        added = {*sys.modules} - before
+        heavy = {"numpy", "tvm", "tvm_ffi", "synr", "matplotlib"} & added
         assert not heavy, heavy
+        own = {name for name in added if name.partition(".")[0] == "nnmagic"}
+        assert len(own) < 40, own
+        assert {name.partition(".")[0] for name in added - own} <= sys.stdlib_module_names, added - own
+        assert len(added - own) < 20, added - own
         assert ip.find_cell_magic("tinynn") and ip.find_cell_magic("relay") and ip.find_line_magic("tinynn")
-        print(seconds, wall, seconds / ipython)
         """
     )
-    times, walls, ratios = [], [], []
-    for _ in range(3):  # the best of three, of the processor's time: other tests run beside this one
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        seconds, wall, ratio = map(float, done.stdout.splitlines()[-1].split())
-        times.append(seconds)
-        walls.append(wall)
-        ratios.append(ratio)
-    record_property("seconds", min(times))
-    record_property("seconds on the clock", min(walls))
-    record_property("of importing IPython", min(ratios))
-    assert min(times) < 0.05
-    assert min(ratios) < 0.5
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_terminal_shows_the_same_errors() -> None:
@@ -283,7 +270,7 @@ def test_a_terminal_shows_the_same_errors() -> None:
         "%load_ext nnmagic\nget_ipython().run_cell_magic('tinynn', '', 'def f(x: f32):\\n    return z\\n')\n"
     )
     command = [sys.executable, "-m", "IPython", "--colors=NoColor", "--no-banner", "--simple-prompt"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=300)
     output = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
     assert "error: unknown name `z`\n --> <tinynn>:3:12\n" in output
     assert "TinyNNError: unknown name `z`" in output

@@ -32,7 +32,7 @@ class Kernel:
 
     def __init__(self) -> None:
         self.manager: KernelManager
-        self.manager, self.client = start_new_kernel(kernel_name="python3")
+        self.manager, self.client = start_new_kernel(startup_timeout=300, kernel_name="python3")
         self.pid = self.manager.provisioner.pid
 
     def run(
@@ -41,18 +41,20 @@ class Kernel:
         """The reply, and the messages in between."""
         messages: list[Any] = []
         timer = threading.Timer(interrupt_after or 0.0, os.kill, (self.pid, signal.SIGINT))
-        if interrupt_after is not None:
-            timer.start()
+
+        def note(message: Any) -> None:
+            if message["msg_type"] == "execute_input" and interrupt_after is not None:
+                timer.start()  # the kernel begins to run the cell
+            messages.append(message)
+
         try:
-            reply = self.client.execute_interactive(
-                code, timeout=120, allow_stdin=live, output_hook=messages.append
-            )
+            reply = self.client.execute_interactive(code, timeout=300, allow_stdin=live, output_hook=note)
         finally:
             timer.cancel()
         return reply["content"], messages
 
     def value(self, expression: str) -> str:
-        reply = self.client.execute("", user_expressions={"value": expression}, reply=True, timeout=60)
+        reply = self.client.execute("", user_expressions={"value": expression}, reply=True, timeout=300)
         return reply["content"]["user_expressions"]["value"]["data"]["text/plain"]
 
 
@@ -139,7 +141,7 @@ def test_the_first_cell_says_that_it_loads_the_compiler() -> None:
         "        nnmagic.compile('def f(x: f32):\\n    return x + 1', cache=False).build()\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     first = ["types False", "loading the compiler False", "Relax True", "machine code True", "kernels True"]
     again = ["types True", "Relax True", "machine code True", "kernels True"]

@@ -45,7 +45,9 @@ def cells() -> list[list[nbformat.NotebookNode]]:
         "%%tinynn\ndef f(x: f32):\n    return x + 1",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    NotebookClient(notebook, kernel_name="python3", allow_errors=True, timeout=120).execute()
+    NotebookClient(
+        notebook, kernel_name="python3", allow_errors=True, timeout=300, startup_timeout=300
+    ).execute()
     return [cell.outputs for cell in notebook.cells]
 
 
@@ -74,7 +76,7 @@ def test_settings_of_a_command_line_that_cannot_be() -> None:
     code = "%load_ext nnmagic\nshow = %config TinyNNMagics.show\nprint(show)\n%reload_ext nnmagic"
     words = [sys.executable, "-m", "IPython", "--HistoryManager.enabled=False", "--colors=NoColor"]
     words += ["--TinyNNMagics.opt_level=9", "--TinyNNMagics.show=graph", "-c", code]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
     assert ran.stdout == "graph\n"
     told = "TinyNNMagics.opt_level cannot be 9: it must be 0, 1, 2 or 3 (it stays 3)"
     assert ran.stderr.count(told) == 1, "once: a second loading finds the setting as it stays"

@@ -35,12 +35,12 @@ class Kernel:
     client: BlockingKernelClient
 
     def run(self, code: str) -> None:
-        reply = self.client.execute_interactive(code, timeout=120, output_hook=lambda _message: None)
+        reply = self.client.execute_interactive(code, timeout=300, output_hook=lambda _message: None)
         assert reply["content"]["status"] == "ok", reply["content"]
 
     def pages(self, code: str) -> str:
         """What a cell with ``?`` shows in the pager."""
-        reply = self.client.execute_interactive(code, timeout=120, output_hook=lambda _message: None)
+        reply = self.client.execute_interactive(code, timeout=300, output_hook=lambda _message: None)
         return "\n".join(plain(page["data"]["text/plain"]) for page in reply["content"]["payload"])
 
     def complete(self, code: str) -> list[str]:
@@ -63,7 +63,7 @@ class Kernel:
 
     def _answer(self, asked: str) -> dict[str, Any]:
         while True:
-            reply = self.client.get_shell_msg(timeout=60)
+            reply = self.client.get_shell_msg(timeout=300)
             if reply["parent_header"]["msg_id"] == asked:
                 return reply["content"]
 
@@ -74,7 +74,7 @@ def plain(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    manager, client = start_new_kernel(kernel_name="python3")
+    manager, client = start_new_kernel(startup_timeout=300, kernel_name="python3")
     try:
         found = Kernel(client)
         found.run(SETUP)

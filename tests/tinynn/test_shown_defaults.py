@@ -9,7 +9,7 @@ import pytest
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.tinynn import compile_source
 from nnmagic.tinynn.builtins import BUILTINS
-from nnmagic.tinynn.editor.symbols import function_word
+from nnmagic.tinynn.editor.symbols import function_symbol
 
 HEAD = """
 def f(
@@ -78,7 +78,7 @@ def program(call: str) -> str:
 def plain_call(name: str) -> str:
     """A call with matrices for all that must be given."""
     required = [
-        part for part in function_word(BUILTINS[name]).parameters if "=" not in part and "*" not in part
+        part for part in function_symbol(BUILTINS[name]).parameters if "=" not in part and "*" not in part
     ]
     return f"{name}({', '.join('x' for _ in required)})"
 
@@ -97,7 +97,7 @@ def test_a_default_that_is_given_changes_nothing(name: str) -> None:
     node = ast.parse(call, mode="eval").body
     assert isinstance(node, ast.Call)
     given = {*(keyword.arg for keyword in node.keywords)} | SAME
-    parts = [part for part in function_word(BUILTINS[name]).parameters[len(node.args) :] if "=" in part]
+    parts = [part for part in function_symbol(BUILTINS[name]).parameters[len(node.args) :] if "=" in part]
     for part in parts:
         if part.partition("=")[0] not in given:
             assert program(f"{call[:-1]}, {part})") == without, part
@@ -105,4 +105,4 @@ def test_a_default_that_is_given_changes_nothing(name: str) -> None:
 
 def test_no_default_is_left_open() -> None:
     for name, builtin in BUILTINS.items():
-        assert "..." not in function_word(builtin).signature, name
+        assert "..." not in function_symbol(builtin).signature, name

@@ -1,4 +1,7 @@
-"""The engine of a TVM that still has Relay (0.19 or older), by text. Importing it imports no TVM."""
+"""Run programs on a TVM that still has Relay (0.19 or older): the judge of the tests.
+
+Importing this package imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from nnmagic.engine import EngineError, engine_error
 from nnmagic.relay.module import Module
 
 if TYPE_CHECKING:
-    from nnmagic.engine.legacy_relay.executable import Executable
+    from nnmagic.engine.legacy_relay.executable import LegacyExecutable
 
 
 def build(
@@ -20,27 +23,35 @@ def build(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
-) -> Executable:
-    """Compiles the function ``entry`` of a typed module by Relay's own build.
+) -> LegacyExecutable:
+    """Compile the function ``entry`` of a typed module by Relay's own build.
 
-    ``target``: None for this machine's CPU, or what ``tvm.target.Target`` takes. ``opt_level``: TVM's.
-    Dataflow of known shapes runs on Relay's graph executor, everything else on its virtual machine. Raises
-    EngineError where no TVM with Relay is installed or it cannot compile the program; ValueError for a bad
-    level.
+    Dataflow of static shapes runs on Relay's graph executor, everything else on its virtual machine.
+
+    Args:
+        module: a typed module.
+        entry: the name of the function to run.
+        target: None for this machine's CPU, or what ``tvm.target.Target`` takes.
+        opt_level: TVM's.
+
+    Raises:
+        EngineError: if no TVM with Relay is installed, or it cannot compile the program.
+        ValueError: for an invalid level.
+
     """
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
     if not available():
         raise _missing()
-    from nnmagic.engine.legacy_relay.executable import Executable
+    from nnmagic.engine.legacy_relay.executable import LegacyExecutable
     from nnmagic.engine.legacy_relay.text import for_relay
 
     prepared = for_relay(module, entry)
-    return Executable(prepared.module, prepared.text, target, opt_level)
+    return LegacyExecutable(prepared.module, prepared.text, target, opt_level)
 
 
 def available() -> bool:
-    """Whether ``tvm.relay`` can be imported here. Imports no TVM."""
+    """Return whether ``tvm.relay`` can be imported, without importing TVM."""
     found = importlib.util.find_spec("tvm")
     places = None if found is None else found.submodule_search_locations
     return places is not None and PathFinder.find_spec("tvm.relay", list(places)) is not None

@@ -1,4 +1,4 @@
-"""The kernels of one call: how long each takes, what it reads and writes, what it computes. Knows TVM."""
+"""Time the kernels of one call, and count the bytes and operations of each."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tvm.sym import Analyzer
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.aot_program import Array, Straight, add_times, straight
-from nnmagic.engine.relax.codegen.build import direct_code
+from nnmagic.engine.relax.codegen.aot_program import AotProgram, Array, add_clock, plan_aot_program
+from nnmagic.engine.relax.codegen.build import build_aot
 from nnmagic.engine.relax.codegen.target import resolve_target
-from nnmagic.engine.relax.deferred_interrupts import held_back
-from nnmagic.engine.relax.interpreter.executable import Evaluator
-from nnmagic.engine.relax.runtime.aot_executable import Direct
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY, Executable
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
+from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.engine.relax.runtime.vm_executable import ENTRY, VmExecutable
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.relay.expr import Function
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import TensorType, TupleType
 
 #: A kernel is run again until it took so long, or so often; the least time counts.
 _SECONDS, _MOST, _LEAST = 0.05, 200, 3
-#: The same of a straight program as a whole.
+#: The same of an AOT program as a whole.
 _CLOCKED_SECONDS, _MOST_CLOCKED = 0.2, 100_000
 #: How many calls of a kernel with equal shapes are timed; further ones are taken to be as quick.
 _TIMED = 3
@@ -42,7 +42,7 @@ _COUNTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 def kernel_times(
     module: Module,
     entry: str,
-    executable: Direct | Executable | Evaluator,
+    executable: AotExecutable | VmExecutable | InterpretedProgram,
     arrays: Sequence[Any],
     *,
     target: str | Mapping[str, object] | None,
@@ -50,54 +50,56 @@ def kernel_times(
 ) -> list[KernelTime]:
     """Return the kernels of a call in their order, each with the least time of many runs.
 
-    A straight program is compiled again with a look at the clock between its kernels: what is timed is the
-    same code on the same threads. A virtual machine runs once, and each of its kernels many times.
+    An AOT program is compiled again with a look at the clock between its kernels, so that the same code is
+    timed on the same threads. A virtual machine runs once, and each of its kernels many times.
     """
     resolved = resolve_target(target, opt_level)
     compiled = executable.compiled()
     lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-    with relax_pipeline.COMPILING, held_back():
-        grouped = relax_pipeline.grouped_in_kernels(lowered, resolved, opt_level)
-        if isinstance(executable, Direct):
-            program, timed = _with_clock(module.functions[entry], lowered, grouped, resolved, opt_level)
-    if isinstance(executable, Direct):
-        return _clocked_times(program, timed, arrays)
+    with relax_pipeline.COMPILING, defer_interrupts():
+        grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
+        if isinstance(executable, AotExecutable):
+            program, clocked = _build_with_clock(
+                module.functions[entry], lowered, grouped, resolved, opt_level
+            )
+    if isinstance(executable, AotExecutable):
+        return _clocked_times(program, clocked, arrays)
     kernels = {
         var.name_hint: function
         for var, function in grouped.functions_items()
         if isinstance(function, tirx.PrimFunc)
     }
     watch = _Watch(kernels)
-    executable.watched(arrays, watch)
+    executable.run_instrumented(arrays, watch)
     return watch.times()
 
 
-def _with_clock(
+def _build_with_clock(
     function: Function,
     lowered: tvm.IRModule,
     grouped: tvm.IRModule,
     target: tvm.target.Target,
     opt_level: int,
-) -> tuple[Straight, Direct]:
-    """Return a straight program and its executable, whose last result are the times between its kernels."""
-    program = straight(grouped, ENTRY)
+) -> tuple[AotProgram, AotExecutable]:
+    """Return an AOT program and its executable, whose last result are the times between its kernels."""
+    program = plan_aot_program(grouped, ENTRY)
     assert program is not None
-    add_times(program)
+    add_clock(program)
     times = TensorType(program.results[-1].shape, program.results[-1].dtype)
-    compiled = direct_code(program, lowered, target, opt_level)
+    compiled = build_aot(program, lowered, target, opt_level)
     assert function.ret_type is not None
     timed = replace(function, ret_type=TupleType((function.ret_type, times)))
-    return program, Direct(ENTRY, timed, compiled.artifact, lambda: compiled)
+    return program, AotExecutable(ENTRY, timed, compiled.artifact, lambda: compiled)
 
 
-def _clocked_times(program: Straight, timed: Direct, arrays: Sequence[Any]) -> list[KernelTime]:
+def _clocked_times(program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]) -> list[KernelTime]:
     """Run a program with a clock many times and return its kernels, each with the least of its times."""
     best = np.full(len(program.steps), np.inf)
     begin, runs = time.perf_counter(), 0
     while runs < _LEAST or (time.perf_counter() - begin < _CLOCKED_SECONDS and runs < _MOST_CLOCKED):
-        *_, clock = timed(arrays)
+        *_, clock = clocked(arrays)
         best = np.minimum(best, np.diff(clock[:, 0] * 10**9 + clock[:, 1]))
         runs += 1
     totals: dict[str, KernelTime] = {}
@@ -126,7 +128,7 @@ def _add(totals: dict[str, KernelTime], kernel: KernelTime) -> None:
 
 
 class _Watch:
-    """Times each kernel when it is called for the first times: its arguments are there then."""
+    """Times each kernel at its first calls, when its arguments exist."""
 
     def __init__(self, kernels: Mapping[str, tirx.PrimFunc]) -> None:
         self._kernels = kernels
@@ -158,7 +160,7 @@ class _Watch:
 
 
 def _least(function: Callable[..., Any], args: Sequence[Any]) -> float:
-    """The least time of a kernel's run; its results are written again and again."""
+    """Return the minimum time of a kernel's runs, which write its results again and again."""
     best, spent, runs = math.inf, 0.0, 0
     while runs < _LEAST or (spent < _SECONDS and runs < _MOST):
         begin = time.perf_counter()
@@ -174,7 +176,7 @@ def _nbytes(tensor: Any) -> int:
 
 
 def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
-    """The floating-point operations of a kernel, whose loops are still as its operators have them."""
+    """Count the floating-point operations of a kernel whose loops are still as its operators have them."""
     lengths: dict[Any, Any] = {}
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     for buffer, shape in zip(buffers, shapes, strict=False):
@@ -182,7 +184,7 @@ def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
             if isinstance(dim, tirx.Var):
                 lengths[dim] = tirx.const(length, str(dim.ty.dtype))
     blocks: list[Any] = []
-    walk(kernel.body, [(s_tir.SBlock, blocks.append)])
+    visit(kernel.body, [(s_tir.SBlock, blocks.append)])
     total = 0
     for block in blocks:
         if block.iter_vars:
@@ -192,18 +194,18 @@ def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
 
 
 def _operations(body: Any) -> int:
-    """The floating-point operations of one round of a block."""
+    """Count the floating-point operations of one iteration of a block."""
     found: list[Any] = []
 
     def count(node: Any) -> None:
         if str(node.ty.dtype).startswith(_FLOATING):
             found.append(node)
 
-    walk(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
+    visit(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
     return len(found)
 
 
 def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:
-    told = replaced(extent, [(ir.Var, lambda var: lengths.get(var, var))])
+    told = rewrite(extent, [(ir.Var, lambda var: lengths.get(var, var))])
     known = Analyzer().simplify(told)
     return int(known.value) if isinstance(known, tirx.IntImm) else 0

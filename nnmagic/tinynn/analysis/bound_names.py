@@ -48,7 +48,7 @@ def names_bound(node: ast.Node) -> list[str]:
             return names_of(node.target)
         case tree.NamedExpr():
             return [node.target.id.name]
-        case tree.Definition():
+        case tree.FunctionNode():
             return [node.name]
         case tree.CapturePattern() | tree.StarPattern():
             return [] if node.name is None else [node.name]
@@ -77,7 +77,7 @@ def mentioned_names(node: object) -> frozenset[str]:
 
 def may_leave(node: object) -> bool:
     """Whether a ``return``, ``break``, ``continue`` or ``assert`` stands in a piece of a function."""
-    leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.Match
+    leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.MatchNode
     return any(isinstance(part, leaving) for part in walk(node, into_functions=False))
 
 
@@ -88,7 +88,7 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
         part = work.pop()
         if isinstance(part, ast.Node):
             yield part
-            if not into_functions and part is not node and isinstance(part, tree.Definition | tree.Lambda):
+            if not into_functions and part is not node and isinstance(part, tree.FunctionNode | tree.Lambda):
                 continue
             work += [value for name, value in reversed(vars(part).items()) if name != "span"]
         elif isinstance(part, list | tuple):
@@ -97,7 +97,7 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
             work += [each for pair in reversed(part.items()) for each in reversed(pair)]
 
 
-def callees_first(functions: Mapping[str, tree.Definition]) -> list[list[str]]:
+def callees_first(functions: Mapping[str, tree.FunctionNode]) -> list[list[str]]:
     """The functions in groups, each after those that it mentions; those of a group mention each other."""
     graph = {
         name: tuple(

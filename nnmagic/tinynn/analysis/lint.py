@@ -18,7 +18,7 @@ from nnmagic.tinynn.syntax import tree
 Place = Callable[[ast.Span], Span]
 
 
-def lint(cell: tree.Cell, place: Place) -> list[Diagnostic]:
+def lint(cell: tree.CellNode, place: Place) -> list[Diagnostic]:
     """Every warning of a cell, in source order."""
     found: list[Diagnostic] = []
     for definition in cell.funcs.values():
@@ -27,7 +27,7 @@ def lint(cell: tree.Cell, place: Place) -> list[Diagnostic]:
         for part in parts:
             if isinstance(part, ast.Block) and id(part) not in dead:
                 found += _unreachable(part.stmts, place, dead)
-        for function in [definition, *(part for part in parts if isinstance(part, tree.Definition))]:
+        for function in [definition, *(part for part in parts if isinstance(part, tree.FunctionNode))]:
             found += _unused(function, place, dead)
     return sorted(found, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
@@ -35,7 +35,7 @@ def lint(cell: tree.Cell, place: Place) -> list[Diagnostic]:
 # -- variables that nothing reads ------------------------------------------------------------------------
 
 
-def _unused(function: tree.Definition, place: Place, dead: set[int]) -> Iterator[Diagnostic]:
+def _unused(function: tree.FunctionNode, place: Place, dead: set[int]) -> Iterator[Diagnostic]:
     """A function's own variables that are assigned, and read neither by it nor by a function inside it."""
     parts = list(walk(function.body))
     targets = {id(target) for part in parts for target in (*_assigned(part), *_spared(part))}
@@ -100,7 +100,7 @@ def _leaves(statement: ast.Stmt) -> bool:
             return _block_leaves(then) and _block_leaves(other)
         case tree.While(condition=ast.Constant(value=True), body=body):
             return not _has_break(body)
-        case tree.Match(cases=cases):
+        case tree.MatchNode(cases=cases):
             last = cases[-1]
             takes_all = isinstance(last.pattern, tree.CapturePattern) and last.pattern.pattern is None
             return takes_all and last.guard is None and all(_block_leaves(case.body) for case in cases)
@@ -120,7 +120,7 @@ def _has_break(block: ast.Block) -> bool:
                 return True
             case ast.If(true=then, false=other):
                 work += [*then.stmts, *other.stmts]
-            case tree.Match(cases=cases):
+            case tree.MatchNode(cases=cases):
                 work += [each for case in cases for each in case.body.stmts]
             case tree.For(orelse=orelse) | tree.While(orelse=orelse):
                 work += orelse.stmts

@@ -24,9 +24,9 @@ from nnmagic.tinynn.values.values import (
     BuiltinName,
     Computed,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -66,7 +66,7 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
     hint = None
     if isinstance(value, TupleOf) and any(map(is_tensor, value.items)):
         hint = "take one of them, as in result[0], or stack them: stack([a, b])"
-    raise Refusal(f"{what} must be a tensor, not {described(value)}", operand.span, hint=hint)
+    raise RefusalError(f"{what} must be a tensor, not {described(value)}", operand.span, hint=hint)
 
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
@@ -74,10 +74,10 @@ def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: s
     found = list(_items(numbers))
     items = [item for item in found if isinstance(item, bool | int | float)]
     if len(items) < len(found):
-        raise Refusal(f"{what} must hold numbers", operand.span)
+        raise RefusalError(f"{what} must hold numbers", operand.span)
     shape = _shape(numbers)
     if shape is None:
-        raise Refusal(f"{what}: the rows are not of one length", operand.span)
+        raise RefusalError(f"{what}: the rows are not of one length", operand.span)
     kinds = {type(item) for item in items}
     name = dtype or ("float64" if float in kinds or not kinds else "int64" if int in kinds else "bool")
     for item in items:
@@ -115,7 +115,7 @@ def known_or_none(value: Value) -> object:
     """The Python value of what is known while compiling; None where it is not (or is None)."""
     try:
         return known_value(value)
-    except NotKnown:
+    except NotStaticError:
         return None
 
 
@@ -133,7 +133,7 @@ def known_number(call: Arguments, parameter: str, default: bool | int | float) -
     if isinstance(found, bool | int | float):
         number_constant(found, "float64", operand.span)
         return found
-    raise Refusal(
+    raise RefusalError(
         f"{call.name}: `{parameter}` must be a number, not {described(operand.value)}", operand.span
     )
 
@@ -142,13 +142,15 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
     """An argument that must be an int known while compiling."""
     if parameter not in call:
         if default is None:
-            raise Refusal(f"{call.name}: missing argument `{parameter}`", call.span)
+            raise RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
         return default
     found = call.known(parameter)
     if isinstance(found, int) and not isinstance(found, bool):
         return found
     operand = call.given[parameter]
-    raise Refusal(f"{call.name}: `{parameter}` must be an int, not {described(operand.value)}", operand.span)
+    raise RefusalError(
+        f"{call.name}: `{parameter}` must be an int, not {described(operand.value)}", operand.span
+    )
 
 
 def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
@@ -159,7 +161,7 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
     if found is None:
         return default
     operand = call.given[parameter]
-    raise Refusal(
+    raise RefusalError(
         f"{call.name}: `{parameter}` must be True or False, not {described(operand.value)}", operand.span
     )
 
@@ -171,7 +173,7 @@ def word(call: Arguments, parameter: str, choices: Sequence[str], default: str) 
         return found
     operand = call.given[parameter]
     shown = ", ".join(map(repr, choices))
-    raise Refusal(
+    raise RefusalError(
         f"{call.name}: `{parameter}` must be one of {shown}, not {described(operand.value)}", operand.span
     )
 
@@ -230,11 +232,11 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
     operand = call.given[parameter]
     if not isinstance(operand.value, TupleOf):
         hint = f"write them in brackets, as in {call.name}([a, b])"
-        raise Refusal(
+        raise RefusalError(
             f"{call.name} takes a list of tensors, not {described(operand.value)}", operand.span, hint=hint
         )
     if not operand.value.items:
-        raise Refusal(f"{call.name} needs at least one tensor", operand.span)
+        raise RefusalError(f"{call.name} needs at least one tensor", operand.span)
     return of_one_dtype(call, [Operand(item, operand.span) for item in operand.value.items])
 
 
@@ -243,7 +245,7 @@ def of_one_dtype(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     dtypes = [tensor_type(each).dtype for each in operands if is_tensor(each.value)]
     if len(set(dtypes)) > 1:
         shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))
-        raise Refusal(
+        raise RefusalError(
             f"{call.name} of {shown}: dtypes never mix by themselves",
             operands[0].span.to(operands[-1].span),
             hint="convert all to one dtype, as in x.astype(f32)",
@@ -274,10 +276,10 @@ def checked_axis(call: Arguments, parameter: str, axis: object, rank: int) -> in
     span = call.span if operand is None else operand.span
     if isinstance(axis, bool) or not isinstance(axis, int):
         what = "an axis" if operand is None else described(operand.value)
-        raise Refusal(f"{call.name}: `{parameter}` must be an int or a tuple of ints, not {what}", span)
+        raise RefusalError(f"{call.name}: `{parameter}` must be an int or a tuple of ints, not {what}", span)
     if not -rank <= axis < rank:
         message = f"{call.name}: axis {axis} is out of range for a tensor of rank {rank}"
-        raise Refusal(message, span)
+        raise RefusalError(message, span)
     return axis % rank
 
 
@@ -289,7 +291,7 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
     listed = given if isinstance(given, tuple) else (given,)
     found = tuple(checked_axis(call, parameter, axis, rank) for axis in listed)
     if len(set(found)) != len(found):
-        raise Refusal(f"{call.name}: an axis is listed twice", call.given[parameter].span)
+        raise RefusalError(f"{call.name}: an axis is listed twice", call.given[parameter].span)
     return found
 
 
@@ -329,7 +331,7 @@ def dtype_of_operand(operand: Operand, function: str) -> str:
             hint = f"a shape goes in brackets, as in {function}((2, 3))"
         elif isinstance(found, int) and function in ("sum", "mean", "prod", "std", "var"):
             hint = "several axes go in brackets, as in axis=(0, 1)"
-        raise Refusal(f"{function}: {described(operand.value)} is no dtype", operand.span, hint=hint)
+        raise RefusalError(f"{function}: {described(operand.value)} is no dtype", operand.span, hint=hint)
     return dtype.name
 
 
@@ -342,9 +344,9 @@ def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
     for dim in dims:
         if isinstance(dim, bool) or not isinstance(dim, int | AnyDim):
             shown = f"the float {dim}" if isinstance(dim, float) else repr(dim)
-            raise Refusal(f"{call.name}: a shape holds ints, not {shown}", operand.span)
+            raise RefusalError(f"{call.name}: a shape holds ints, not {shown}", operand.span)
         if isinstance(dim, int) and dim < 0:
-            raise Refusal(f"{call.name}: a dimension cannot be {dim}", operand.span)
+            raise RefusalError(f"{call.name}: a dimension cannot be {dim}", operand.span)
         found.append(dim)
     return tuple(found)
 
@@ -354,7 +356,7 @@ def fixed(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
     if isinstance(dim, int):
         return dim
     message = f"{call.name}: {what} must be known while compiling, not the dimension {dim_shown(dim)}"
-    raise Refusal(message, span, hint="its size is known only when the function is called")
+    raise RefusalError(message, span, hint="its size is known only when the function is called")
 
 
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
@@ -364,7 +366,7 @@ def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> 
         message = (
             f"{call.name} takes a tensor of rank {least} or more, not one of shape {shape_shown(data.shape)}"
         )
-        raise Refusal(message, span)
+        raise RefusalError(message, span)
 
 
 def require_float(call: Arguments, data: Formula, parameter: str) -> None:
@@ -372,7 +374,7 @@ def require_float(call: Arguments, data: Formula, parameter: str) -> None:
     if not is_float(data.dtype):
         span = call.given[parameter].span
         message = f"{call.name} is defined for floats, not {dtype_short_name(data.dtype)}"
-        raise Refusal(message, span, hint="convert it first, as in x.astype(f32)")
+        raise RefusalError(message, span, hint="convert it first, as in x.astype(f32)")
 
 
 def of_formula(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:

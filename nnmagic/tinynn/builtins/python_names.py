@@ -12,7 +12,7 @@ from nnmagic.tinynn.values.values import (
     DictOf,
     Dimension,
     Known,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -27,7 +27,7 @@ def _length(call: Arguments) -> Value:
         return Known(len(str(known_or_none(value))))
     if is_tensor(value) and call.type("x").shape:
         return size_along(call.tensor("x"), 0, call.span)
-    raise Refusal(f"{described(value)} has no len()", call.given["x"].span)
+    raise RefusalError(f"{described(value)} has no len()", call.given["x"].span)
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
@@ -43,7 +43,7 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
             try:
                 return Known(kind(known))
             except (ValueError, OverflowError) as error:
-                raise Refusal(f"{name}: {error}", operand.span) from None
+                raise RefusalError(f"{name}: {error}", operand.span) from None
         if is_tensor(operand.value) and not tensor_type(operand).shape:
             assert isinstance(operand.value, Computed)
             found = operand.value
@@ -55,7 +55,7 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
         if is_tensor(operand.value):
             short = {"int64": "i64", "float64": "f64", "bool": "bool_"}[dtype]
             hint = f"write x.astype({short}) for every element"
-        raise Refusal(f"{name}() of {described(operand.value)}", operand.span, hint=hint)
+        raise RefusalError(f"{name}() of {described(operand.value)}", operand.span, hint=hint)
 
     return Builtin(
         name, "x", apply_to, f"Python's {name} of a number or a tensor of rank 0.", None, method=False

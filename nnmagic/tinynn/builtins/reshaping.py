@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.operator_calls import apply, reshape_codes, reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import open_sizes, shape_tensor
-from nnmagic.tinynn.values.values import Computed, Known, NotKnown, Refusal, Value, known_value
+from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, RefusalError, Value, known_value
 
 
 def reshape(call: Arguments) -> Value:
@@ -26,7 +26,7 @@ def reshape(call: Arguments) -> Value:
         sizes = [Known(dim) for dim in (shape if isinstance(shape, tuple) else (shape,))]
     wanted = [_checked(size, operand.span) for size in sizes]
     if wanted.count(-1) > 1:
-        raise Refusal("reshape: only one dimension can be -1", operand.span)
+        raise RefusalError("reshape: only one dimension can be -1", operand.span)
     full = _completed(given.shape, wanted, operand.span)
     if reshape_codes(given.shape, full) is not None:
         return reshape_to(given.value, full, call.span)
@@ -40,21 +40,21 @@ def _checked(size: Value, span: Span) -> Dim:
     """A dimension of a new shape."""
     try:
         found = known_value(size)
-    except NotKnown:
+    except NotStaticError:
         found = None
     if (
         isinstance(found, bool)
         or not isinstance(found, int | AnyDim)
         or (isinstance(found, int) and found < -1)
     ):
-        raise Refusal(f"reshape: a shape holds ints and -1, not {found!r}", span)
+        raise RefusalError(f"reshape: a shape holds ints and -1, not {found!r}", span)
     return found
 
 
 def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
     """The new shape with -1 filled in; the numbers of elements must agree as far as they are known."""
     size, rest = product(given), product(dim for dim in wanted if dim != -1)
-    refusal = Refusal(f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}", span)
+    refusal = RefusalError(f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}", span)
     if -1 in wanted:
         if isinstance(size, int) and isinstance(rest, int) and (rest == 0 or size % rest):
             raise refusal
@@ -69,7 +69,9 @@ def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple
         hint = "its size is known only when the function is called: write -1 for one dimension"
     elif not isinstance(size, int) or not isinstance(rest, int):
         hint = "write -1 for one dimension, which follows from the others"
-    raise Refusal(str(refusal), span, hint=None if isinstance(size, int) and isinstance(rest, int) else hint)
+    raise RefusalError(
+        str(refusal), span, hint=None if isinstance(size, int) and isinstance(rest, int) else hint
+    )
 
 
 def _may_be_equal(size: Dim, rest: Dim) -> bool:

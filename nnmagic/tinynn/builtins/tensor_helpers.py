@@ -15,7 +15,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.operator_calls import call_operator, computed_part, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Computed, Known, Operand, Refusal, TupleOf, number_constant
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, number_constant
 
 
 def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
@@ -28,7 +28,7 @@ def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim,
                 found[place] = dim
             elif dim != 1 and dims_differ(found[place], dim):
                 shown = " and ".join(map(shape_shown, shapes))
-                raise Refusal(f"{call.name}: the shapes {shown} do not broadcast", call.span)
+                raise RefusalError(f"{call.name}: the shapes {shown} do not broadcast", call.span)
             elif isinstance(dim, int) and dim != 1:
                 found[place] = dim
     return tuple(found)

@@ -14,9 +14,9 @@ from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -62,14 +62,14 @@ def known_argument(function: str, parameter: str, operand: Operand) -> object:
     """The value of an argument that must be known while compiling. Raises Refusal."""
     try:
         return known_value(operand.value)
-    except NotKnown:
+    except NotStaticError:
         if isinstance(operand.value, TupleOf):
             for item in operand.value.items:
                 known_argument(function, parameter, Operand(item, operand.span))
         hint = None
         if is_tensor(operand.value):
             hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
-        raise Refusal(
+        raise RefusalError(
             f"{function}: `{parameter}` must be known while compiling, not {described(operand.value)}",
             operand.span,
             hint=hint,
@@ -127,7 +127,7 @@ class Builtin:
         given = bind(self.name, names, required, operands, span, self._renamed(names), len(positional))
         for parameter in required:
             if given[parameter].value == Known(None):
-                raise Refusal(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
+                raise RefusalError(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
         if rest is not None:
             gathered = given.get(rest, Operand(TupleOf(()), span))
             if not isinstance(gathered.value, TupleOf):
@@ -189,7 +189,7 @@ def bind(
         if most and parameters[most - 1] in ("shape", "newshape", "axes", "reps"):
             before = ", ".join([*parameters[: most - 1], "(2, 3)"])
             hint = f"put the numbers in brackets, as in {function}({before})"
-        raise Refusal(message, positional[most].span, hint=hint)
+        raise RefusalError(message, positional[most].span, hint=hint)
     given = dict(zip(parameters, positional, strict=False))
     for operand in operands[len(positional) :]:
         keyword = operand.keyword
@@ -198,13 +198,13 @@ def bind(
         if name not in parameters:
             raise _unknown_keyword(function, keyword, parameters, operand, renamed or {})
         if name in given:
-            raise Refusal(f"{function}: `{keyword}` is given twice", operand.span)
+            raise RefusalError(f"{function}: `{keyword}` is given twice", operand.span)
         given[name] = operand
     missing = [name for name in required if name not in given]
     if missing:
         plural = "s" if len(missing) > 1 else ""
         names = ", ".join(f"`{name}`" for name in missing)
-        raise Refusal(
+        raise RefusalError(
             f"{function}: missing argument{plural} {names}", span, hint=_signature(function, parameters)
         )
     return given
@@ -225,14 +225,14 @@ _NEVER_KEYWORDS = {
 
 def _unknown_keyword(
     function: str, keyword: str, parameters: Sequence[str], operand: Operand, renamed: Mapping[str, str]
-) -> Refusal:
+) -> RefusalError:
     if keyword in _NEVER_KEYWORDS:
         message = f"{function} has no parameter `{keyword}`"
-        raise Refusal(message, operand.span, hint=_NEVER_KEYWORDS[keyword])
+        raise RefusalError(message, operand.span, hint=_NEVER_KEYWORDS[keyword])
     other = _OTHER_KEYWORDS.get(keyword)
     close = other if other in parameters else closest(keyword, [*parameters, *renamed])
     hint = f"did you mean `{close}`?" if close else _signature(function, parameters)
-    return Refusal(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
+    return RefusalError(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
 
 
 def _signature(function: str, parameters: Sequence[str]) -> str:

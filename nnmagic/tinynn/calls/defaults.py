@@ -15,7 +15,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.values.values import Computed, Known, NotKnown, TupleOf, Value, is_number
+from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, TupleOf, Value, is_number
 
 
 def as_python(value: Value) -> object:
@@ -27,7 +27,7 @@ def as_python(value: Value) -> object:
             return tuple(map(as_python, items))
         case Computed(expr=expr):
             return _constant(expr)
-    raise NotKnown
+    raise NotStaticError
 
 
 def _constant(expr: ir.Expr) -> object:
@@ -38,7 +38,7 @@ def _constant(expr: ir.Expr) -> object:
             return tuple(map(_constant, fields))
         case ir.Call(op=ir.Constructor(name=name), args=args):
             return AdtValue(name, tuple(map(_constant, args)))
-    raise NotKnown
+    raise NotStaticError
 
 
 def renewed(value: Value) -> Value:

@@ -20,14 +20,14 @@ from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
-    Closure,
+    ClosureValue,
     Computed,
     ConstructorName,
     Formal,
     GlobalFunction,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     computed,
@@ -56,12 +56,12 @@ def bound_arguments(
         names = ", ".join(formal.name for formal in parameters if formal.kind == "KEYWORD_ONLY")
         hint = f"give by name: {names}"
         message = f"{function} takes {len(positional)} positional arguments, but {len(given)} are given"
-        raise Refusal(message, given[len(positional)].span, hint=hint)
+        raise RefusalError(message, given[len(positional)].span, hint=hint)
     for operand in operands:
         kinds = [formal.kind for formal in parameters if formal.name == operand.keyword]
         if kinds == ["POSITIONAL_ONLY"]:
             hint = "leave the name out"
-            raise Refusal(
+            raise RefusalError(
                 f"{function}: `{operand.keyword}` is given by its place only", operand.span, hint=hint
             )
     required = [formal.name for formal in parameters if formal.default is None]
@@ -73,7 +73,7 @@ def bound_arguments(
 
 
 def function_call(
-    function: GlobalFunction | Closure, operands: Sequence[Operand], span: Span, maker: FunctionMaker
+    function: GlobalFunction | ClosureValue, operands: Sequence[Operand], span: Span, maker: FunctionMaker
 ) -> Value:
     """A call of a function whose type is known. Raises Refusal where an argument does not fit."""
     written, type_, callee = _callee(function, span)
@@ -84,7 +84,7 @@ def function_call(
     return _applied(written, callee, type_, ordered, span, maker)
 
 
-def _callee(function: GlobalFunction | Closure, span: Span) -> tuple[str, FuncType | None, ir.Expr]:
+def _callee(function: GlobalFunction | ClosureValue, span: Span) -> tuple[str, FuncType | None, ir.Expr]:
     if isinstance(function, GlobalFunction):
         return function.written, function.type, ir.GlobalVar(function.name, span=span)
     assert isinstance(function.function.type, FuncType)
@@ -97,11 +97,13 @@ def value_call(function: Computed, operands: Sequence[Operand], span: Span, make
     for operand in operands:
         if operand.keyword is not None:
             hint = "leave the name out: the type of a function names no parameters"
-            raise Refusal("a function that is a value takes arguments by place only", operand.span, hint=hint)
+            raise RefusalError(
+                "a function that is a value takes arguments by place only", operand.span, hint=hint
+            )
     wanted = len(function.type.arg_types)
     if len(operands) != wanted:
         plural = "" if wanted == 1 else "s"
-        raise Refusal(
+        raise RefusalError(
             f"{type_shown(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
         )
     ordered = [(f"argument {index + 1}", operand) for index, operand in enumerate(operands)]
@@ -143,7 +145,7 @@ def _applied(
     for label, (dim, place) in dims.items():  # arithmetic on names that later arguments told
         if dim_names(AnyDim(label)) <= set(known) and dims_differ(renamed(AnyDim(label), known), dim):
             both = f"{dim_shown(renamed(AnyDim(label), known))} and {dim_shown(dim)}"
-            raise Refusal(f'{written}: the dimension "{label}" would be {both}', place)
+            raise RefusalError(f'{written}: the dimension "{label}" would be {both}', place)
     return computed(call, with_dims(type_.ret_type, known, own=not isinstance(callee, ir.Var)))
 
 
@@ -164,7 +166,7 @@ def fitted(
             return number_constant(number, dtype, operand.span)
         case Computed(weak=True, type=TensorType(dtype=given)), TensorType(shape=(), dtype=dtype):
             if given == "float64" and not dtype.startswith(("float", "bfloat")):
-                raise Refusal(
+                raise RefusalError(
                     f"{function}: `{parameter}` is {with_article(wanted)}, not a Python float", operand.span
                 )
             return cast(value, dtype, operand.span)
@@ -180,14 +182,14 @@ def fitted(
             return maker.as_function(operand, wanted)
         case ConstructorName(constructor=constructor), _ if not constructor.inputs:
             hint = f"write {constructor.name}()"
-            raise Refusal(
+            raise RefusalError(
                 f"{function}: `{parameter}` is {with_article(wanted)}, not {described(value)}",
                 operand.span,
                 hint=hint,
             )
     if not isinstance(value, Computed | TupleOf):
         message = f"{function}: `{parameter}` is {with_article(wanted)}, not {described(value)}"
-        raise Refusal(message, operand.span)
+        raise RefusalError(message, operand.span)
     part = computed_part(operand)
     _match(function, parameter, wanted, part.type, operand, dims)
     return part
@@ -203,9 +205,9 @@ def _match(
 ) -> None:
     """The argument's type against the parameter's; named dimensions of the function take the argument's."""
 
-    def refuse(hint: str | None = None, notes: tuple[Note, ...] = ()) -> Refusal:
+    def refuse(hint: str | None = None, notes: tuple[Note, ...] = ()) -> RefusalError:
         message = f"{function}: `{parameter}` is {with_article(wanted)}, not {with_article(found)}"
-        return Refusal(message, operand.span, hint=hint, notes=notes)
+        return RefusalError(message, operand.span, hint=hint, notes=notes)
 
     match wanted, found:
         case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
@@ -241,7 +243,7 @@ def _match_dim(
         notes = [Note(f'here "{name}" is {dim_shown(dim)}', place) for name, dim, place in places]
         both = f"{dim_shown(here)} and {dim_shown(given)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
-        raise Refusal(message, operand.span, notes=notes)
+        raise RefusalError(message, operand.span, notes=notes)
 
 
 def with_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type:

@@ -12,9 +12,9 @@ from nnmagic.tinynn.values.operator_calls import call_operator, cast, computed_p
 from nnmagic.tinynn.values.values import (
     Computed,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -83,7 +83,7 @@ def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
         return None
     if is_tensor(positional[1].value):
         hint = f"write {_OF_TWO[name][0]}({', '.join(source_text(each.span) for each in positional[:2])})"
-        raise Refusal(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
+        raise RefusalError(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
     numbers = [each.value.value for each in operands if isinstance(each.value, Known)]
     known = [number for number in numbers if isinstance(number, bool | int | float)]
     if len(known) == len(operands) == len(positional):
@@ -111,7 +111,7 @@ def _argument(
         return _tensors(operator, operand)
     if isinstance(operand.value, TupleOf):
         hint = "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"
-        raise Refusal(
+        raise RefusalError(
             f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}",
             operand.span,
             hint=hint if parameter in _INDEX_ARGUMENTS else None,
@@ -123,11 +123,13 @@ def _tensor(operator: Operator, parameter: str, operand: Operand) -> Computed:
     if not is_tensor(operand.value):
         wanted = "a tuple of tensors" if operator.variadic else "a tensor"
         message = f"{operator.name}: `{parameter}` must be {wanted}, not {described(operand.value)}"
-        raise Refusal(message, operand.span)
+        raise RefusalError(message, operand.span)
     assert isinstance(operand.value, Computed)
     if operator.variadic:
         hint = "write them in brackets, as in concatenate([a, b], axis=0)"
-        raise Refusal(f"{operator.name} takes a list of tensors, not one tensor", operand.span, hint=hint)
+        raise RefusalError(
+            f"{operator.name} takes a list of tensors, not one tensor", operand.span, hint=hint
+        )
     return operand.value
 
 
@@ -135,7 +137,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
     """The one argument of an operator of many tensors."""
     assert isinstance(operand.value, TupleOf)
     if not operand.value.items:
-        raise Refusal(f"{operator.name} needs at least one tensor", operand.span)
+        raise RefusalError(f"{operator.name} needs at least one tensor", operand.span)
     tensors = [item for item in operand.value.items if is_tensor(item)]
     dtypes = [tensor_type(Operand(item, operand.span)).dtype for item in tensors]
     items: list[Value] = []
@@ -144,11 +146,13 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
             assert isinstance(item.value, bool | int | float)
             item = number_constant(item.value, dtypes[0], operand.span)  # noqa: PLW2901  # the number as a tensor
         if not is_tensor(item):
-            raise Refusal(f"{operator.name} takes a list of tensors, found {described(item)}", operand.span)
+            raise RefusalError(
+                f"{operator.name} takes a list of tensors, found {described(item)}", operand.span
+            )
         items.append(item)
     if len(set(dtypes)) > 1:
         shown = " and ".join(dict.fromkeys(dtypes))
-        raise Refusal(
+        raise RefusalError(
             f"{operator.name} of {shown}: dtypes never mix by themselves",
             operand.span,
             hint="convert all to one dtype, as in x.astype(f32)",
@@ -169,7 +173,7 @@ def _number_argument(
     number = operand.value.value
     if not isinstance(number, bool | int | float):
         message = f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}"
-        raise Refusal(message, operand.span)
+        raise RefusalError(message, operand.span)
     dtype = _dtype_beside(operator, parameter, given, attrs) or _natural_dtype(number)
     return Operand(number_constant(number, dtype, operand.span), operand.span)
 
@@ -209,8 +213,10 @@ def dtype_call(dtype: str, short: str, operands: Sequence[Operand], span: Span) 
         return cast(value.value, dtype, span)
     try:
         number = known_value(value.value)
-    except NotKnown:
+    except NotStaticError:
         number = None
     if not isinstance(number, bool | int | float):
-        raise Refusal(f"{short}(...) takes a number or a tensor, not {described(value.value)}", value.span)
+        raise RefusalError(
+            f"{short}(...) takes a number or a tensor, not {described(value.value)}", value.span
+        )
     return number_constant(number, dtype, span)

@@ -11,15 +11,15 @@ from synr import ast
 
 from nnmagic.diagnostics import Source
 from nnmagic.relay.signatures import type_shown
-from nnmagic.tinynn.editor.local_types import half_typed
-from nnmagic.tinynn.editor.symbols import Word
+from nnmagic.tinynn.editor.local_types import parse_incomplete
+from nnmagic.tinynn.editor.symbols import Symbol
 from nnmagic.tinynn.elaborate import Elaborator
 from nnmagic.tinynn.syntax import tree
 
 
-def own_word(cell: str, path: tuple[str, ...], namespace: Mapping[str, object]) -> Word | None:
+def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
     """The word of a name that the cell defines: ``helper``, ``List``, ``Cons``, ``List.Cons``; else None."""
-    read = half_typed(cell)
+    read = parse_incomplete(cell)
     if read is None:
         return None
     source, found, module = read
@@ -43,7 +43,7 @@ def own_word(cell: str, path: tuple[str, ...], namespace: Mapping[str, object]) 
     return None
 
 
-def _function_word(elaborator: Elaborator, source: Source, definition: tree.Definition) -> Word:
+def _function_word(elaborator: Elaborator, source: Source, definition: tree.FunctionNode) -> Symbol:
     known = elaborator.scope.functions[definition.name].type
     if known is not None:
         types = [type_shown(type_) for type_ in known.arg_types]
@@ -51,7 +51,7 @@ def _function_word(elaborator: Elaborator, source: Source, definition: tree.Defi
     else:
         types = [_text(elaborator, source, each.ty) for each in definition.params]
         result = None if definition.ret_type is None else _text(elaborator, source, definition.ret_type)
-    return Word(
+    return Symbol(
         definition.name,
         "function of this cell",
         definition.docstring or "No docstring.",
@@ -61,9 +61,9 @@ def _function_word(elaborator: Elaborator, source: Source, definition: tree.Defi
     )
 
 
-def _type_word(elaborator: Elaborator, source: Source, data: tree.DataType) -> Word:
+def _type_word(elaborator: Elaborator, source: Source, data: tree.DataTypeNode) -> Symbol:
     made = [_constructor_word(elaborator, source, data, each).signature for each in data.constructors]
-    return Word(
+    return Symbol(
         data.name,
         "data type of this cell",
         data.docstring or "No docstring.",
@@ -73,10 +73,10 @@ def _type_word(elaborator: Elaborator, source: Source, data: tree.DataType) -> W
 
 
 def _constructor_word(
-    elaborator: Elaborator, source: Source, data: tree.DataType, constructor: tree.ConstructorDeclaration
-) -> Word:
+    elaborator: Elaborator, source: Source, data: tree.DataTypeNode, constructor: tree.ConstructorDeclaration
+) -> Symbol:
     types = [_text(elaborator, source, each.ty) for each in constructor.fields]
-    return Word(
+    return Symbol(
         constructor.name,
         "constructor of this cell",
         f"Makes a value of {data.name}.",
@@ -89,7 +89,7 @@ def _constructor_word(
 def _parameters(
     elaborator: Elaborator,
     source: Source,
-    parameters: Sequence[tree.Parameter],
+    parameters: Sequence[tree.ParameterNode],
     types: list[str],
 ) -> tuple[str, ...]:
     """The parameters as Python would write them."""

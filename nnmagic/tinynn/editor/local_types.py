@@ -16,7 +16,7 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.relay.signatures import dim_shown, type_shown
 from nnmagic.tinynn.elaborate import Elaborator
-from nnmagic.tinynn.elaborate.control_flow_blocks import End
+from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -39,7 +39,7 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
     ``line`` counts from 1, the line of the magic. None for a name that the function does not bind, and where
     nothing is known of it.
     """
-    read = half_typed(cell)
+    read = parse_incomplete(cell)
     if read is None:
         return None
     source, found, module = read
@@ -48,7 +48,7 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
     return "\n".join(f"{name}: {type_}" for type_ in watcher.found_types()) or None
 
 
-def half_typed(cell: str) -> tuple[Source, Diagnostics, tree.Cell] | None:
+def parse_incomplete(cell: str) -> tuple[Source, Diagnostics, tree.CellNode] | None:
     """The text of a cell that somebody is typing, as far as Python can read it, and its tree."""
     _, _, body = cell.partition("\n")
     source = Source("<tinynn>", _readable(body), first_line=2)
@@ -86,7 +86,7 @@ def _indentation(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _lines_around(module: tree.Cell, line: int) -> range:
+def _lines_around(module: tree.CellNode, line: int) -> range:
     """The lines of the function around a line, up to the next one; of all where there is none."""
     starts = [definition.span.start_line for definition in module.funcs.values()]
     above = [start for start in starts if start <= line]
@@ -121,7 +121,7 @@ class _Watcher(Elaborator):
         finally:
             self._trials -= 1
 
-    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> End | None:
+    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> Terminator | None:
         self._look(statement)
         try:
             return super()._step(statement, live)

@@ -38,7 +38,7 @@ TYPE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Symbol:
     """What one name means.
 
     kind: ``"operator"``, ``"function"``, ``"method"``, ``"attribute"``, ``"dtype"``, ``"type"``,
@@ -84,12 +84,12 @@ def operator_signature(operator: Operator) -> list[str]:
     return [shown.get(name, name) for name in operator.call_order or shown]
 
 
-def operator_word(operator: Operator) -> Word:
+def operator_symbol(operator: Operator) -> Symbol:
     """An operator by its Relay name."""
     what = "a list of tensors" if operator.variadic else "a tensor"
     tensors = tuple(f"{name}: {what}" for name in operator.args)
     details = (*tensors, *(f"{attr.name}: {attr.kind.words}" for attr in operator.attrs))
-    return Word(
+    return Symbol(
         operator.name,
         "operator",
         operator.summary,
@@ -100,20 +100,20 @@ def operator_word(operator: Operator) -> Word:
     )
 
 
-def function_word(builtin: Builtin, *, method: bool = False) -> Word:
+def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
     """A function of the language, or the method of tensors that it is."""
-    words = (builtin.form or builtin.signature).split()[1 if method else 0 :]
+    parts = (builtin.form or builtin.signature).split()[1 if method else 0 :]
     twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
     defaults = {**_USUAL, **_relay_defaults(twin), **_defaults(builtin.numpy)}
     shown = []
-    for word in words:
-        name, optional, default = word.partition("?")
+    for part in parts:
+        name, optional, default = part.partition("?")
         shown.append(f"{name}={default[1:] or defaults.get(name, 'None')}" if optional else name)
     if any(len(name) > 1 and name.startswith("*") for name in shown):
         shown = [name for name in shown if name != "*"]  # what follows is by keyword as it is
-    names = [word.partition("?")[0].strip("*") for word in words]
+    names = [part.partition("?")[0].strip("*") for part in parts]
     details = tuple(f"{name}: {_TAKES[name]}" for name in names if name in _TAKES)
-    return Word(
+    return Symbol(
         builtin.name,
         "method" if method else "function",
         builtin.summary,
@@ -174,47 +174,47 @@ def _relay_defaults(twin: Operator | None) -> Mapping[str, str]:
 
 
 @cache
-def words() -> Mapping[str, Word]:
+def symbols() -> Mapping[str, Symbol]:
     """Everything that a name without a dot may mean, but what a cell and the notebook define."""
-    found = {name: operator_word(operator) for name, operator in OPERATORS.items() if "." not in name}
+    found = {name: operator_symbol(operator) for name, operator in OPERATORS.items() if "." not in name}
     found |= {
-        name: function_word(builtin)
+        name: function_symbol(builtin)
         for name, builtin in {**ITERATION, **BUILTINS}.items()
         if not builtin.refused
     }
     found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
-    found |= {name: Word(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
-    found |= {name: Word(name, "type", summary) for name, summary in TYPE_WORDS.items()}
+    found |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
+    found |= {name: Symbol(name, "type", summary) for name, summary in TYPE_WORDS.items()}
     return found
 
 
 @cache
-def namespaces() -> Mapping[str, Mapping[str, Word]]:
+def namespaces() -> Mapping[str, Mapping[str, Symbol]]:
     """The operators with a dot in their names, by what stands before it."""
-    found: dict[str, dict[str, Word]] = {}
+    found: dict[str, dict[str, Symbol]] = {}
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
-        found.setdefault(space, {})[last] = operator_word(operator)
+        found.setdefault(space, {})[last] = operator_symbol(operator)
     found["relay"] = found.pop("")
     return found
 
 
 @cache
-def members() -> Mapping[str, Word]:
+def members() -> Mapping[str, Symbol]:
     """The attributes and methods of tensors, and the operators that are methods, too."""
-    found = {name: Word(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
-    found |= {name: function_word(each, method=True) for name, each in METHODS.items() if not each.refused}
+    found = {name: Symbol(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
+    found |= {name: function_symbol(each, method=True) for name, each in METHODS.items() if not each.refused}
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
         if space in ("", "nn") and operator.args and not operator.variadic and last not in IN_PLACE:
-            found.setdefault(last, operator_word(operator))
+            found.setdefault(last, operator_symbol(operator))
     return found
 
 
-def module_words(module: str) -> Mapping[str, Word]:
+def module_symbols(module: str) -> Mapping[str, Symbol]:
     """What a cell can use of a module of Python; nothing of one that it does not know."""
     found = {
-        name: function_word(builtin)
+        name: function_symbol(builtin)
         for name, builtin in MODULES.get(module, {}).items()
         if not builtin.refused
     }
@@ -223,41 +223,41 @@ def module_words(module: str) -> Mapping[str, Word]:
     return found
 
 
-def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Word | None:
+def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
     """What a dotted name of the language means in a cell; None for what the notebook or the cell defines."""
     found = namespace.get(path[0])
     if isinstance(found, ModuleType) and found.__name__ not in ("nnmagic", "nnmagic.relay"):
         for part in path[1:-1]:
             found = vars(found).get(part) if isinstance(found, ModuleType) else None
-        known = module_words(found.__name__) if isinstance(found, ModuleType) and len(path) > 1 else {}
+        known = module_symbols(found.__name__) if isinstance(found, ModuleType) and len(path) > 1 else {}
         if path[-1] in known:
             return known[path[-1]]
         return _written(path) if len(path) > 1 else None
     if path[0] in namespace and not isinstance(found, ModuleType):
         return members().get(path[-1]) if len(path) > 1 else None
-    if len(path) == 1 and path[0] in words():
-        return words()[path[0]]
+    if len(path) == 1 and path[0] in symbols():
+        return symbols()[path[0]]
     return _written(path) or (members().get(path[-1]) if len(path) > 1 else None)
 
 
-def _written(path: tuple[str, ...]) -> Word | None:
+def _written(path: tuple[str, ...]) -> Symbol | None:
     """What the language says of a name as it is written."""
     found = language_name(path)
     if found is None or found[1] != len(path):
         return None
     match found[0]:
         case OperatorName(operator=operator):
-            return operator_word(operator)
+            return operator_symbol(operator)
         case BuiltinName(builtin=builtin):
-            return function_word(builtin)
+            return function_symbol(builtin)
         case Known(value=value) if isinstance(value, DType | float | None):
             return _constant_word(path[-1], value)
     return None
 
 
-def _constant_word(name: str, value: DType | float | None) -> Word:
+def _constant_word(name: str, value: DType | float | None) -> Symbol:
     if isinstance(value, DType):
-        return Word(name, "dtype", f"The dtype {value.name}.")
-    return Word(
+        return Symbol(name, "dtype", f"The dtype {value.name}.")
+    return Symbol(
         name, "constant", f"The constant {value}." if value is not None else "A new dimension of size 1."
     )

@@ -27,7 +27,7 @@ from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     BuiltinName,
-    Closure,
+    ClosureValue,
     Computed,
     ConstructorName,
     DataTypeName,
@@ -37,10 +37,10 @@ from nnmagic.tinynn.values.values import (
     Known,
     LocalFunction,
     Method,
-    NotKnown,
+    NotStaticError,
     Operand,
     RangeOf,
-    Refusal,
+    RefusalError,
     TupleConstructor,
     TupleOf,
     TypeOf,
@@ -74,34 +74,36 @@ def annotated_type(operand: Operand) -> Type:
         case Known(value=DType() | Tensor() as annotation):
             return annotation.relay_type()
         case Known(value=str()):
-            raise Refusal(
+            raise RefusalError(
                 "a type in quotes is not supported", operand.span, hint="write it without the quotes"
             )
         case BuiltinName(builtin=builtin) if builtin.name in PYTHON_TYPES:
             message, hint = PYTHON_TYPES[builtin.name]
-            raise Refusal(message, operand.span, hint=hint)
+            raise RefusalError(message, operand.span, hint=hint)
         case TupleConstructor(name=name):
-            raise Refusal(f"`{name}` alone is no type", operand.span, hint=_WHOLE_TYPES[name])
+            raise RefusalError(f"`{name}` alone is no type", operand.span, hint=_WHOLE_TYPES[name])
         case TupleOf():
-            raise Refusal("a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]")
-    raise Refusal(f"{described(operand.value)} is no type", operand.span, hint=_EXAMPLE)
+            raise RefusalError(
+                "a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]"
+            )
+    raise RefusalError(f"{described(operand.value)} is no type", operand.span, hint=_EXAMPLE)
 
 
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
     """``Tensor[shape, dtype]``; ``shape_parts`` are the dimensions with their own places, if written out."""
     if len(items) != 2:
-        raise Refusal("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
+        raise RefusalError("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
     shape, dtype = items
     if isinstance(dtype.value, Known) and isinstance(dtype.value.value, int):
-        raise Refusal("the tensor's dtype is missing", span, hint=_EXAMPLE)
+        raise RefusalError("the tensor's dtype is missing", span, hint=_EXAMPLE)
     if not (isinstance(dtype.value, Known) and isinstance(dtype.value.value, DType)):
         if isinstance(shape.value, Known) and isinstance(shape.value.value, DType):
-            raise Refusal("the shape of a tensor comes first, then its dtype", span, hint=_EXAMPLE)
+            raise RefusalError("the shape of a tensor comes first, then its dtype", span, hint=_EXAMPLE)
         meant = dtype_named(str(known.value)) if isinstance(known := dtype.value, Known) else None
         hint = (
             f"write {meant.short}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
         )
-        raise Refusal(f"a tensor's dtype cannot be {described(dtype.value)}", dtype.span, hint=hint)
+        raise RefusalError(f"a tensor's dtype cannot be {described(dtype.value)}", dtype.span, hint=hint)
     if isinstance(shape.value, TupleOf):
         parts = list(shape_parts) or [Operand(item, shape.span) for item in shape.value.items]
     else:
@@ -124,7 +126,7 @@ def _in_brackets(items: Sequence[Operand]) -> str:
 def _dim(operand: Operand) -> Dim:
     try:
         found = known_value(operand.value)
-    except NotKnown:
+    except NotStaticError:
         found = None
     match found:
         case AnyDim():
@@ -134,15 +136,15 @@ def _dim(operand: Operand) -> Dim:
         case int() if not isinstance(found, bool):
             if 0 <= found < 2**63:
                 return found
-            raise Refusal(
+            raise RefusalError(
                 f"a dimension cannot be {found}", operand.span, hint=_KNOWN_LATER if found < 0 else None
             )
     if found is Ellipsis:
         hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
-        raise Refusal("a tensor's rank must be known", operand.span, hint=hint)
+        raise RefusalError("a tensor's rank must be known", operand.span, hint=hint)
     later = _KNOWN_LATER if operand.value == Known(None) else None
     message = f"a dimension must be an int or a name, not {described(operand.value)}"
-    raise Refusal(message, operand.span, hint=later)
+    raise RefusalError(message, operand.span, hint=later)
 
 
 def _named(text: str, span: Span) -> Dim:
@@ -158,19 +160,19 @@ def _named(text: str, span: Span) -> Dim:
             if iskeyword(text):
                 hint = f'it is a keyword of Python: write another, as in "{text}_"'
         shown = repr(text) if len(text) <= 40 else "the string"
-        raise Refusal(f"{shown} is no name of a dimension", span, hint=hint) from None
+        raise RefusalError(f"{shown} is no name of a dimension", span, hint=hint) from None
     assert isinstance(found, str)
     return AnyDim(found)
 
 
-def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> Refusal:
+def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> RefusalError:
     """A name in a shape that stands for nothing: most often a dimension that lacks its quotes."""
     sizes = [key for key, value in namespace.items() if isinstance(value, int) and key[:1] != "_"]
     meant = closest(name, sizes) if len(name) > 2 else None
     hint = f'for a size known at the call, write "{name}"'
     if meant is not None:
         hint = f"did you mean {meant}? {hint[:1].upper()}{hint[1:]}"
-    return Refusal(f"unknown name `{name}`", span, hint=hint)
+    return RefusalError(f"unknown name `{name}`", span, hint=hint)
 
 
 def named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
@@ -189,7 +191,7 @@ def tuple_annotation(items: Sequence[Operand]) -> Value:
     """``tuple[A, B]``."""
     if items and items[-1].value == Known(Ellipsis):
         hint = "write one type for each item"
-        raise Refusal("a tuple's length must be known", items[-1].span, hint=hint)
+        raise RefusalError("a tuple's length must be known", items[-1].span, hint=hint)
     return TypeOf(TupleType(tuple(map(annotated_type, items))))
 
 
@@ -199,7 +201,7 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
         hint = (
             "write Callable[[Tensor[(3,), f32]], Tensor[(3,), f32]]: parameters in brackets, then the result"
         )
-        raise Refusal("Callable takes the parameters' types and the result's", span, hint=hint)
+        raise RefusalError("Callable takes the parameters' types and the result's", span, hint=hint)
     parameters = (annotated_type(Operand(item, items[0].span)) for item in items[0].value.items)
     return TypeOf(FuncType(tuple(parameters), annotated_type(items[1])))
 
@@ -212,7 +214,7 @@ def as_declared(
     if not _fits(declared, part.type):
         notes = () if place is None else (Note(words, place),)
         message = f"{what} is declared as {type_shown(declared)}, but is {type_shown(part.type)}"
-        raise Refusal(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
+        raise RefusalError(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
     return Computed(part.expr, _refined(declared, part.type))
 
 
@@ -264,13 +266,13 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
             return Computed(found.expr, found.type)
         case TupleOf(whole=Computed() as whole):
             return whole
-        case Closure(function=function):
+        case ClosureValue(function=function):
             return function
         case GlobalFunction(name=name, type=FuncType() as type_):
             return Computed(ir.GlobalVar(name, span=value.span), type_)
         case ConstructorName(constructor=constructor):
             hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
-            raise Refusal(f"{described(value.value)} is no value", value.span, hint=hint)
+            raise RefusalError(f"{described(value.value)} is no value", value.span, hint=hint)
         case TupleOf(items=items) if items:
             fields = (
                 wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
@@ -287,7 +289,7 @@ def relay_value(value: Operand, wanted: Type | None = None) -> Computed:
             return number_constant(number, natural_dtype(number), value.span)
         case Dimension():
             return relay_value(as_number(value), wanted)
-    raise Refusal(
+    raise RefusalError(
         f"expected a tensor, found {described(value.value)}", value.span, hint=_no_tensor_hint(value)
     )
 

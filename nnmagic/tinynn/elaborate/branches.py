@@ -14,38 +14,38 @@ from nnmagic.tinynn.analysis.bound_names import assigned_names, may_leave, menti
 from nnmagic.tinynn.elaborate.context import is_atom
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
-    End,
-    Exit,
-    Followed,
-    Fork,
-    Leaf,
-    leaves,
+    BlockExit,
+    CondBranch,
+    ExitKind,
+    JoinPoint,
+    Terminator,
+    exits_of,
     may_fail,
-    rendered_end,
+    render_terminator,
 )
 from nnmagic.tinynn.elaborate.expressions import Expressions
 from nnmagic.tinynn.elaborate.merging import (
-    Clash,
+    MergeConflictError,
     Plan,
     anchored,
-    clash,
     expressions,
     expressions_in,
-    join_plan,
-    rebuilt,
+    merge_conflict,
+    merge_plan,
+    rebuild,
     types_of,
 )
-from nnmagic.tinynn.values.environments import Env, Frame
+from nnmagic.tinynn.values.environments import Env, Environment
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
-    Closure,
+    ClosureValue,
     Computed,
     LocalFunction,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Unassigned,
     Value,
@@ -74,11 +74,11 @@ class Branches(Expressions):
             found = known_value(value)
             if isinstance(found, bool | int | float | str | tuple | None):
                 return bool(found)
-        except NotKnown:
+        except NotStaticError:
             pass
         if isinstance(value, TupleOf):
             return bool(value.items)
-        raise Refusal(f"`{word}` takes a condition, not {described(value)}", operand.span)
+        raise RefusalError(f"`{word}` takes a condition, not {described(value)}", operand.span)
 
     def _tensor_truth(self, operand: Operand, word: str) -> bool | Computed:
         assert isinstance(operand.value, Computed)
@@ -91,7 +91,7 @@ class Branches(Expressions):
             hint = f"write {name}.any() or {name}.all()"
             if word in ("and", "or"):
                 hint = f"element by element it is {'&' if word == 'and' else '|'}; or write {name}.any()"
-            raise Refusal(message, operand.span, hint=hint)
+            raise RefusalError(message, operand.span, hint=hint)
         if type_.shape:
             value = apply("squeeze", operand.span, value, axis=list(range(len(type_.shape))))
         if type_.dtype == "bool":
@@ -101,7 +101,7 @@ class Branches(Expressions):
 
     # -- if --------------------------------------------------------------------------------------------
 
-    def branch(self, stmt: ast.If) -> End | None:
+    def branch(self, stmt: ast.If) -> Terminator | None:
         """``if``: a known condition takes one branch, any other becomes Relay's ``if``."""
         condition = self._condition(stmt)
         if condition is None:
@@ -116,7 +116,7 @@ class Branches(Expressions):
             with self.inside(block, before.copy()):
                 self.fill(block, self.steps(part.stmts), self.place(stmt.span))
             blocks.append(block)
-        return self.merged(Fork(condition.expr, blocks[0], blocks[1], self.place(stmt.span)))
+        return self.merged(CondBranch(condition.expr, blocks[0], blocks[1], self.place(stmt.span)))
 
     def _condition(self, stmt: ast.If) -> bool | Computed | None:
         """The condition of an ``if``; what it shares with the branches is bound before it."""
@@ -131,7 +131,7 @@ class Branches(Expressions):
                 self.settle_for(stmt)
         return self.truth(self.operand(stmt.condition), "if")
 
-    def within(self, statements: Sequence[ast.Stmt]) -> End | None:
+    def within(self, statements: Sequence[ast.Stmt]) -> Terminator | None:
         """Statements carried out in the current block, as one step."""
         block, self.block = self.block, Block(self.block.lets)
         live = self.live
@@ -141,14 +141,14 @@ class Branches(Expressions):
         finally:
             self.block, self.live = block, live
 
-    def fill(self, block: Block, steps: Iterable[Callable[[], End | None]], span: Span) -> None:
+    def fill(self, block: Block, steps: Iterable[Callable[[], Terminator | None]], span: Span) -> None:
         """Carries out steps in a block that is being entered, and ends it."""
         live = self.live
         if self.sequence(steps):
-            block.end = Leaf(Exit.GOES_ON, span, self.frame.env)
+            block.end = BlockExit(ExitKind.GOES_ON, span, self.frame.env)
         self.live = live
 
-    def both_for_errors(self, stmt: ast.Stmt, parts: Sequence[Sequence[ast.Stmt]]) -> End | None:
+    def both_for_errors(self, stmt: ast.Stmt, parts: Sequence[Sequence[ast.Stmt]]) -> Terminator | None:
         """The condition failed: the branches are read for their own errors, what they assign is silent."""
         before = self.frame.env
         for statements in parts:
@@ -168,10 +168,10 @@ class Branches(Expressions):
 
     # -- bringing branches together --------------------------------------------------------------------
 
-    def merged(self, end: End) -> End | None:
+    def merged(self, end: Terminator) -> Terminator | None:
         """Goes on in the current block where all leaves go on; else the end, for the steps that follow."""
-        found = [leaf for leaf, _ in leaves(end) if leaf.exit is not Exit.JUMPS]
-        if not found or may_fail(end) or any(leaf.exit is not Exit.GOES_ON for leaf in found):
+        found = [leaf for leaf, _ in exits_of(end) if leaf.exit is not ExitKind.JUMPS]
+        if not found or may_fail(end) or any(leaf.exit is not ExitKind.GOES_ON for leaf in found):
             return end
         plans = self.joined([leaf.env for leaf in found], end.span)
         self.take(end, plans)
@@ -206,14 +206,14 @@ class Branches(Expressions):
                 env.locals[name] = usable[0] if usable else FAILED
                 continue
             try:
-                plan = anchored(join_plan(known), outside)
-            except Clash as problem:
+                plan = anchored(merge_plan(known), outside)
+            except MergeConflictError as problem:
                 words = "branches leave it with different values"
-                env.locals[name] = clash(name, list(zip(known, places, strict=True)), problem, words)
+                env.locals[name] = merge_conflict(name, list(zip(known, places, strict=True)), problem, words)
                 continue
             env.places[name] = places[0]
             if not list(types_of(plan)):
-                env.locals[name] = rebuilt(plan, iter(()))
+                env.locals[name] = rebuild(plan, iter(()))
             elif name in live:
                 plans[name] = plan
             else:
@@ -226,29 +226,29 @@ class Branches(Expressions):
         for env in envs:
             for name in self.live:
                 value = env.locals.get(name)
-                if isinstance(value, LocalFunction | Closure):
+                if isinstance(value, LocalFunction | ClosureValue):
                     live.update(value.versions)
         return live
 
-    def take(self, end: End, plans: dict[str, Plan]) -> None:
+    def take(self, end: Terminator, plans: dict[str, Plan]) -> None:
         """Renders an end whose leaves all go on, and binds the names that differ."""
         types = [one.type for plan in plans.values() for one in types_of(plan)]
         if not types:
             return
         result: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
 
-        def value_of(leaf: Leaf) -> ir.Expr:
+        def value_of(leaf: BlockExit) -> ir.Expr:
             parts = self.leaf_expressions(leaf, plans)
             return parts[0] if len(types) == 1 else ir.Tuple(parts, span=leaf.span)
 
-        expr = self.placed(Computed(rendered_end(end, result, value_of), result)).expr
+        expr = self.placed(Computed(render_terminator(end, result, value_of), result)).expr
         exprs: list[ir.Expr] = [expr]
         if len(types) > 1:
             whole = self.bound(Computed(expr, result), "_".join(plans)[:40]).expr
             exprs = [ir.TupleGetItem(whole, index, span=end.span) for index in range(len(types))]
         parts = iter(exprs)
         for name, plan in plans.items():
-            self.frame.env.locals[name] = rebuilt(plan, parts)
+            self.frame.env.locals[name] = rebuild(plan, parts)
 
     def placed(self, value: Computed) -> Computed:
         """A value that may stand in any expression: its bindings become those of the block.
@@ -265,7 +265,7 @@ class Branches(Expressions):
             expr = ir.Call(matched, (), span=expr.span)
         return replace(value, expr=expr)
 
-    def leaf_expressions(self, leaf: Leaf, plans: dict[str, Plan]) -> tuple[ir.Expr, ...]:
+    def leaf_expressions(self, leaf: BlockExit, plans: dict[str, Plan]) -> tuple[ir.Expr, ...]:
         """What a leaf gives for the names of plans."""
         found: list[ir.Expr] = []
         for name, plan in plans.items():
@@ -274,17 +274,19 @@ class Branches(Expressions):
                 if not is_failed(value):
                     found += expressions(plan, value, place)
                     continue
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 self.report(refusal)
             found += [ir.Tuple((), span=place) for _ in types_of(plan)]  # the function is refused
         return tuple(found)
 
-    def followed(self, end: End, rest: Iterator[Callable[[], End | None]], exit_: Exit) -> End:
+    def followed(
+        self, end: Terminator, rest: Iterator[Callable[[], Terminator | None]], exit_: ExitKind
+    ) -> Terminator:
         """What follows a statement some of whose branches leave, with the leaves of ``exit_``.
 
         It is put into the one leaf that goes on, or made a function that several call.
         """
-        ends = [(leaf, block) for leaf, block in leaves(end) if leaf.exit is exit_]
+        ends = [(leaf, block) for leaf, block in exits_of(end) if leaf.exit is exit_]
         if not ends:
             return end  # what follows is never reached
         if len(ends) == 1:
@@ -299,16 +301,16 @@ class Branches(Expressions):
             plans = self.joined([leaf.env for leaf, _ in ends], end.span)
             for name, plan in plans.items():
                 made = [ir.Var(name, one.type, span=end.span) for one in types_of(plan)]
-                env.locals[name] = rebuilt(plan, iter(made))
+                env.locals[name] = rebuild(plan, iter(made))
                 params += made
             for leaf, _ in ends:
                 leaf.args = self.leaf_expressions(leaf, plans)
-                leaf.exit, leaf.target = Exit.JUMPS, variable
+                leaf.exit, leaf.target = ExitKind.JUMPS, variable
             self.fill(block, rest, end.span)
-        return Followed(end, variable, tuple(params), block, end.span)
+        return JoinPoint(end, variable, tuple(params), block, end.span)
 
 
-def _is_settled(frame: Frame, name: str) -> bool:
+def _is_settled(frame: Environment, name: str) -> bool:
     owner = frame.owner(name)
     value = None if owner is None else owner.env.locals.get(name)
     return not isinstance(value, Computed) or is_atom(value.expr)

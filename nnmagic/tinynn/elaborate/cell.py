@@ -16,11 +16,11 @@ from nnmagic.tinynn.analysis.bound_names import (
 )
 from nnmagic.tinynn.calls.defaults import as_python
 from nnmagic.tinynn.elaborate.annotation_types import annotated_type, as_declared, named_dimensions
-from nnmagic.tinynn.elaborate.context import TooMuchWork
+from nnmagic.tinynn.elaborate.context import WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.statements import Statements
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Env, Frame
+from nnmagic.tinynn.values.environments import Env, Environment
 from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
@@ -28,9 +28,9 @@ from nnmagic.tinynn.values.values import (
     Formal,
     GlobalFunction,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     computed,
     described,
     is_failed,
@@ -44,7 +44,7 @@ _ROUNDS = 3
 class _Signature:
     """A function's parameters with their types (None where an error was reported) and declared result."""
 
-    parameters: list[tuple[tree.Parameter, Type | None]]
+    parameters: list[tuple[tree.ParameterNode, Type | None]]
     declared: Type | None
     failed: bool
 
@@ -52,7 +52,7 @@ class _Signature:
 class Elaborator(Statements):
     """Walks a cell's tree; expressions give values, and errors are gathered, not raised."""
 
-    def transform_module(self, mod: tree.Cell) -> dict[str, ir.Function]:
+    def transform_module(self, mod: tree.CellNode) -> dict[str, ir.Function]:
         """The Relay functions of the cell, in source order."""
         self.scope.linker.reserved.update(mod.funcs)
         self._declare_types(mod)
@@ -72,7 +72,7 @@ class Elaborator(Statements):
 
     # -- data types ------------------------------------------------------------------------------------
 
-    def _declare_types(self, mod: tree.Cell) -> None:
+    def _declare_types(self, mod: tree.CellNode) -> None:
         """All data types of the cell; each may hold any other."""
         for name, data in mod.types.items():
             fields = {each.name: tuple(field.name for field in each.fields) for each in data.constructors}
@@ -86,12 +86,14 @@ class Elaborator(Statements):
                 others = {*mod.funcs, *mod.types, *self.scope.constructors} - {name}
                 if declared.name in others:
                     hint = "give it another name: constructors are called by their bare names"
-                    self.report(Refusal(f"the name `{declared.name}` is taken", place, hint=hint))
+                    self.report(RefusalError(f"the name `{declared.name}` is taken", place, hint=hint))
                 types = [self.type_or_none(field.ty) for field in declared.fields if field.ty is not None]
                 for field in declared.fields:
                     if field.default is not None:
                         message = "a constructor's field has no default"
-                        self.report(Refusal(message, self.place(field.default.span), hint="leave it out"))
+                        self.report(
+                            RefusalError(message, self.place(field.default.span), hint="leave it out")
+                        )
                 inputs = tuple(type_ for type_ in types if type_ is not None)
                 if len(inputs) < len(declared.fields):
                     inputs += (GlobalTypeVar("failed"),) * (len(declared.fields) - len(inputs))
@@ -101,12 +103,12 @@ class Elaborator(Statements):
             complete = replace(known, type=TypeData(known.type.header, (), tuple(constructors)))
             try:
                 self.scope.declare(complete, self.place(data.name_span))
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 self.report(refusal)
 
     # -- signatures ------------------------------------------------------------------------------------
 
-    def _signature(self, definition: tree.Definition) -> _Signature:
+    def _signature(self, definition: tree.FunctionNode) -> _Signature:
         parameters = [
             (each, None if each.ty is None else self.type_or_none(each.ty)) for each in definition.params
         ]
@@ -127,7 +129,7 @@ class Elaborator(Statements):
                     try:
                         value = Operand(default, self.place(parameter.default.span))
                         self.check_default(parameter.name, type_, value)
-                    except Refusal as refusal:
+                    except RefusalError as refusal:
                         self.report(refusal)
                         default = FAILED
             formals.append(Formal(parameter.name, parameter.kind, default))
@@ -137,22 +139,22 @@ class Elaborator(Statements):
         """Refuses a default that the parameter's type cannot hold. Raises Refusal."""
         if value.value == Known(None):
             hint = "write a number, a string or a name of the notebook; or leave the default out"
-            raise Refusal(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
+            raise RefusalError(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
         as_declared(f"the default of `{name}`", type_, value, None)
         try:
             as_python(value.value)
-        except NotKnown:
+        except NotStaticError:
             hint = "compute it in another cell, and write the name that holds it"
             if isinstance(type_, FuncType):
                 hint = "leave the default out, and give a function in each call"
             message = f"the default of `{name}` is {described(value.value)} that is not known while compiling"
-            raise Refusal(message, value.span, hint=hint) from None
+            raise RefusalError(message, value.span, hint=hint) from None
 
     def type_or_none(self, annotation: tree.Annotation) -> Type | None:
         """The type that an annotation means; None where an error was reported."""
         try:
             return self.transform_type(annotation)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             self.report(refusal)
         except RecursionError:
             self.report_depth(annotation.span)
@@ -170,7 +172,9 @@ class Elaborator(Statements):
 
     # -- functions -------------------------------------------------------------------------------------
 
-    def _find_types(self, group: Sequence[str], mod: tree.Cell, signatures: dict[str, _Signature]) -> None:
+    def _find_types(
+        self, group: Sequence[str], mod: tree.CellNode, signatures: dict[str, _Signature]
+    ) -> None:
         """Result types of functions that call each other and do not declare them: found by trying."""
         called = mentioned_names([mod.funcs[each].body for each in group])
         waiting = [name for name in group if name in called and not signatures[name].failed]
@@ -185,7 +189,7 @@ class Elaborator(Statements):
                 self._set_type(name, signatures[name], type_)
         self.weak_results.clear()
 
-    def _try(self, name: str, mod: tree.Cell, signatures: dict[str, _Signature]) -> bool:
+    def _try(self, name: str, mod: tree.CellNode, signatures: dict[str, _Signature]) -> bool:
         """Whether a function's result type is found, by what is known of the others."""
         with self.trial():
             self.awaited.clear()
@@ -201,7 +205,7 @@ class Elaborator(Statements):
         self._set_type(name, signatures[name], made.type)
         return True
 
-    def _function(self, definition: tree.Definition, signature: _Signature) -> ir.Function | None:
+    def _function(self, definition: tree.FunctionNode, signature: _Signature) -> ir.Function | None:
         """The Relay function, or None where an error was reported; callers know its type from then on."""
         name, before = definition.name, len(self.found.found)
         self.awaited.clear()
@@ -218,7 +222,7 @@ class Elaborator(Statements):
         return ir.Function(params, made.expr, made.type, span=self.place(definition.span))
 
     def _elaborated(
-        self, definition: tree.Definition, signature: _Signature
+        self, definition: tree.FunctionNode, signature: _Signature
     ) -> tuple[tuple[ir.Var, ...], Computed | None]:
         """The parameters and the result; None for it where an error was reported."""
         env, dimensions, params = Env(), dict[str, str](), list[ir.Var]()
@@ -234,17 +238,17 @@ class Elaborator(Statements):
                 dimensions.setdefault(label, written)
         body = definition.body
         again = reassigned_names(body, env.locals)
-        frame = Frame(definition.name, frozenset(assigned_names(body)), again, None, env, dimensions)
+        frame = Environment(definition.name, frozenset(assigned_names(body)), again, None, env, dimensions)
         frame.failed = signature.failed
         outer, self.frame, self.block, self.live = self.frame, frame, Block(), frozenset()
         try:
             self.fill(self.block, self.steps(definition.body.stmts), self.place(definition.name_span))
             return tuple(params), self.finished(definition, self.block, signature.declared)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             self.report(refusal)
         except RecursionError:
             self.report_depth(definition.name_span)
-        except TooMuchWork:
+        except WorkLimitError:
             hint = "its loops are written out too often: use fewer rounds, or operators on whole tensors"
             place = self.place(definition.name_span)
             self.found.error(f"`{definition.name}` takes too long to compile", place, hint=hint)

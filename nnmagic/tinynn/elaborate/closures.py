@@ -13,14 +13,14 @@ from nnmagic.relay.types import FuncType, Type
 from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, reassigned_names, walk
 from nnmagic.tinynn.calls.function_calls import bound_arguments
 from nnmagic.tinynn.elaborate.annotation_types import as_declared, relay_value
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Exit, Leaf, leaves, rendered
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, exits_of, render
 from nnmagic.tinynn.elaborate.loops import Loops
-from nnmagic.tinynn.elaborate.merging import Clash, Plan, join_plan, whole
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, Plan, merge_plan, whole
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Env, Frame
+from nnmagic.tinynn.values.environments import Env, Environment
 from nnmagic.tinynn.values.values import (
     FAILED,
-    Closure,
+    ClosureValue,
     Computed,
     Dimension,
     Formal,
@@ -28,7 +28,7 @@ from nnmagic.tinynn.values.values import (
     Known,
     LocalFunction,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     computed,
@@ -40,7 +40,7 @@ from nnmagic.tinynn.values.values import (
 from nnmagic.tinynn.values.weak_types import is_weak
 
 #: Statements whose blocks are no part of the code around them.
-_BRANCHING = ast.If | tree.For | tree.While | tree.Match | ast.Assert
+_BRANCHING = ast.If | tree.For | tree.While | tree.MatchNode | ast.Assert
 
 #: Bodies put into one another; more is recursion, which needs types.
 _MAX_INLINED = 30
@@ -56,7 +56,7 @@ class Closures(Loops):
         formals = self.formals(expr.params)
         return LocalFunction("<lambda>", expr, formals, self.frame, self._versions(expr))
 
-    def nested(self, definition: tree.Definition) -> None:
+    def nested(self, definition: tree.FunctionNode) -> None:
         """``def`` in a function: a Relay function where its parameters have types, else put in its calls."""
         name, place = definition.name, self.place(definition.name_span)
         formals = self.formals(definition.params)
@@ -65,14 +65,14 @@ class Closures(Loops):
             untyped = next(each for each in definition.params if each.ty is None)
             hint = f"write its type, as in {untyped.name}: Tensor[(2, 3), f32], or leave all types out"
             self.frame.env.bind(name, FAILED, place)
-            raise Refusal(f"parameter `{untyped.name}` has no type", self.place(untyped.span), hint=hint)
+            raise RefusalError(f"parameter `{untyped.name}` has no type", self.place(untyped.span), hint=hint)
         if not all(typed) or not typed:
             local = LocalFunction(name, definition, formals, self.frame, self._versions(definition))
             self.frame.env.bind(name, local, place)
             return
         self.frame.env.bind(name, self._closure(definition, formals), place)
 
-    def formals(self, params: Sequence[tree.Parameter]) -> tuple[Formal, ...]:
+    def formals(self, params: Sequence[tree.ParameterNode]) -> tuple[Formal, ...]:
         """The parameters as a caller sees them; defaults are computed here, as in Python."""
         return tuple(
             Formal(
@@ -92,14 +92,14 @@ class Closures(Loops):
                 continue
             versions[name] = owner.env.versions.get(name, 0)
             value = owner.env.locals.get(name)
-            if isinstance(value, LocalFunction | Closure):
+            if isinstance(value, LocalFunction | ClosureValue):
                 for further in value.versions:
                     holder = value.frame.owner(further)
                     if holder is not None:
                         versions.setdefault(further, holder.env.versions.get(further, 0))
         return versions
 
-    def renewed(self, closure: Closure) -> Closure | None:
+    def renewed(self, closure: ClosureValue) -> ClosureValue | None:
         """The closure with what the names that it uses stand for now, as in Python. Raises Refusal.
 
         It was made when it was defined; where a name that it uses was assigned again, it is made again.
@@ -114,13 +114,13 @@ class Closures(Loops):
             made = self._closure(closure.definition, closure.parameters)
         finally:
             self.frame = outer
-        if not isinstance(made, Closure):
+        if not isinstance(made, ClosureValue):
             return None
         if frame is self.frame and frame.env.locals.get(closure.name) is closure:
             frame.env.locals[closure.name] = made  # until its names are assigned once more
         return made
 
-    def _is_stale(self, closure: Closure) -> bool:
+    def _is_stale(self, closure: ClosureValue) -> bool:
         """Whether a name that a closure uses was assigned since it was made."""
         for name, version in closure.versions.items():
             owner = closure.frame.owner(name)
@@ -137,13 +137,13 @@ class Closures(Loops):
             return FAILED
         if self.inlining.count(function.definition) or len(self.inlining) >= _MAX_INLINED:
             hint = "give its parameters and its result types, so that it becomes a Relay function"
-            raise Refusal(f"{described(function)} calls itself", callee, hint=hint)
+            raise RefusalError(f"{described(function)} calls itself", callee, hint=hint)
         body = function.definition.body
         env = Env()
         for name, operand in given.items():
             env.bind(name, operand.value, operand.span)
         again = reassigned_names(body, env.locals)
-        frame = Frame(function.name, frozenset(assigned_names(body)), again, function.frame, env)
+        frame = Environment(function.name, frozenset(assigned_names(body)), again, function.frame, env)
         outer, live = self.frame, self.live
         self.inlining.append(function.definition)
         self.frame, self.live = frame, mentioned_names(body)
@@ -155,7 +155,7 @@ class Closures(Loops):
             self.inlining.pop()
             self.frame, self.live = outer, live
 
-    def _result_of_body(self, definition: tree.Definition) -> Value:
+    def _result_of_body(self, definition: tree.FunctionNode) -> Value:
         """The value of statements carried out in a block of their own."""
         block = Block()
         around = [name for name in mentioned_names(definition.body) if name not in self.frame.assigned]
@@ -167,7 +167,11 @@ class Closures(Loops):
             self.fill(block, self.steps(definition.body.stmts), self.place(definition.name_span))
         finally:
             self.block = outer
-        if isinstance(block.end, Leaf) and block.end.exit is Exit.RETURNS and block.end.value is not None:
+        if (
+            isinstance(block.end, BlockExit)
+            and block.end.exit is ExitKind.RETURNS
+            and block.end.value is not None
+        ):
             outer.lets += block.lets
             value = block.end.value
             if definition.ret_type is None or is_failed(value.value):
@@ -182,21 +186,21 @@ class Closures(Loops):
         made = self.finished(definition, block, declared)
         return FAILED if made is None else computed(self.placed(made).expr, made.type)
 
-    def finished(self, definition: tree.Definition, block: Block, declared: Type | None) -> Computed | None:
+    def finished(self, definition: tree.FunctionNode, block: Block, declared: Type | None) -> Computed | None:
         """The body of a function as one expression; None where an error was reported. Raises Refusal."""
-        found = [leaf for leaf, _ in leaves(block.end)]
-        if any(leaf.exit in (Exit.BREAKS, Exit.CONTINUES) for leaf in found):
+        found = [leaf for leaf, _ in exits_of(block.end)]
+        if any(leaf.exit in (ExitKind.BREAKS, ExitKind.CONTINUES) for leaf in found):
             return None  # outside of a loop: Python's own compiler says so
-        if all(leaf.exit is Exit.JUMPS for leaf in found) and not self.frame.failed:
+        if all(leaf.exit is ExitKind.JUMPS for leaf in found) and not self.frame.failed:
             hint = "end the loop with `break` or `return`"
             message = f"`{definition.name}` never returns: it has a loop without end"
             self.found.error(message, self.place(definition.name_span), hint=hint)
             return None
-        open_ends = [leaf for leaf in found if leaf.exit is Exit.GOES_ON]
+        open_ends = [leaf for leaf in found if leaf.exit is ExitKind.GOES_ON]
         if open_ends and not self.frame.failed:
             self._report_no_return(definition, open_ends, found)
             return None
-        values = [leaf.value for leaf in found if leaf.exit is Exit.RETURNS and leaf.value is not None]
+        values = [leaf.value for leaf in found if leaf.exit is ExitKind.RETURNS and leaf.value is not None]
         known = [value for value in values if not is_failed(value.value)]
         if not known:
             return None
@@ -216,14 +220,14 @@ class Closures(Loops):
         weak = declared is None and all(_is_number_alone(value.value) for value in known)
         if self.frame.failed or len(known) < len(values):
             return Computed(ir.Tuple(()), result, weak)  # the type alone is of use
-        expr = rendered(block, result, lambda leaf: parts[id(leaf.value)].expr)
+        expr = render(block, result, lambda leaf: parts[id(leaf.value)].expr)
         return Computed(expr, result, weak)
 
     def _report_no_return(
-        self, definition: tree.Definition, open_ends: Sequence[Leaf], found: Sequence[Leaf]
+        self, definition: tree.FunctionNode, open_ends: Sequence[BlockExit], found: Sequence[BlockExit]
     ) -> None:
         name = definition.name
-        returns = [leaf for leaf in found if leaf.exit is Exit.RETURNS]
+        returns = [leaf for leaf in found if leaf.exit is ExitKind.RETURNS]
         if returns:
             notes = [
                 Note("it returns here", returns[0].span),
@@ -237,20 +241,20 @@ class Closures(Loops):
         hint = f"add `return {last[-1]}` at its end" if last else "add a `return` at its end"
         self.found.error(f"`{name}` returns nothing", self.place(definition.name_span), hint=hint)
 
-    def _result_plan(self, definition: tree.Definition, values: Sequence[Operand]) -> Plan:
+    def _result_plan(self, definition: tree.FunctionNode, values: Sequence[Operand]) -> Plan:
         """The one type of all returns. Raises Refusal, which names two that differ."""
         try:
-            return join_plan([value.value for value in values])
-        except Clash as problem:
+            return merge_plan([value.value for value in values])
+        except MergeConflictError as problem:
             one, other = values[problem.first], values[problem.second]
             message = f"`{definition.name}` returns {described(other.value)} here"
             note = Note(f"and {described(one.value)} here", one.span)
             hint = "return one shape and one dtype on every path, as in x.astype(f32)"
-            raise Refusal(message, other.span, hint=hint, notes=(note,)) from None
+            raise RefusalError(message, other.span, hint=hint, notes=(note,)) from None
 
     # -- Relay functions -------------------------------------------------------------------------------
 
-    def _closure(self, definition: tree.Definition, formals: tuple[Formal, ...]) -> Value:
+    def _closure(self, definition: tree.FunctionNode, formals: tuple[Formal, ...]) -> Value:
         """A nested definition with types, bound by let. Raises Refusal."""
         parameters = [
             (each, self.transform_type(each.ty)) for each in definition.params if each.ty is not None
@@ -267,14 +271,16 @@ class Closures(Loops):
         if recursive and declared is None:
             hint = "write it after the parameters, as in -> Tensor[(2, 3), f32]"
             place = self.place(definition.name_span)
-            raise Refusal(f"`{definition.name}` calls itself: its result needs a type", place, hint=hint)
+            raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", place, hint=hint)
         versions = self._versions(definition)
 
         changing = self._changing(versions, definition.name)
 
-        def closure(result: Type, variable: ir.Var) -> Closure:
+        def closure(result: Type, variable: ir.Var) -> ClosureValue:
             function = Computed(variable, FuncType(arg_types, result))
-            return Closure(definition.name, formals, function, definition, self.frame, versions, changing)
+            return ClosureValue(
+                definition.name, formals, function, definition, self.frame, versions, changing
+            )
 
         span = self.place(definition.span)
         variable = ir.Var(definition.name, span=span)
@@ -299,9 +305,13 @@ class Closures(Loops):
         owners = ((each, self.frame.owner(each)) for each in versions if each != name)
         return tuple(each for each, owner in owners if owner is not None and each in owner.reassigned)
 
-    def _function_body(self, definition: tree.Definition, env: Env, declared: Type | None) -> Computed | None:
+    def _function_body(
+        self, definition: tree.FunctionNode, env: Env, declared: Type | None
+    ) -> Computed | None:
         again = reassigned_names(definition.body, env.locals)
-        frame = Frame(definition.name, frozenset(assigned_names(definition.body)), again, self.frame, env)
+        frame = Environment(
+            definition.name, frozenset(assigned_names(definition.body)), again, self.frame, env
+        )
         outer, live, block, self.block = self.frame, self.live, self.block, Block()
         self.frame, self.live = frame, frozenset()
         try:
@@ -315,12 +325,12 @@ class Closures(Loops):
         match value.value:
             case GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
                 return Computed(ir.GlobalVar(name, span=value.span), type_)
-            case Closure(function=Computed(type=type_)) as closure if type_ == wanted:
+            case ClosureValue(function=Computed(type=type_)) as closure if type_ == wanted:
                 current = self.renewed(closure)
                 if current is not None:
                     return current.function
             case Known() | Dimension() | TupleOf():
-                raise Refusal(f"expected a function, found {described(value.value)}", value.span)
+                raise RefusalError(f"expected a function, found {described(value.value)}", value.span)
         block, outer = Block(), self.block
         params = [
             ir.Var(name, type_, span=value.span)
@@ -336,15 +346,15 @@ class Closures(Loops):
             result = self.apply_value(kept, operands, value.span)
         assert self.block is outer
         if is_failed(result):
-            raise Refusal(f"expected {with_article(wanted)}", value.span)
+            raise RefusalError(f"expected {with_article(wanted)}", value.span)
         what = f"the result of {described(value.value)}"
         made = as_declared(what, wanted.ret_type, Operand(result, value.span), None)
-        block.end = Leaf(Exit.RETURNS, value.span)
-        body = rendered(block, made.type, lambda _leaf: made.expr)
+        block.end = BlockExit(ExitKind.RETURNS, value.span)
+        body = render(block, made.type, lambda _leaf: made.expr)
         return Computed(ir.Function(tuple(params), body, wanted.ret_type, span=value.span), wanted)
 
     def _parameter_names(self, value: Value, wanted: FuncType) -> list[str]:
-        formals = value.parameters if isinstance(value, GlobalFunction | LocalFunction | Closure) else ()
+        formals = value.parameters if isinstance(value, GlobalFunction | LocalFunction | ClosureValue) else ()
         if len(formals) == len(wanted.arg_types):
             return [formal.name for formal in formals]
         return [f"x{index}" if index else "x" for index in range(len(wanted.arg_types))]

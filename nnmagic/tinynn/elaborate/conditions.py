@@ -13,8 +13,8 @@ from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import mentioned_names
 from nnmagic.tinynn.elaborate.branches import Branches
-from nnmagic.tinynn.elaborate.context import NotSimple
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Exit, Fork, Leaf
+from nnmagic.tinynn.elaborate.context import NotSimpleError
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, CondBranch, ExitKind
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
@@ -22,7 +22,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     Unassigned,
     Value,
     described,
@@ -64,7 +64,7 @@ class Conditions(Branches):
     ) -> Value:
         """One of two values that are made in branches of their own. Raises Refusal."""
         if self.simple_only:
-            raise NotSimple
+            raise NotSimpleError
         ends: list[Block] = []
         values: list[Value] = []
         for make, place in zip(makers, places, strict=True):
@@ -72,19 +72,19 @@ class Conditions(Branches):
             with self.inside(block, self.frame.env.copy()) as env:
                 values.append(make())
                 env.bind(_RESULT, values[-1], place)
-                block.end = Leaf(Exit.GOES_ON, place, env)
+                block.end = BlockExit(ExitKind.GOES_ON, place, env)
             ends.append(block)
         before, live = self.frame.env, self.live
         self.live = live | {_RESULT}
         try:
-            self.merged(Fork(condition.expr, ends[0], ends[1], span))
+            self.merged(CondBranch(condition.expr, ends[0], ends[1], span))
             result = before.locals.pop(_RESULT)
         finally:
             self.live = live
         if isinstance(result, Unassigned):
             one, other = (described(value) for value in values)
             message = f"one side gives {one}, the other {other}"
-            raise Refusal(message, span, hint=_filled(values) or result.hint, notes=result.notes)
+            raise RefusalError(message, span, hint=_filled(values) or result.hint, notes=result.notes)
         return result
 
     def logical(self, expr: tree.Logical) -> Value:
@@ -150,7 +150,7 @@ class Conditions(Branches):
         if is_tensor(held) and any(dim != 1 for dim in tensor_type(first).shape):
             hint = "write (a < b) & (b < c)"
             message = f"a chained comparison needs one truth value, not {described(held)}"
-            raise Refusal(message, span, hint=hint)
+            raise RefusalError(message, span, hint=hint)
         truth = self.truth(first, "and")
         if truth is None:
             return FAILED
@@ -180,7 +180,7 @@ class Conditions(Branches):
                 versions = dict(self.frame.env.versions)
                 simple = self._simple(make())
                 changed = bool(self.block.lets) or versions != self.frame.env.versions
-            except NotSimple:
+            except NotSimpleError:
                 return None
             finally:
                 self.simple_only = False
@@ -192,7 +192,7 @@ class Conditions(Branches):
                 return value
             if isinstance(value, Known) and isinstance(value.value, bool):
                 return number_constant(value.value, "bool", Span("", 0, 0, 0, 0))
-        raise NotSimple
+        raise NotSimpleError
 
 
 #: Operators that may fail when they run, or that cost too much to compute for nothing.

@@ -15,18 +15,18 @@ from synr import Transformer, ast
 from nnmagic.diagnostics import Diagnostics, Source, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import FuncType, Type
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, End
-from nnmagic.tinynn.namespace.name_resolution import Scope
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
+from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Env, Frame
+from nnmagic.tinynn.values.environments import Env, Environment
 from nnmagic.tinynn.values.values import (
-    Closure,
+    ClosureValue,
     Computed,
     Dimension,
     LocalFunction,
     Method,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Unassigned,
     Value,
@@ -38,11 +38,11 @@ from nnmagic.tinynn.values.values import (
 MAX_WORK = 50_000
 
 
-class TooMuchWork(Exception):  # noqa: N818  # reported where the function begins
+class WorkLimitError(Exception):  # reported where the function begins
     """A cell that would take for ever to compile."""
 
 
-class NotSimple(Exception):  # noqa: N818  # a question answered with no
+class NotSimpleError(Exception):  # a question answered with no
     """A condition that is worth a branch."""
 
 
@@ -52,8 +52,8 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
     def __init__(self, source: Source, namespace: Mapping[str, object], found: Diagnostics) -> None:
         self.source = source
         self.found = found
-        self.scope = Scope(namespace)
-        self.frame = Frame("")
+        self.scope = NameResolver(namespace)
+        self.frame = Environment("")
         self.block = Block()
         self.in_shape = False
         self.work = 0
@@ -85,7 +85,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
             span.filename, span.start_line, span.start_column, span.end_line, span.end_column, self.source
         )
 
-    def report(self, refusal: Refusal) -> None:
+    def report(self, refusal: RefusalError) -> None:
         """Records an error."""
         self.found.add(refusal.diagnostic)
 
@@ -99,7 +99,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         """One more statement or call. Raises TooMuchWork."""
         self.work += 1
         if self.work > MAX_WORK:
-            raise TooMuchWork
+            raise WorkLimitError
 
     # -- what the parts give each other ----------------------------------------------------------------
 
@@ -111,11 +111,11 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         """The type that an annotation means, or None where an error was reported. Raises Refusal."""
         raise NotImplementedError
 
-    def sequence(self, steps: Iterable[Callable[[], End | None]]) -> bool:
+    def sequence(self, steps: Iterable[Callable[[], Terminator | None]]) -> bool:
         """Carries out statements in the current block; False where it got an end."""
         raise NotImplementedError
 
-    def steps(self, statements: Sequence[ast.Stmt]) -> list[Callable[[], End | None]]:
+    def steps(self, statements: Sequence[ast.Stmt]) -> list[Callable[[], Terminator | None]]:
         """Statements, each to be carried out."""
         raise NotImplementedError
 
@@ -147,7 +147,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
         """A call of a function whose body is put in its place. Raises Refusal."""
         raise NotImplementedError
 
-    def renewed(self, closure: Closure) -> Closure | None:
+    def renewed(self, closure: ClosureValue) -> ClosureValue | None:
         """The closure with what its names stand for now; None where that failed. Raises Refusal."""
         raise NotImplementedError
 
@@ -222,11 +222,11 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
             case Zipped(word=word, parts=parts_):
                 kept_parts = (Operand(self.settled(part.value, name, seen), part.span) for part in parts_)
                 return Zipped(word, tuple(kept_parts))
-            case LocalFunction() | Closure():
+            case LocalFunction() | ClosureValue():
                 return self._settled_function(value, seen)
         return value
 
-    def _settled_function(self, value: LocalFunction | Closure, seen: set[int]) -> Value:
+    def _settled_function(self, value: LocalFunction | ClosureValue, seen: set[int]) -> Value:
         """A function whose body will be put somewhere below, or made again there: what it takes is bound."""
         if id(value) in seen:
             return value
@@ -243,7 +243,7 @@ class Core(Transformer):  # type: ignore[misc]  # synr is untyped
     def bound(self, value: Computed, name: str) -> Computed:
         """A let binding of a value in the current block."""
         if self.simple_only:
-            raise NotSimple
+            raise NotSimpleError
         variable = ir.Var(name, span=value.expr.span)
         self.block.lets.append((variable, value.expr))
         return Computed(variable, value.type, value.weak)

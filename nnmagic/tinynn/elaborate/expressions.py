@@ -18,7 +18,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 )
 from nnmagic.tinynn.elaborate.context import Core, fresh
 from nnmagic.tinynn.namespace.attributes import attribute
-from nnmagic.tinynn.namespace.name_resolution import UnknownName
+from nnmagic.tinynn.namespace.name_resolution import UnknownNameError
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.operators.subscripts import subscript
@@ -28,7 +28,7 @@ from nnmagic.tinynn.values.values import (
     FAILED,
     MAX_INT_BITS,
     BuiltinName,
-    Closure,
+    ClosureValue,
     Computed,
     ConstructorName,
     DataTypeName,
@@ -38,7 +38,7 @@ from nnmagic.tinynn.values.values import (
     Method,
     Operand,
     OperatorName,
-    Refusal,
+    RefusalError,
     SliceOf,
     TupleConstructor,
     TupleOf,
@@ -60,7 +60,7 @@ class Expressions(Core):
         """The value of an expression; FAILED, once it was reported, where it has none."""
         try:
             return self._value(expr)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             self.report(refusal)
             return FAILED
 
@@ -70,7 +70,7 @@ class Expressions(Core):
                 return self._named(expr)
             case ast.Constant(value=int() as number) if number.bit_length() > MAX_INT_BITS:
                 message = f"an int of {number.bit_length()} bits is larger than any float"
-                raise Refusal(message, self.place(expr.span))
+                raise RefusalError(message, self.place(expr.span))
             case ast.Constant():
                 return Known(expr.value)
             case ast.Call(func_name=ast.Op() as op):
@@ -98,8 +98,8 @@ class Expressions(Core):
             case tree.Invalid():
                 return FAILED
             case tree.Starred():  # in the words of Python's own compiler, which finds most of them
-                raise Refusal("can't use starred expression here", self.place(expr.span))
-        raise Refusal("this expression is not part of TinyNN", self.place(expr.span))
+                raise RefusalError("can't use starred expression here", self.place(expr.span))
+        raise RefusalError("this expression is not part of TinyNN", self.place(expr.span))
 
     def _operands(self, exprs: list[ast.Expr]) -> list[Operand]:
         """The operands of a call or the items of a tuple; ``*items`` of a tuple are put in their place."""
@@ -114,7 +114,7 @@ class Expressions(Core):
             elif is_failed(starred.value):
                 operands.append(starred)
             else:
-                raise Refusal(f"`*` of {described(starred.value)}", self.place(expr.span))
+                raise RefusalError(f"`*` of {described(starred.value)}", self.place(expr.span))
         return operands
 
     # -- names -----------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ class Expressions(Core):
         place = self.place(expr.span)
         try:
             value, taken = self.scope.lookup(path, place, self.frame.names())
-        except UnknownName:
+        except UnknownNameError:
             if self.in_shape:
                 raise unknown_dimension(name, place, self.scope.namespace) from None
             written = self.frame.dimensions.get(path[0])
             if written is not None:
                 hint = f'the dimension "{name}" is {written}'
-                raise Refusal(f"unknown name `{name}`", place, hint=hint) from None
+                raise RefusalError(f"unknown name `{name}`", place, hint=hint) from None
             raise
         start = chain[taken - 2].span if taken > 1 else root.span
         return self._attributes(Operand(value, self.place(start)), chain[taken - 1 :])
@@ -157,14 +157,14 @@ class Expressions(Core):
             if value in self.told:
                 return FAILED
             self.told.add(value)
-            raise Refusal(value.message, self.place(root.span), hint=value.hint, notes=value.notes)
+            raise RefusalError(value.message, self.place(root.span), hint=value.hint, notes=value.notes)
         return fresh(value)
 
-    def _unbound(self, name: str, root: ast.Var) -> Refusal:
+    def _unbound(self, name: str, root: ast.Var) -> RefusalError:
         hint = "assign it first"
         if name in self.scope.namespace:
             hint = f"the function assigns `{name}`, which hides the notebook's `{name}`: rename one of them"
-        return Refusal(f"`{name}` is used before it is assigned", self.place(root.span), hint=hint)
+        return RefusalError(f"`{name}` is used before it is assigned", self.place(root.span), hint=hint)
 
     def _walrus(self, expr: tree.NamedExpr) -> Value:
         value = self.transform_expr(expr.value)
@@ -172,7 +172,7 @@ class Expressions(Core):
         if owner is not None and owner is not self.frame:  # a comprehension that makes functions
             owner.env.bind(expr.target.id.name, FAILED)
             message = "`:=` beside a lambda in a comprehension is not supported"
-            raise Refusal(message, self.place(expr.span), hint="write a `for` with an assignment")
+            raise RefusalError(message, self.place(expr.span), hint="write a `for` with an assignment")
         self.frame.env.bind(expr.target.id.name, value, self.place(expr.target.span))
         return value
 
@@ -224,7 +224,7 @@ class Expressions(Core):
             if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
                 return membership(SIGNS[op], left, right, span)
             return binary(op, SIGNS[op], left, right, span)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             self.report(refusal)
             return FAILED
 
@@ -235,7 +235,7 @@ class Expressions(Core):
             return self._type_subscript(owner.value, index, span)
         if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
             hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
-            raise Refusal("`list[...]` is no type of a cell", span, hint=hint)
+            raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
         items = self._operands(index)
         if any(is_failed(part.value) for part in (owner, *items)):
             return FAILED
@@ -275,12 +275,14 @@ class Expressions(Core):
             return FAILED
         try:
             return self.apply_value(callee, operands, self.place(expr.span))
-        except Refusal as refusal:
+        except RefusalError as refusal:
             hiding = self._hiding(expr.func_name)
             if hiding is None:
                 raise
             error = refusal.diagnostic
-            raise Refusal(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
+            raise RefusalError(
+                error.message, error.span or callee.span, hint=hiding, notes=error.notes
+            ) from None
 
     def _hiding(self, callee: ast.Expr) -> str | None:
         """A hint where a written path such as ``nn.relu`` begins with a name of the function's own."""
@@ -307,7 +309,7 @@ class Expressions(Core):
                 return FAILED if weak is None else Computed(ir.GlobalVar(name, span=span), weak, weak=True)
             case GlobalFunction() as function:
                 return function_call(function, operands, span, self)
-            case Closure() as closure:
+            case ClosureValue() as closure:
                 current = self.renewed(closure)
                 return FAILED if current is None else function_call(current, operands, span, self)
             case LocalFunction() as local:
@@ -321,7 +323,7 @@ class Expressions(Core):
                 if own is not None:
                     return constructor_call(own, operands, span, self)
                 names = ", ".join(data.fields)
-                raise Refusal(
+                raise RefusalError(
                     f"{described(data)} cannot be called",
                     callee.span,
                     hint=f"call one of its constructors: {names}",
@@ -333,7 +335,7 @@ class Expressions(Core):
             hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
         elif isinstance(callee.value, Computed):
             hint = "leave the brackets out, or index it, as in x[0]"
-        raise Refusal(f"{described(callee.value)} cannot be called", callee.span, hint=hint)
+        raise RefusalError(f"{described(callee.value)} cannot be called", callee.span, hint=hint)
 
 
 def _is_binary(expr: ast.Expr) -> bool:

@@ -11,19 +11,27 @@ from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, targets_of
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, End, Exit, Fork, Leaf, Loop, leaves
+from nnmagic.tinynn.elaborate.control_flow_blocks import (
+    Block,
+    BlockExit,
+    CondBranch,
+    ExitKind,
+    Loop,
+    Terminator,
+    exits_of,
+)
 from nnmagic.tinynn.elaborate.merging import (
-    Clash,
+    MergeConflictError,
     Plan,
     Same,
-    clash,
+    atomize,
     expressions,
-    lifted,
-    rebuilt,
+    merge_conflict,
+    rebuild,
     types_of,
     widened,
 )
-from nnmagic.tinynn.elaborate.unrolling import GIVEN_UP, MAX_UNROLLED, NotUnrolled, Unrolling
+from nnmagic.tinynn.elaborate.unrolling import GIVEN_UP, MAX_UNROLLED, UnrollError, Unrolling
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, item
 from nnmagic.tinynn.syntax import tree
@@ -33,7 +41,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     Unassigned,
     Value,
     described,
@@ -58,7 +66,7 @@ class Loops(Unrolling):
 
     # -- while -----------------------------------------------------------------------------------------
 
-    def while_loop(self, stmt: tree.While) -> End | None:
+    def while_loop(self, stmt: tree.While) -> Terminator | None:
         """``while``. Raises Refusal."""
         with self.trial():
             condition = self.truth(self.operand(stmt.condition), "while")
@@ -80,7 +88,7 @@ class Loops(Unrolling):
             if condition is False:
                 return
             if condition is not True:
-                raise NotUnrolled
+                raise UnrollError
             yield lambda: None
 
     def _while_test(self, stmt: tree.While) -> Computed | bool | None:
@@ -88,7 +96,7 @@ class Loops(Unrolling):
 
     # -- for -------------------------------------------------------------------------------------------
 
-    def for_loop(self, stmt: tree.For) -> End | None:
+    def for_loop(self, stmt: tree.For) -> Terminator | None:
         """``for``. Raises Refusal."""
         over = self.operand(stmt.iterable)
         if is_silent(over.value):
@@ -110,12 +118,12 @@ class Loops(Unrolling):
                     return end
             if known_items:
                 message = f"this loop over {described(over.value)} is too long to be written out"
-                raise Refusal(
+                raise RefusalError(
                     message, over.span, hint="stack the items into one tensor, and go over its rows"
                 )
         elif has_known_items(over.value):
             message = "tuples can be gone over only as many times as is known while compiling"
-            raise Refusal(message, over.span, hint="stack the items into one tensor")
+            raise RefusalError(message, over.span, hint="stack the items into one tensor")
         if isinstance(number, int):
             targets = {target.id.name for target in targets_of(stmt.target)}
             if targets & assigned_names(stmt.body).keys():
@@ -149,12 +157,12 @@ class Loops(Unrolling):
         test: Callable[[], Computed | bool | None] | None,
         begin: Callable[[Value | None], None],
         limit: Operand | None,
-    ) -> End | None:
+    ) -> Terminator | None:
         """The loop as a function that calls itself with what changes."""
         self.settle_for(stmt)
         env = self.frame.env
         names = [name for name in assigned_names(stmt) if name in env.locals]
-        plans: dict[str, Plan] = {name: lifted(env.locals[name], keep=False) for name in names}
+        plans: dict[str, Plan] = {name: atomize(env.locals[name], keep=False) for name in names}
         counted = limit is not None
         while True:  # until a round asks for no other types than those that it began with
             carried = self._carried(stmt, plans, counted)
@@ -248,21 +256,23 @@ class Loops(Unrolling):
                 self._after(leave.end)
             self.live = live
             if isinstance(condition, Computed):
-                body.end = Fork(condition.expr, again, leave, place)
+                body.end = CondBranch(condition.expr, again, leave, place)
             else:  # it goes on until something in it leaves
                 self.frame.failed = self.frame.failed or condition is None
                 body.lets += again.lets
                 body.end = again.end
-        rounds = [leaf for leaf, _ in leaves(again.end) if leaf.exit in (Exit.GOES_ON, Exit.CONTINUES)]
+        rounds = [
+            leaf for leaf, _ in exits_of(again.end) if leaf.exit in (ExitKind.GOES_ON, ExitKind.CONTINUES)
+        ]
         plans = self._widened(carried, outer, rounds, place)
         for leaf in rounds:
-            leaf.exit, leaf.target = Exit.JUMPS, carried.variable
+            leaf.exit, leaf.target = ExitKind.JUMPS, carried.variable
             leaf.args = self._next(carried, leaf, plans == carried.plans)
         return body, plans
 
     def _loop_steps(
         self, stmt: tree.For | tree.While, begin: Callable[[Value | None], None], counter: Value | None
-    ) -> list[Callable[[], End | None]]:
+    ) -> list[Callable[[], Terminator | None]]:
         def first() -> None:
             begin(counter)
 
@@ -273,11 +283,13 @@ class Loops(Unrolling):
         env = outer.copy()
         params = iter(carried.params[1:] if carried.counter is not None else carried.params)
         for name, plan in carried.plans.items():
-            env.locals[name] = rebuilt(plan, params)
+            env.locals[name] = rebuild(plan, params)
             env.versions[name] = env.versions.get(name, 0) + 1
         return env
 
-    def _widened(self, carried: _Carried, outer: Env, rounds: Sequence[Leaf], place: Span) -> dict[str, Plan]:
+    def _widened(
+        self, carried: _Carried, outer: Env, rounds: Sequence[BlockExit], place: Span
+    ) -> dict[str, Plan]:
         """The plans that take what the rounds leave, too; a name that none takes has no usable value."""
         plans: dict[str, Plan] = {}
         for name, plan in carried.plans.items():
@@ -292,12 +304,14 @@ class Loops(Unrolling):
                     continue
                 wider = widened(plans[name], value)
                 if wider is None:
-                    found = clash(name, values, Clash(0, len(values) - 1), "it changes from round to round")
+                    found = merge_conflict(
+                        name, values, MergeConflictError(0, len(values) - 1), "it changes from round to round"
+                    )
                     wider = Same(found)
                 plans[name] = wider
         return plans
 
-    def _next(self, carried: _Carried, leaf: Leaf, final: bool) -> tuple[ir.Expr, ...]:
+    def _next(self, carried: _Carried, leaf: BlockExit, final: bool) -> tuple[ir.Expr, ...]:
         """The arguments of the next round."""
         if not final:
             return ()

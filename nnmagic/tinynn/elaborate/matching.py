@@ -13,7 +13,15 @@ from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
 from nnmagic.relay.types import TupleType, Type, TypeCall
 from nnmagic.tinynn.analysis.bound_names import assigned_names
 from nnmagic.tinynn.elaborate.closures import Closures
-from nnmagic.tinynn.elaborate.control_flow_blocks import Arms, Block, End, Exit, Fork, Leaf, leaves
+from nnmagic.tinynn.elaborate.control_flow_blocks import (
+    Block,
+    BlockExit,
+    CondBranch,
+    ExitKind,
+    Switch,
+    Terminator,
+    exits_of,
+)
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.operator_calls import computed_part, is_tensor
@@ -24,9 +32,9 @@ from nnmagic.tinynn.values.values import (
     ConstructorName,
     DataTypeName,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     computed,
@@ -43,22 +51,26 @@ _MAX_CASES = 200
 class Matching(Closures):
     """Choices by pattern."""
 
-    def match_statement(self, stmt: tree.Match) -> End | None:
+    def match_statement(self, stmt: tree.MatchNode) -> Terminator | None:
         """``match``. Raises Refusal."""
         subject = self.operand(stmt.subject)
         if is_failed(subject.value):
             return self.both_for_errors(stmt, [case.body.stmts for case in stmt.cases])
         cases = [one for case in stmt.cases for one in _written_out(case)]
         if len(cases) > _MAX_CASES:
-            raise Refusal(f"a match of {len(cases)} cases is too long", self.place(stmt.subject.span))
+            raise RefusalError(f"a match of {len(cases)} cases is too long", self.place(stmt.subject.span))
         if _needs_code(subject.value) or any(case.guard is not None for case in cases):
             self.settle_for(stmt)
             subject = Operand(self.settled(subject.value, "subject", set()), subject.span)
         return self._cases(stmt, subject, cases, ())
 
     def _cases(
-        self, stmt: tree.Match, subject: Operand, cases: Sequence[tree.Case], covered: Sequence[ir.Pattern]
-    ) -> End | None:
+        self,
+        stmt: tree.MatchNode,
+        subject: Operand,
+        cases: Sequence[tree.Case],
+        covered: Sequence[ir.Pattern],
+    ) -> Terminator | None:
         """The cases that are left; ``covered``: patterns that took their values before."""
         if not cases:
             raise self._not_exhaustive(stmt, described(subject.value))
@@ -72,29 +84,35 @@ class Matching(Closures):
             end = self._one_case(stmt, subject, cases, covered)
         return self.settled_end(end)
 
-    def _not_exhaustive(self, stmt: tree.Match, missing: str) -> Refusal:
+    def _not_exhaustive(self, stmt: tree.MatchNode, missing: str) -> RefusalError:
         hint = "add a case for it, or `case _:` for all that is left"
-        return Refusal(f"no case takes {missing}", self.place(stmt.subject.span), hint=hint)
+        return RefusalError(f"no case takes {missing}", self.place(stmt.subject.span), hint=hint)
 
     # -- one case after the other ----------------------------------------------------------------------
 
     def _one_case(
-        self, stmt: tree.Match, subject: Operand, cases: Sequence[tree.Case], covered: Sequence[ir.Pattern]
-    ) -> End | None:
+        self,
+        stmt: tree.MatchNode,
+        subject: Operand,
+        cases: Sequence[tree.Case],
+        covered: Sequence[ir.Pattern],
+    ) -> Terminator | None:
         """The first case, then those that follow where it does not hold."""
         case, others = cases[0], cases[1:]
         span = self.place(case.span)
         block = Block()
         with self.inside(block, self.frame.env.copy()):
             self._test(block, [(case.pattern, subject)], case, span)
-        misses = [leaf for leaf, _ in leaves(block.end) if leaf.exit is Exit.MISSES]
+        misses = [leaf for leaf, _ in exits_of(block.end) if leaf.exit is ExitKind.FALLS_THROUGH]
         end = block.end
         assert end is not None
-        if isinstance(end, Leaf) and end.exit is Exit.MISSES:
+        if isinstance(end, BlockExit) and end.exit is ExitKind.FALLS_THROUGH:
             return self._cases(stmt, subject, others, covered)
         self.block.lets += block.lets
         if misses:
-            end = self.followed(end, iter([lambda: self._cases(stmt, subject, others, covered)]), Exit.MISSES)
+            end = self.followed(
+                end, iter([lambda: self._cases(stmt, subject, others, covered)]), ExitKind.FALLS_THROUGH
+            )
         return end
 
     def _test(self, block: Block, work: list[tuple[ast.Node, Operand]], case: tree.Case, span: Span) -> None:
@@ -113,7 +131,7 @@ class Matching(Closures):
                 case tree.ValuePattern():
                     held = self._equals(pattern, value)
                     if held is False:
-                        block.end = Leaf(Exit.MISSES, span, self.frame.env)
+                        block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env)
                         return
                     if held is not True:
                         self._fork(block, held, list(work), case, span)
@@ -121,14 +139,14 @@ class Matching(Closures):
                 case tree.SequencePattern():
                     parts = self._parts(pattern, value)
                     if parts is None:
-                        block.end = Leaf(Exit.MISSES, span, self.frame.env)
+                        block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env)
                         return
                     work[:0] = parts
                 case tree.ConstructorPattern():
                     self._fork_data(block, pattern, value, work, case, span)
                     return
                 case _:
-                    raise Refusal("this pattern is not part of TinyNN", self.place(pattern.span))
+                    raise RefusalError("this pattern is not part of TinyNN", self.place(pattern.span))
         self._body(block, case, span)
 
     def _body(self, block: Block, case: tree.Case, span: Span) -> None:
@@ -136,24 +154,24 @@ class Matching(Closures):
         if case.guard is not None and guard is None:
             self.frame.failed = True
         if guard is False:
-            block.end = Leaf(Exit.MISSES, span, self.frame.env)
+            block.end = BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env)
         elif isinstance(guard, Computed):
             assert case.guard is not None
             self.settle(assigned_names(case.guard))
-            then, other = Block(), Block(end=Leaf(Exit.MISSES, span, self.frame.env.copy()))
+            then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env.copy()))
             with self.inside(then, self.frame.env.copy()):
                 self.fill(then, self.steps(case.body.stmts), span)
-            block.end = Fork(guard.expr, then, other, span)
+            block.end = CondBranch(guard.expr, then, other, span)
         else:
             self.fill(block, self.steps(case.body.stmts), span)
 
     def _fork(
         self, block: Block, held: Computed, work: list[tuple[ast.Node, Operand]], case: tree.Case, span: Span
     ) -> None:
-        then, other = Block(), Block(end=Leaf(Exit.MISSES, span, self.frame.env.copy()))
+        then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env.copy()))
         with self.inside(then, self.frame.env.copy()):
             self._test(then, work, case, span)
-        block.end = Fork(held.expr, then, other, span)
+        block.end = CondBranch(held.expr, then, other, span)
 
     def _fork_data(
         self,
@@ -171,7 +189,7 @@ class Matching(Closures):
             ir.Var(name or f"field{index}", type_, span=self.place(part.span))
             for index, (name, type_, part) in enumerate(zip(names, constructor.inputs, parts, strict=True))
         ]
-        then, other = Block(), Block(end=Leaf(Exit.MISSES, span, self.frame.env.copy()))
+        then, other = Block(), Block(end=BlockExit(ExitKind.FALLS_THROUGH, span, self.frame.env.copy()))
         with self.inside(then, self.frame.env.copy()):
             inner = [
                 (part, Operand(computed(field, type_), self.place(part.span)))
@@ -183,7 +201,7 @@ class Matching(Closures):
         ]
         if len(self.scope.types()[constructor.belong_to.name].constructors) > 1:
             arms.append((ir.PatternWildcard(), other))
-        block.end = Arms(data.expr, arms, complete=True, span=span)
+        block.end = Switch(data.expr, arms, complete=True, span=span)
 
     def _equals(self, pattern: tree.ValuePattern, value: Operand) -> bool | Computed:
         """Whether a value equals that of a pattern. Raises Refusal."""
@@ -191,11 +209,11 @@ class Matching(Closures):
         if is_failed(wanted.value):
             return True
         if isinstance(wanted.value, ConstructorName):
-            raise Refusal(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
+            raise RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
         value, wanted = as_number(value), as_number(wanted)
         try:
             one, other = known_value(value.value), known_value(wanted.value)
-        except NotKnown:
+        except NotStaticError:
             pass
         else:
             return one is other or (one is not None and other is not None and one == other)
@@ -215,7 +233,7 @@ class Matching(Closures):
             if isinstance(value.value, Known):
                 return None
             message = f"a tuple pattern does not take {described(value.value)}"
-            raise Refusal(message, self.place(pattern.span), hint="match a tuple, as in match (x, y):")
+            raise RefusalError(message, self.place(pattern.span), hint="match a tuple, as in match (x, y):")
         items = [Operand(item, value.span) for item in value.value.items]
         patterns = list(pattern.patterns)
         stars = [index for index, part in enumerate(patterns) if isinstance(part, tree.StarPattern)]
@@ -245,12 +263,12 @@ class Matching(Closures):
 
     def _native(
         self,
-        stmt: tree.Match,
+        stmt: tree.MatchNode,
         subject: Operand,
         cases: Sequence[tree.Case],
         others: Sequence[tree.Case],
         covered: Sequence[ir.Pattern],
-    ) -> End | None:
+    ) -> Terminator | None:
         data = computed_part(subject)
         arms: list[tuple[ir.Pattern, Block]] = []
         for case in cases:
@@ -263,14 +281,14 @@ class Matching(Closures):
         missing = self._missing([*covered, *own])
         if missing and not others:
             raise self._not_exhaustive(stmt, " or ".join(missing[:3]))
-        end = Arms(data.expr, arms, not self._missing(own), self.place(stmt.span))
+        end = Switch(data.expr, arms, not self._missing(own), self.place(stmt.span))
         if missing:
-            rest = Block(end=Leaf(Exit.MISSES, self.place(stmt.span), self.frame.env.copy()))
+            rest = Block(end=BlockExit(ExitKind.FALLS_THROUGH, self.place(stmt.span), self.frame.env.copy()))
             arms.append((ir.PatternWildcard(), rest))
             end.complete = True
             further = [*covered, *own]
             return self.followed(
-                end, iter([lambda: self._cases(stmt, subject, others, further)]), Exit.MISSES
+                end, iter([lambda: self._cases(stmt, subject, others, further)]), ExitKind.FALLS_THROUGH
             )
         return end
 
@@ -299,7 +317,7 @@ class Matching(Closures):
                 return ir.PatternConstructor(
                     constructor, tuple(map(self._pattern, parts, constructor.inputs))
                 )
-        raise Refusal(f"this pattern does not take {described(Computed(ir.Tuple(()), type_))}", place)
+        raise RefusalError(f"this pattern does not take {described(Computed(ir.Tuple(()), type_))}", place)
 
     def _constructor(self, pattern: tree.ConstructorPattern) -> tuple[ir.Constructor, list[ast.Node]]:
         """The constructor of a pattern, and a pattern for each of its fields. Raises Refusal."""
@@ -309,17 +327,19 @@ class Matching(Closures):
             callee = Operand(own, callee.span)
         if not isinstance(callee.value, ConstructorName):
             hint = "write a constructor of a class of the cell, a number, a name or `_`"
-            raise Refusal(f"{described(callee.value)} is no constructor", callee.span, hint=hint)
+            raise RefusalError(f"{described(callee.value)} is no constructor", callee.span, hint=hint)
         name, fields = callee.value.constructor.name, callee.value.fields
         if len(pattern.patterns) > len(fields):
             found = len(pattern.patterns)
             shown = f"{name}({', '.join(fields)})"
-            raise Refusal(f"`{name}` has {len(fields)} fields, not {found}", place, hint=f"it is {shown}")
+            raise RefusalError(
+                f"`{name}` has {len(fields)} fields, not {found}", place, hint=f"it is {shown}"
+            )
         parts: list[ast.Node] = list(pattern.patterns)
         parts += [tree.CapturePattern(pattern.span, None)] * (len(fields) - len(parts))
         for keyword, part in pattern.keywords.items():
             if keyword not in fields:
-                raise Refusal(
+                raise RefusalError(
                     f"`{name}` has no field `{keyword}`", place, hint=f"its fields: {', '.join(fields)}"
                 )
             parts[fields.index(keyword)] = part
@@ -328,7 +348,7 @@ class Matching(Closures):
     def _data(self, value: Operand, constructor: ir.Constructor, pattern: ast.Node) -> Computed:
         if not isinstance(value.value, Computed):
             message = f"`{constructor.name}` does not take {described(value.value)}"
-            raise Refusal(message, self.place(pattern.span))
+            raise RefusalError(message, self.place(pattern.span))
         self._check_belongs(constructor, value.value.type, self.place(pattern.span))
         return value.value
 
@@ -336,7 +356,9 @@ class Matching(Closures):
         if type_ != TypeCall(constructor.belong_to, ()):
             found = described(Computed(ir.Tuple(()), type_))
             owner = constructor.belong_to.name
-            raise Refusal(f"`{constructor.name}` is a constructor of {owner}, but this is {found}", place)
+            raise RefusalError(
+                f"`{constructor.name}` is a constructor of {owner}, but this is {found}", place
+            )
 
 
 def _needs_code(value: Value) -> bool:

@@ -16,13 +16,13 @@ from nnmagic.tinynn.elaborate.annotation_types import relay_value
 from nnmagic.tinynn.values.operator_calls import cast, computed_part
 from nnmagic.tinynn.values.values import (
     FAILED,
-    Closure,
+    ClosureValue,
     Computed,
     Dimension,
     GlobalFunction,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Unassigned,
     Value,
@@ -61,7 +61,7 @@ class Several:
 Plan = Same | One | Several
 
 
-class Clash(Exception):  # noqa: N818  # a question answered with no
+class MergeConflictError(Exception):  # a question answered with no
     """Two values that cannot be one: their places in the sequence."""
 
     def __init__(self, first: int, second: int) -> None:
@@ -70,13 +70,13 @@ class Clash(Exception):  # noqa: N818  # a question answered with no
         self.second = second
 
 
-def join_plan(values: Sequence[Value]) -> Plan:
+def merge_plan(values: Sequence[Value]) -> Plan:
     """How values become one. Raises Clash, with the places of two that cannot."""
-    plan = lifted(values[0], keep=True)
+    plan = atomize(values[0], keep=True)
     for index, value in enumerate(values[1:], 1):
         wider = widened(plan, value)
         if wider is None:
-            raise Clash(_culprit(values, index), index)
+            raise MergeConflictError(_culprit(values, index), index)
         plan = wider
     return plan
 
@@ -84,12 +84,12 @@ def join_plan(values: Sequence[Value]) -> Plan:
 def _culprit(values: Sequence[Value], index: int) -> int:
     """The first value that does not go with the one at ``index``."""
     found = (
-        other for other in range(index) if widened(lifted(values[other], keep=True), values[index]) is None
+        other for other in range(index) if widened(atomize(values[other], keep=True), values[index]) is None
     )
     return next(found, 0)
 
 
-def lifted(value: Value, *, keep: bool) -> Plan:
+def atomize(value: Value, *, keep: bool) -> Plan:
     """A plan for one value. Not ``keep``: numbers become what is known when the function runs."""
     match value:
         case Computed(type=type_, weak=weak):
@@ -97,7 +97,7 @@ def lifted(value: Value, *, keep: bool) -> Plan:
         case Dimension(number=number) if not keep:
             return One(number.type, weak=True)
         case TupleOf(items=items) if items:
-            return Several(tuple(lifted(item, keep=keep) for item in items))
+            return Several(tuple(atomize(item, keep=keep) for item in items))
         case Known(value=bool() | int() | float() as number) if not keep:
             return One(TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
@@ -128,7 +128,10 @@ def _of(value: Value) -> One | None:
             return One(type_, weak)
         case Known(value=bool() | int() | float() as number):
             return One(TensorType((), natural_dtype(number)), weak=True)
-        case GlobalFunction(type=FuncType() as type_) | Closure(function=Computed(type=FuncType() as type_)):
+        case (
+            GlobalFunction(type=FuncType() as type_)
+            | ClosureValue(function=Computed(type=FuncType() as type_))
+        ):
             return One(type_, weak=False)
     return None
 
@@ -182,7 +185,7 @@ def anchored(plan: Plan, outside: Set[int]) -> Plan:
             return One(value.type, value.weak)
         case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
             return One(number.type, weak=True)
-        case Same(value=Closure(function=function)) if not _stands_outside(function.expr, outside):
+        case Same(value=ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
             return One(function.type, weak=False)
     return plan
 
@@ -196,7 +199,7 @@ def expressions_in(value: Value) -> Iterator[int]:
     match value:
         case (
             Computed(expr=expr)
-            | Closure(function=Computed(expr=expr))
+            | ClosureValue(function=Computed(expr=expr))
             | Dimension(number=Computed(expr=expr))
         ):
             yield id(expr)
@@ -216,14 +219,14 @@ def expressions(plan: Plan, value: Value, span: Span) -> Iterator[ir.Expr]:
             for item, part in zip(items, value.items, strict=True):
                 yield from expressions(item, part, span)
         case One(type=type_):
-            yield converted(value, type_, span)
+            yield convert(value, type_, span)
 
 
-def converted(value: Value, type_: Type, span: Span) -> ir.Expr:
+def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
     """A value as an expression of a type that it was found to fit. Raises Refusal."""
     match value:
         case Dimension(number=number_later):
-            return converted(number_later, type_, span)
+            return convert(number_later, type_, span)
         case Known(value=bool() | int() | float() as number):
             assert isinstance(type_, TensorType)
             if isinstance(number, bool) and type_.dtype != "bool":
@@ -233,15 +236,15 @@ def converted(value: Value, type_: Type, span: Span) -> ir.Expr:
             assert isinstance(type_, TensorType)
             if dtype == "float64" and not type_.dtype.startswith(("float", "bfloat")):
                 hint = "convert it, as in int(x), or give both the same dtype"
-                raise Refusal(f"a Python float cannot become {type_shown(type_)}", span, hint=hint)
+                raise RefusalError(f"a Python float cannot become {type_shown(type_)}", span, hint=hint)
             return cast(value, type_.dtype, span).expr
         case GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)
-        case Closure(name=name, changing=(other, *_)):
+        case ClosureValue(name=name, changing=(other, *_)):
             hint = f"give `{other}` to `{name}` as a parameter"
             message = f"`{name}` is one of several functions here, and uses `{other}`, which may change later"
-            raise Refusal(message, span, hint=hint)
-        case Closure(function=function):
+            raise RefusalError(message, span, hint=hint)
+        case ClosureValue(function=function):
             return function.expr
     return computed_part(Operand(value, span)).expr
 
@@ -256,19 +259,21 @@ def types_of(plan: Plan) -> Iterator[One]:
                 yield from types_of(item)
 
 
-def rebuilt(plan: Plan, parts: Iterator[ir.Expr]) -> Value:
+def rebuild(plan: Plan, parts: Iterator[ir.Expr]) -> Value:
     """The joined value, from the expressions that hold it."""
     match plan:
         case Same(value=value):
             return value
         case Several(items=items):
-            return TupleOf(tuple(rebuilt(item, parts) for item in items))
+            return TupleOf(tuple(rebuild(item, parts) for item in items))
         case One(type=type_, weak=weak):
             expr = next(parts)
             return Computed(expr, type_, weak=True) if weak else computed(expr, type_)
 
 
-def clash(name: str, values: Sequence[tuple[Value, Span]], found: Clash, words: str) -> Unassigned | Value:
+def merge_conflict(
+    name: str, values: Sequence[tuple[Value, Span]], found: MergeConflictError, words: str
+) -> Unassigned | Value:
     """What a name is after branches that leave it with values that cannot be one."""
     pair = [values[found.first], values[found.second]]
     if any(is_failed(value) for value, _ in pair):
@@ -305,7 +310,7 @@ def whole(plan: Plan, value: Operand) -> Computed:
     """A value as one expression of the plan's type. Raises Refusal."""
     match plan:
         case One(type=type_):
-            return Computed(converted(value.value, type_, value.span), type_)
+            return Computed(convert(value.value, type_, value.span), type_)
         case Several(items=items):
             assert isinstance(value.value, TupleOf)
             pairs = zip(items, value.value.items, strict=True)

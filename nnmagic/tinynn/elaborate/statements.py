@@ -10,27 +10,27 @@ from synr import ast
 from nnmagic.relay import expr as ir
 from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, walk
 from nnmagic.tinynn.elaborate.annotation_types import declared_value
-from nnmagic.tinynn.elaborate.control_flow_blocks import Arms, Block, End, Exit, Leaf
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, Switch, Terminator
 from nnmagic.tinynn.elaborate.matching import Matching
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.values import FAILED, Known, Operand, Refusal, is_failed
+from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, is_failed
 
 
 class Statements(Matching):
     """The statements of a function."""
 
-    def sequence(self, steps: Iterable[Callable[[], End | None]]) -> bool:
+    def sequence(self, steps: Iterable[Callable[[], Terminator | None]]) -> bool:
         """Carries out statements in the current block; False where it got an end."""
         rest = iter(steps)
         last = len(steps) - 1 if isinstance(steps, Sized) else None
         for index, step in enumerate(rest):
             end = step()
             if end is not None:
-                self.block.end = end if index == last else self.followed(end, rest, Exit.GOES_ON)
+                self.block.end = end if index == last else self.followed(end, rest, ExitKind.GOES_ON)
                 return False
         return True
 
-    def steps(self, statements: Sequence[ast.Stmt]) -> list[Callable[[], End | None]]:
+    def steps(self, statements: Sequence[ast.Stmt]) -> list[Callable[[], Terminator | None]]:
         """Statements, each to be carried out; keeps account of the names that follow."""
         following = [self.live]
         for statement in reversed(statements[1:]):
@@ -40,25 +40,25 @@ class Statements(Matching):
             for statement, live in zip(statements, reversed(following), strict=bool(statements))
         ]
 
-    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> End | None:
+    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> Terminator | None:
         self.live = live
         if any(isinstance(part, tree.NamedExpr) for part in walk(statement, into_functions=False)):
             self.live |= mentioned_names(statement)  # what an expression assigns is used in it, too
         self.count_work()
         try:
             return self._statement(statement)
-        except (Refusal, RecursionError) as problem:
-            if isinstance(problem, Refusal):
+        except (RefusalError, RecursionError) as problem:
+            if isinstance(problem, RefusalError):
                 self.report(problem)
             else:
                 self.report_depth(statement.span)
             for name in assigned_names(statement):
                 self.frame.env.bind(name, FAILED)
-            if not isinstance(statement, ast.Assign | tree.Unpack | tree.Definition):
+            if not isinstance(statement, ast.Assign | tree.Unpack | tree.FunctionNode):
                 self.frame.failed = True
             return None
 
-    def _statement(self, statement: ast.Stmt) -> End | None:
+    def _statement(self, statement: ast.Stmt) -> Terminator | None:
         match statement:
             case ast.Assign():
                 self._assign(statement)
@@ -67,20 +67,20 @@ class Statements(Matching):
             case ast.Return():
                 return self._return(statement)
             case tree.Break():
-                return Leaf(Exit.BREAKS, self.place(statement.span), self.frame.env)
+                return BlockExit(ExitKind.BREAKS, self.place(statement.span), self.frame.env)
             case tree.Continue():
-                return Leaf(Exit.CONTINUES, self.place(statement.span), self.frame.env)
+                return BlockExit(ExitKind.CONTINUES, self.place(statement.span), self.frame.env)
             case ast.If():
                 return self.branch(statement)
             case tree.For():
                 return self.for_loop(statement)
             case tree.While():
                 return self.while_loop(statement)
-            case tree.Match():
+            case tree.MatchNode():
                 return self.match_statement(statement)
             case ast.Assert():
                 return self._assert(statement)
-            case tree.Definition():
+            case tree.FunctionNode():
                 self.nested(statement)
             case tree.InvalidStatement(names=names, returns=returns):
                 for name in names:
@@ -88,14 +88,14 @@ class Statements(Matching):
                 self.frame.failed = self.frame.failed or returns
         return None
 
-    def _return(self, stmt: ast.Return) -> End:
+    def _return(self, stmt: ast.Return) -> Terminator:
         place = self.place(stmt.span)
         if stmt.value is None:
             hint = "return a tensor, or a tuple of them"
-            self.report(Refusal("`return` without a value", place, hint=hint))
-            return Leaf(Exit.RETURNS, place, self.frame.env, Operand(FAILED, place))
+            self.report(RefusalError("`return` without a value", place, hint=hint))
+            return BlockExit(ExitKind.RETURNS, place, self.frame.env, Operand(FAILED, place))
         value = self.operand(stmt.value)
-        return Leaf(Exit.RETURNS, place, self.frame.env, value)
+        return BlockExit(ExitKind.RETURNS, place, self.frame.env, value)
 
     # -- assignments -----------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Statements(Matching):
 
     # -- assert ----------------------------------------------------------------------------------------
 
-    def _assert(self, stmt: ast.Assert) -> End | None:
+    def _assert(self, stmt: ast.Assert) -> Terminator | None:
         """A condition that is known is checked now; any other when the function runs."""
         condition = self.truth(self.operand(stmt.condition), "assert")
         message = self._message(stmt)
@@ -128,14 +128,14 @@ class Statements(Matching):
         place = self.place(stmt.span)
         if condition is False:
             said = f": {message}" if message else ""
-            raise Refusal(f"this assertion does not hold{said}", self.place(stmt.condition.span))
+            raise RefusalError(f"this assertion does not hold{said}", self.place(stmt.condition.span))
         self.settle(name for name in list(self.frame.names()) if name in self.live)
         holds, fails = self.scope.assertion(place)
         check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=place)
-        block = Block(end=Leaf(Exit.GOES_ON, place, self.frame.env.copy()))
+        block = Block(end=BlockExit(ExitKind.GOES_ON, place, self.frame.env.copy()))
         arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(holds), block)]
         span = self.place(stmt.condition.span)
-        return Arms(check, arms, complete=False, span=span, assertion=message or "")
+        return Switch(check, arms, complete=False, span=span, assertion=message or "")
 
     def _message(self, stmt: ast.Assert) -> str | None:
         if stmt.msg is None:
@@ -144,5 +144,5 @@ class Statements(Matching):
         if is_failed(found.value):
             return None
         if not (isinstance(found.value, Known) and isinstance(found.value.value, str)):
-            raise Refusal("the message of an assertion must be a string", found.span)
+            raise RefusalError("the message of an assertion must be a string", found.span)
         return found.value.value

@@ -10,12 +10,12 @@ from synr import ast
 
 from nnmagic.tinynn.analysis.bound_names import mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.conditions import Conditions
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, End, Exit, Leaf, leaves
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, Terminator, exits_of
 from nnmagic.tinynn.operators.iteration import is_silent, items
 from nnmagic.tinynn.operators.unpacking import fail_all, unpack
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.environments import Frame
-from nnmagic.tinynn.values.values import FAILED, Computed, Operand, Refusal, TupleOf, Value, is_failed
+from nnmagic.tinynn.values.environments import Environment
+from nnmagic.tinynn.values.values import FAILED, Computed, Operand, RefusalError, TupleOf, Value, is_failed
 
 #: A loop of at most so many rounds, all known while compiling, is written out; a longer one is a function.
 MAX_UNROLLED = 64
@@ -25,15 +25,15 @@ MAX_UNROLLED_STATEMENTS = 2000
 GIVEN_UP: Any = object()
 
 
-_IN_ELSE = {Exit.BREAKS: Exit.BREAKS_OUTER, Exit.CONTINUES: Exit.CONTINUES_OUTER}
+_IN_ELSE = {ExitKind.BREAKS: ExitKind.BREAKS_OUTER, ExitKind.CONTINUES: ExitKind.CONTINUES_OUTER}
 _SEEN_OUTSIDE = {
-    Exit.BREAKS: Exit.GOES_ON,
-    Exit.BREAKS_OUTER: Exit.BREAKS,
-    Exit.CONTINUES_OUTER: Exit.CONTINUES,
+    ExitKind.BREAKS: ExitKind.GOES_ON,
+    ExitKind.BREAKS_OUTER: ExitKind.BREAKS,
+    ExitKind.CONTINUES_OUTER: ExitKind.CONTINUES,
 }
 
 
-class NotUnrolled(Exception):  # noqa: N818  # an attempt given up
+class UnrollError(Exception):  # an attempt given up
     """A loop that is better a function."""
 
 
@@ -54,7 +54,7 @@ class Unrolling(Conditions):
 
     def unrolled(
         self, stmt: tree.For | tree.While, rounds: Callable[[], Iterator[Callable[[], None]]]
-    ) -> End | None:
+    ) -> Terminator | None:
         """The loop, round after round; GIVEN_UP, and nothing done, where it is better a function."""
         outermost = self.unroll_budget is None
         if outermost:
@@ -64,7 +64,7 @@ class Unrolling(Conditions):
         found, self.found = self.found, type(self.found)()
         try:
             end = self._rounds(stmt, rounds())
-        except NotUnrolled:
+        except UnrollError:
             if not outermost:
                 raise
             for env, copy in kept:
@@ -84,14 +84,14 @@ class Unrolling(Conditions):
             self.found.add(diagnostic)
         return end
 
-    def _rounds(self, stmt: tree.For | tree.While, rounds: Iterator[Callable[[], None]]) -> End | None:
+    def _rounds(self, stmt: tree.For | tree.While, rounds: Iterator[Callable[[], None]]) -> Terminator | None:
         live = self.live | mentioned_names(stmt)
         after, self.live = self.live, live
 
-        def steps() -> Iterator[Callable[[], End | None]]:
+        def steps() -> Iterator[Callable[[], Terminator | None]]:
             for number, begin in enumerate(rounds):
                 if number >= MAX_UNROLLED and isinstance(stmt, tree.While):
-                    raise NotUnrolled
+                    raise UnrollError
                 self.live = live
                 yield lambda begin=begin: self._round(stmt.body.stmts, begin)  # type: ignore[misc]  # one a round
             self.live = after
@@ -106,31 +106,31 @@ class Unrolling(Conditions):
             self.block, self.live = block, after
         return self._left(end)
 
-    def _round(self, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> End | None:
+    def _round(self, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> Terminator | None:
         if self.unroll_budget is not None and self.work > self.unroll_budget:
-            raise NotUnrolled
+            raise UnrollError
         begin()
         end = self.within(body)
-        for leaf, _ in leaves(end):
-            if leaf.exit is Exit.CONTINUES:
-                leaf.exit = Exit.GOES_ON
+        for leaf, _ in exits_of(end):
+            if leaf.exit is ExitKind.CONTINUES:
+                leaf.exit = ExitKind.GOES_ON
         return self.settled_end(end)
 
-    def _left(self, end: End | None) -> End | None:
+    def _left(self, end: Terminator | None) -> Terminator | None:
         """The end of a loop, seen from outside: its breaks go on."""
-        for leaf, _ in leaves(end):
+        for leaf, _ in exits_of(end):
             leaf.exit = _SEEN_OUTSIDE.get(leaf.exit, leaf.exit)
         return self.settled_end(end)
 
-    def _after(self, end: End | None) -> End | None:
+    def _after(self, end: Terminator | None) -> Terminator | None:
         """The end of a loop's ``else``: where it leaves a loop, that is the one around."""
-        for leaf, _ in leaves(end):
+        for leaf, _ in exits_of(end):
             leaf.exit = _IN_ELSE.get(leaf.exit, leaf.exit)
         return end
 
-    def settled_end(self, end: End | None) -> End | None:
+    def settled_end(self, end: Terminator | None) -> Terminator | None:
         """An end, or None where it only goes on: its names are then those of the block."""
-        if isinstance(end, Leaf) and end.exit is Exit.GOES_ON:
+        if isinstance(end, BlockExit) and end.exit is ExitKind.GOES_ON:
             self.frame.env.become(end.env)
             return None
         return end if end is None else self.merged(end)
@@ -164,7 +164,9 @@ class Unrolling(Conditions):
                 if any(isinstance(each_, Computed) for each_ in held):
                     place = self.place(first.conditions[0].span)
                     message = "what a comprehension keeps must be known while compiling"
-                    raise Refusal(message, place, hint="keep all, and choose with where(condition, x, y)")
+                    raise RefusalError(
+                        message, place, hint="keep all, and choose with where(condition, x, y)"
+                    )
                 if all(held):
                     go(rest)
 
@@ -177,7 +179,7 @@ class Unrolling(Conditions):
         """Lets a comprehension bind its names; what they stood for is as before afterwards."""
         outer = self.frame
         if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
-            self.frame = Frame(outer.name, parent=outer, dimensions=outer.dimensions)
+            self.frame = Environment(outer.name, parent=outer, dimensions=outer.dimensions)
             try:
                 yield
             finally:

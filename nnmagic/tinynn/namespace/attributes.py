@@ -23,7 +23,7 @@ from nnmagic.tinynn.values.values import (
     Method,
     Operand,
     OperatorName,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -43,7 +43,7 @@ def _type(value: Computed) -> TensorType:
 def _matrices_transposed(value: Computed, span: Span) -> Value:
     rank = len(_type(value).shape)
     if rank < 2:
-        raise Refusal("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
+        raise RefusalError("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
     return apply("transpose", span, value, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
@@ -124,7 +124,7 @@ def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
             return ConstructorName(constructor, data.fields[name])
     close = closest(name, data.fields)
     hint = f"did you mean {close}?" if close else f"its constructors: {', '.join(data.fields)}"
-    raise Refusal(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
+    raise RefusalError(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
 
 
 def _item(call: Arguments) -> Value:
@@ -132,7 +132,7 @@ def _item(call: Arguments) -> Value:
     shape = call.type("a").shape
     if any(dim != 1 for dim in shape):
         hint = "index it, as in x[0], or reduce it, as in x.sum()"
-        raise Refusal(f"item() of {described(call.given['a'].value)}", call.span, hint=hint)
+        raise RefusalError(f"item() of {described(call.given['a'].value)}", call.span, hint=hint)
     return reshape_to(call.tensor("a"), (), call.span) if shape else call.tensor("a")
 
 
@@ -189,7 +189,7 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
     if isinstance(value, DictOf) and name in _VIEWS:
         return Method(owner, name, BuiltinName(_VIEWS[name]))
     if not is_tensor(value):
-        raise Refusal(
+        raise RefusalError(
             f"{described(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
         )
     assert isinstance(value, Computed)
@@ -199,7 +199,7 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return Method(owner, name, BuiltinName(_ITEM))
     if name in IN_PLACE:
         message = f"`{name}` would change the tensor, and tensors do not change"
-        raise Refusal(message, span, hint=IN_PLACE[name])
+        raise RefusalError(message, span, hint=IN_PLACE[name])
     if name in METHODS:
         return Method(owner, name, BuiltinName(METHODS[name]))
     operator = resolve(name)
@@ -216,4 +216,4 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
     elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
         hint = f"did you mean .{close}?"  # `foo` is no `floor`
     shown = described(Computed(value.expr, type_))
-    raise Refusal(f"{shown} has no attribute `{name}`", span, hint=hint)
+    raise RefusalError(f"{shown} has no attribute `{name}`", span, hint=hint)

@@ -48,7 +48,7 @@ _DTYPE_HINTS = {
 }
 
 
-class NotCapturable(Exception):  # noqa: N818  # a question answered with no
+class NotCapturableError(Exception):  # a question answered with no
     """A value that a cell cannot use: ``what`` it is, and a ``hint``, where ``{name}`` is the value's.
 
     ``place``: of an item of a list or a dictionary, what stands behind the name, as in ``[0]['bias']``.
@@ -60,10 +60,10 @@ class NotCapturable(Exception):  # noqa: N818  # a question answered with no
         self.hint = hint
         self.place = place
 
-    def inside(self, key: object) -> NotCapturable:
+    def inside(self, key: object) -> NotCapturableError:
         """Seen from the tuple or dictionary that holds the value."""
         place = f"[{key!r}]{self.place}"
-        return NotCapturable(self.what, self.hint, place if len(place) <= 60 else f"{place[:60]}...")
+        return NotCapturableError(self.what, self.hint, place if len(place) <= 60 else f"{place[:60]}...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _is_type(value: object) -> bool:
     """Whether a value names a type or a dtype of a cell."""
     try:
         return isinstance(captured(value), TypeOf | TupleConstructor | Known)
-    except NotCapturable:
+    except NotCapturableError:
         return False
 
 
@@ -214,7 +214,9 @@ def settled(value: object, depth: int = 0) -> object:
     """
     match value:
         case np.ndarray() if is_masked(value):
-            raise NotCapturable("a masked array", "fill it in another cell, as in {name} = {name}.filled(0)")
+            raise NotCapturableError(
+                "a masked array", "fill it in another cell, as in {name} = {name}.filled(0)"
+            )
         case np.ndarray():
             return _constant(value).data
         case tuple() | list():
@@ -224,7 +226,7 @@ def settled(value: object, depth: int = 0) -> object:
             _check_size(value, depth)
             return dict(_each(lambda item: settled(item, depth + 1), list(dict.items(value))))
         case int() if value.bit_length() > MAX_INT_BITS:
-            raise NotCapturable(f"an int of {value.bit_length()} bits", "the largest float has 1024")
+            raise NotCapturableError(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
 
 
@@ -279,7 +281,7 @@ def _alias(value: object) -> Value | None:
     except NoTypeError as problem:
         part = getattr(problem.part, "__name__", None) or repr(problem.part)
         hint = "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]"
-        raise NotCapturable(f"a type that holds `{part}`", hint) from None
+        raise NotCapturableError(f"a type that holds `{part}`", hint) from None
     return None if found is None else TypeOf(found)
 
 
@@ -304,20 +306,20 @@ def _constant(value: np.ndarray) -> ir.Constant:
     return ir.constant(value)
 
 
-def _no_dtype(value: np.generic | np.ndarray) -> NotCapturable:
+def _no_dtype(value: np.generic | np.ndarray) -> NotCapturableError:
     what = f"a NumPy array of {value.dtype}" if isinstance(value, np.ndarray) else f"a NumPy {value.dtype}"
     hint = _DTYPE_HINTS.get(value.dtype.kind, "hold its numbers in an array of numbers")
-    return NotCapturable(what, hint)
+    return NotCapturableError(what, hint)
 
 
 def _check_size(value: tuple[object, ...] | list[object] | dict[object, object], depth: int) -> None:
     kind = type(value).__name__
     if len(value) > _MAX_ITEMS or depth > _MAX_DEPTH:
         what = f"a {kind} of {len(value)}" if depth <= _MAX_DEPTH else f"a {kind} nested too deeply"
-        raise NotCapturable(what, "make it a NumPy array")
+        raise NotCapturableError(what, "make it a NumPy array")
     for key in value if isinstance(value, dict) else ():
         if type(key) not in (str, int):  # of another class: to compare it would run code
-            raise NotCapturable(
+            raise NotCapturableError(
                 f"a dict with a key that is {_kind_shown(type(key).__name__)}",
                 "give its values names of their own in another cell",
             )
@@ -331,27 +333,27 @@ def _each(
     try:
         for key, item in items:
             yield key, take(item)
-    except NotCapturable as problem:
+    except NotCapturableError as problem:
         raise problem.inside(key) from None
 
 
 def _dtype(value: np.dtype[np.generic]) -> Known:
     found = dtype_named(value.newbyteorder("=").name)
     if found is None:
-        raise NotCapturable(
+        raise NotCapturableError(
             f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
         )
     return Known(found)
 
 
-def not_capturable(value: object) -> NotCapturable:
+def not_capturable(value: object) -> NotCapturableError:
     """Says what a value is and what to do instead."""
     if compiled_function(value) is not None:  # in a list or a dictionary
-        return NotCapturable("a compiled function", "give it a name of its own in another cell")
+        return NotCapturableError("a compiled function", "give it a name of its own in another cell")
     name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
     kind = type(value)
     if isinstance(value, np.ufunc):
-        return NotCapturable(
+        return NotCapturableError(
             f"the NumPy function {value.__name__}",
             "NumPy does not run inside a cell: call it in another one, and pass its result as an argument",
         )
@@ -359,35 +361,35 @@ def not_capturable(value: object) -> NotCapturable:
         hint = (
             "put %%tinynn above its definition, or call it in another cell and pass its result as an argument"
         )
-        return NotCapturable(f"the Python function {name}", hint)
+        return NotCapturableError(f"the Python function {name}", hint)
     if isinstance(value, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
-        return NotCapturable(
+        return NotCapturableError(
             "a Python function",
             "call it in another cell, and pass its result as an argument or use it by its name",
         )
     if isinstance(value, type) and kind is not types.GenericAlias:  # Python 3.10 takes that for a class
-        return NotCapturable(f"the class {name}", "compute what you need in another cell and use that")
+        return NotCapturableError(f"the class {name}", "compute what you need in another cell and use that")
     if isinstance(value, types.ModuleType):
-        return NotCapturable(
+        return NotCapturableError(
             f"the module {value.__name__}", "compute what you need in another cell and use that"
         )
     if isinstance(value, AdtValue):
-        return NotCapturable(f"a value made by {value.constructor}", "pass it as an argument")
+        return NotCapturableError(f"a value made by {value.constructor}", "pass it as an argument")
     if isinstance(value, complex):
-        return NotCapturable("a complex number", "hold real and imaginary parts in two numbers")
+        return NotCapturableError("a complex number", "hold real and imaginary parts in two numbers")
     if isinstance(value, set | frozenset):
-        return NotCapturable(
+        return NotCapturableError(
             f"a {kind.__name__}", "make it a tuple in another cell, as in {name} = tuple(sorted({name}))"
         )
     if any(not _ARRAY_PROTOCOLS.isdisjoint(vars(base)) for base in kind.__mro__):
         hint = "pass it as an argument, or convert it in another cell: {name} = numpy.asarray({name})"
-        return NotCapturable(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
+        return NotCapturableError(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
     if callable(value):
-        return NotCapturable(
+        return NotCapturableError(
             _kind_shown(kind.__qualname__),
             "call it in another cell, and pass its result as an argument or use it by its name",
         )
-    return NotCapturable(_kind_shown(kind.__qualname__), "capture what is needed of it as a NumPy array")
+    return NotCapturableError(_kind_shown(kind.__qualname__), "capture what is needed of it as a NumPy array")
 
 
 def _kind_shown(name: str) -> str:

@@ -18,7 +18,7 @@ from nnmagic.relay.used_types import used_types
 from nnmagic.tinynn.calls.defaults import of_python
 from nnmagic.tinynn.namespace.capture import CompiledGlobal
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.values.values import Formal, GlobalFunction, Refusal
+from nnmagic.tinynn.values.values import Formal, GlobalFunction, RefusalError
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Linker:
             elif not same_type(present, data):
                 raise self._clash(name, present, data, origin, place)
 
-    def _clash(self, name: str, one: TypeData, other: TypeData, origin: str, place: Span) -> Refusal:
+    def _clash(self, name: str, one: TypeData, other: TypeData, origin: str, place: Span) -> RefusalError:
         first, first_place = self._origins[name]
         notes = (
             Note(f"{name} of {first}: {constructors_shown(one)}", first_place),
@@ -78,7 +78,7 @@ class Linker:
         )
         message = f"two different data types are called {name}: that of {first} and that of {origin}"
         hint = "give one of them another name, and run again the cells that use it"
-        return Refusal(message, place, hint=hint, notes=notes)
+        return RefusalError(message, place, hint=hint, notes=notes)
 
     def _check_constructors(self, origin: str, data: TypeData, place: Span) -> None:
         """Relay calls constructors by their bare names, so that two types cannot share one."""
@@ -92,7 +92,7 @@ class Linker:
                         f"{data.header.name} of {origin} has a constructor {constructor.name}, as {name} has"
                     )
                     hint = "give one of them another name: constructors are called by their bare names"
-                    raise Refusal(message, place, hint=hint, notes=(note,))
+                    raise RefusalError(message, place, hint=hint, notes=(note,))
 
     def _link(self, name: str, function: ir.Function, names: Mapping[str, str]) -> str:
         """The name under which a function is here, now or from before."""

@@ -20,7 +20,7 @@ from nnmagic.relay.types import GlobalTypeVar
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
     CompiledType,
-    NotCapturable,
+    NotCapturableError,
     captured,
     compiled_function,
     compiled_type,
@@ -51,7 +51,7 @@ from nnmagic.tinynn.values.values import (
     GlobalFunction,
     Known,
     OperatorName,
-    Refusal,
+    RefusalError,
     TupleConstructor,
     Value,
 )
@@ -76,12 +76,12 @@ def is_assertion(data: TypeData) -> bool:
     return data.header == ASSERTION.header and same_type(data, ASSERTION)
 
 
-class UnknownName(Refusal):
+class UnknownNameError(RefusalError):
     """A name that stands for nothing."""
 
 
 @dataclass(slots=True)
-class Scope:
+class NameResolver:
     """The names outside a function's own: the cell's functions, the notebook's names, the language's."""
 
     namespace: Mapping[str, object]
@@ -107,7 +107,7 @@ class Scope:
         word = path[0]
         if word in PYTHON_ONLY and word not in ITERATION:
             message, hint = PYTHON_ONLY[word]
-            raise Refusal(message, span, hint=hint)
+            raise RefusalError(message, span, hint=hint)
         built_in = language_name(path)
         if built_in is not None:
             return built_in
@@ -168,7 +168,7 @@ class Scope:
         name = ".".join(path[:taken])
         try:
             return self._value(name, found, span), taken
-        except NotCapturable as problem:
+        except NotCapturableError as problem:
             name += problem.place
             is_dtype = isinstance(found, type) and issubclass(found, np.generic)
             from_library = module is not None and is_library(module) and callable(found) and not is_dtype
@@ -192,7 +192,7 @@ class Scope:
     def _data_type(self, written: str, data: CompiledType, span: Span) -> DataTypeName:
         name = data.type.header.name
         if data.type.type_vars:
-            raise NotCapturable(f"the data type {name} with type parameters", "use it in Relay text")
+            raise NotCapturableError(f"the data type {name} with type parameters", "use it in Relay text")
         self.linker.use_types(f"`{written}`", data.types, data.infos, span)
         return DataTypeName(self.linker.types[name], data.fields)
 
@@ -205,7 +205,7 @@ class Scope:
         if len(found) > 1:
             first, second, *_ = found
             hint = f"write {first}.{word} or {second}.{word}"
-            raise Refusal(f"`{word}` is a constructor of {first} and of {second}", span, hint=hint)
+            raise RefusalError(f"`{word}` is a constructor of {first} and of {second}", span, hint=hint)
         ((name, value),) = found.items()
         data = compiled_type(value)
         assert data is not None
@@ -213,7 +213,7 @@ class Scope:
         constructor = next(each for each in kept.type.constructors if each.name == word)
         return ConstructorName(constructor, kept.fields[word])
 
-    def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> Refusal:
+    def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> RefusalError:
         name = ".".join(path)
         if is_library(module.__name__):
             instead = same_as(path, module.__name__, MODULES.get(module.__name__, ()))
@@ -223,14 +223,14 @@ class Scope:
             module
         ):  # it may make the name when asked, but nothing of Python runs here
             hint = "compute what you need in another cell and use that"
-            return Refusal(
+            return RefusalError(
                 f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
             )
         close = difflib.get_close_matches(path[-1], [each for each in vars(module) if each[:1] != "_"], n=1)
         found = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
-        return Refusal(f"the module {module.__name__} has no {path[-1]}", span, hint=found)
+        return RefusalError(f"the module {module.__name__} has no {path[-1]}", span, hint=found)
 
-    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> Refusal:
+    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
         if len(path) > 1:
             return self._unknown_path(path, span, local)
         name = path[0]
@@ -247,26 +247,26 @@ class Scope:
             hint = NOT_HERE[name]
         elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):
             hint = f"did you mean {suggestions[0]}?"
-        return UnknownName(f"unknown name `{name}`", span, hint=hint)
+        return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
 
-    def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> Refusal:
+    def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
         """A dotted name whose first part is neither the notebook's nor a family of operators."""
         first, name = path[0], ".".join(path)
         if first in _FAMILIES:
-            return UnknownName(f"unknown operator `{name}`", span, hint=_operator_hint(path))
+            return UnknownNameError(f"unknown operator `{name}`", span, hint=_operator_hint(path))
         if first in IMPORTS:
             hint = import_hint(first)
             dtype = dtype_named(path[-1])
             own = dtype.short if dtype else same_as(path[-1:], IMPORTS[first], ())
             if own is not None:
                 hint += f", or write {own}, which needs none"
-            return UnknownName(f"`{first}` is not defined in the notebook", span, hint=hint)
+            return UnknownNameError(f"`{first}` is not defined in the notebook", span, hint=hint)
         if first == "self":
             hint = "a function of a cell has no `self`: give it what it needs as parameters"
-            return UnknownName("unknown name `self`", span, hint=hint)
+            return UnknownNameError("unknown name `self`", span, hint=hint)
         close = closest(first, [*local, *(key for key in self.namespace if key[:1] != "_")])
         hint = f"did you mean {close}?" if close else "assign it first, or define it in another cell"
-        return UnknownName(f"unknown name `{first}`", span, hint=hint)
+        return UnknownNameError(f"unknown name `{first}`", span, hint=hint)
 
 
 def _is_operator(value: Value) -> bool:
@@ -307,8 +307,8 @@ def _operator_hint(path: tuple[str, ...]) -> str:
 
 
 def _unusable(
-    path: tuple[str, ...], name: str, problem: NotCapturable, span: Span, library: str | None
-) -> Refusal:
+    path: tuple[str, ...], name: str, problem: NotCapturableError, span: Span, library: str | None
+) -> RefusalError:
     """A value of the notebook that a cell cannot use; the operator that it hides is named.
 
     ``library``: the module that has it, if it is a function of a library.
@@ -316,45 +316,45 @@ def _unusable(
     own = language_name(path)
     if own is not None and isinstance(own[0], Known | TupleConstructor):
         hint = f"for the language's own write nnmagic.{path[0]}, or rename the notebook's"
-        return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+        return RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
     hidden = _operator_name(path)
     if hidden is not None:
         hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
-        return Refusal(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
+        return RefusalError(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
     dtype = dtype_named(path[-1]) if len(path) > 1 else None
     if dtype is not None:  # torch.float32
         message = f"`{name}` is {problem.what}, which a cell cannot use"
-        return Refusal(message, span, hint=f"write {dtype.short}")
+        return RefusalError(message, span, hint=f"write {dtype.short}")
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
         return _not_supported(name, same_as(path, library, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )
-    return Refusal(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+    return RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
 
 
-def _no_field(path: tuple[str, ...], owner: object, span: Span) -> Refusal:
+def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
     """An object of the notebook that has no such field, or that makes it by code."""
     name, word, what = ".".join(path), path[-1], not_capturable(owner).what
     hint = f"if code makes it, give it a name in another cell, as in {word} = {name}"
     known = member_names(owner)
     if is_method(owner, word):
         message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
-        return Refusal(message, span, hint="call it in another cell, and pass its result as an argument")
+        return RefusalError(message, span, hint="call it in another cell, and pass its result as an argument")
     if word in known:
         message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
-        return Refusal(message, span, hint=f"give it a name in another cell, as in {word} = {name}")
+        return RefusalError(message, span, hint=f"give it a name in another cell, as in {word} = {name}")
     close = closest(word, [each for each in known if each[:1] != "_"])
     if close is not None:
         hint = f"did you mean {'.'.join([*path[:-1], close])}?"
-    return Refusal(f"`{'.'.join(path[:-1])}` ({what}) holds no `{word}`", span, hint=hint)
+    return RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{word}`", span, hint=hint)
 
 
-def _not_supported(name: str, instead: str | None, span: Span) -> Refusal:
+def _not_supported(name: str, instead: str | None, span: Span) -> RefusalError:
     """What a library has and a cell has not; ``instead``: what a cell has that says the same."""
     hint = f"write {instead}" if instead else "call it in another cell, and pass its result as an argument"
-    return Refusal(f"`{name}` is not supported in a cell", span, hint=hint)
+    return RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)
 
 
 def _operator_name(path: tuple[str, ...]) -> str | None:

@@ -25,9 +25,9 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -152,7 +152,7 @@ def _on_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) ->
         hint = (
             f"write {source_text(one.span)} ^ {source_text(other.span)}, or convert both, as in x.astype(i32)"
         )
-        raise Refusal(f"`{sign}` is not defined for bools", span, hint=hint)
+        raise RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
     return _checked(sign, name, one, other, span)
 
 
@@ -178,7 +178,7 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
     """
     try:
         known = known_value(written.value)
-    except NotKnown:
+    except NotStaticError:
         known = None
     if isinstance(known, int) and known >= 0:
         return _known_power(sign, base, exponent, int(known), span)
@@ -187,7 +187,7 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
         short = dtype_short_name(dtype)
         name = source_text(base.span)
         hint = f"convert both to a float dtype, as in {name}.astype(f64), or the exponents to an unsigned one"
-        raise Refusal(
+        raise RefusalError(
             f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
             written.span,
             hint=hint,
@@ -248,7 +248,7 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
     if first != second:
         target, converted = _converted(left, right)
         name = source_text(converted.span)
-        raise Refusal(
+        raise RefusalError(
             f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
             "dtypes never mix by themselves",
             left.span.to(right.span),
@@ -282,7 +282,7 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
             hint = f"make it a tensor first, as in array([1, 2], {short}), or stack([a, b]) of tensors"
         elif number.value == Known(None) and sign in ("==", "!="):
             hint = f"write {'is' if sign == '==' else 'is not'} None"
-        raise Refusal(
+        raise RefusalError(
             f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
             number.span,
             hint=hint,
@@ -303,14 +303,16 @@ def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> 
         return
     assert isinstance(known, int)
     if op in _DIVISIONS and known == 0:
-        raise Refusal("division by zero", right.span)
+        raise RefusalError("division by zero", right.span)
     if op is ExtraOp.Pow and known < 0:
         hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
-        raise Refusal("an integer to a negative power", right.span, hint=hint)
+        raise RefusalError("an integer to a negative power", right.span, hint=hint)
     if op in (ExtraOp.LShift, ExtraOp.RShift):
         bits = int("".join(filter(str.isdigit, tensor_type(other).dtype)) or 1)
         if not 0 <= known < bits:
-            raise Refusal(f"a shift by {known} of {dtype_short_name(tensor_type(other).dtype)}", right.span)
+            raise RefusalError(
+                f"a shift by {known} of {dtype_short_name(tensor_type(other).dtype)}", right.span
+            )
 
 
 def _true_division(left: Operand, right: Operand, span: Span) -> Value:
@@ -321,7 +323,7 @@ def _true_division(left: Operand, right: Operand, span: Span) -> Value:
     if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
         same_dtype(left, right, "/")
     if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
-        raise Refusal("division by zero", right.span)
+        raise RefusalError("division by zero", right.span)
     one, other = (_as_float64(side, span) for side in (left, right))
     return _checked("/", "divide", one, other, span)
 
@@ -331,7 +333,7 @@ def _as_float64(side: Operand, span: Span) -> Operand:
         return Operand(cast(side.value, "float64", span), side.span)
     known = side.value.value if isinstance(side.value, Known) else None
     if not isinstance(known, bool | int | float):
-        raise Refusal(f"`/` of a tensor and {described(side.value)}", side.span)
+        raise RefusalError(f"`/` of a tensor and {described(side.value)}", side.span)
     return Operand(number_constant(known, "float64", side.span), side.span)
 
 
@@ -359,21 +361,21 @@ def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
             return apply("logical_not", span, operand)
         if is_integer(dtype):
             return apply("bitwise_not", span, operand)
-        raise Refusal(
+        raise RefusalError(
             f"`{sign}` is defined for integers and bools, not {dtype_short_name(dtype)}",
             operand.span,
             hint=f"for a condition compare first, as in ~({source_text(operand.span)} > 0)",
         )
     if dtype == "bool":
         hint = f"write ~{source_text(operand.span)}" if op is BuiltinOp.USub else None
-        raise Refusal(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)
+        raise RefusalError(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)
     return apply("negative", span, operand) if op is BuiltinOp.USub else operand.value
 
 
 def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
     try:
         known = known_value(operand.value)
-    except NotKnown:
+    except NotStaticError:
         known = None
     apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
         BuiltinOp.USub: python.neg,
@@ -382,7 +384,7 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
     }
     if isinstance(known, int) or (isinstance(known, float) and op is not BuiltinOp.Invert):
         return Known(apply_to[op](int(known) if isinstance(known, bool) else known))
-    raise Refusal(f"`{sign}` of {described(operand.value)}", span)
+    raise RefusalError(f"`{sign}` of {described(operand.value)}", span)
 
 
 # -- what is known while compiling --------------------------------------------------------------------
@@ -398,7 +400,7 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
         return TupleOf(left.value.items + right.value.items)
     try:
         one, other = known_value(left.value), known_value(right.value)
-    except NotKnown:
+    except NotStaticError:
         raise _undefined(sign, left, right, span) from None
     if isinstance(one, tuple) and isinstance(other, int) and op is BuiltinOp.Mul:
         return _repeated(left.value, other, span)
@@ -414,7 +416,7 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
     try:
         result = _ON_KNOWN[op](one, other)
     except ZeroDivisionError:
-        raise Refusal("division by zero", right.span) from None
+        raise RefusalError("division by zero", right.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
         raise _undefined(sign, left, right, span) from None
     return known_result(sign, result, span)
@@ -423,7 +425,7 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
 def known_result(sign: str, result: object, span: Span) -> Known:
     """What a computation of known numbers comes to. Raises Refusal where that is larger than any dtype."""
     if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
-        raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
+        raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
     return Known(result)
 
 
@@ -437,7 +439,7 @@ def _repeated(value: Value, times: int, span: Span) -> Value:
     assert isinstance(value, TupleOf)
     length = max(times, 0) * len(value.items)
     if length > _MAX_ITEMS:
-        raise Refusal(f"a tuple of {length} is too long", span)
+        raise RefusalError(f"a tuple of {length} is too long", span)
     return TupleOf(value.items * times if length else ())
 
 
@@ -449,13 +451,13 @@ def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -
         op is ExtraOp.LShift and right > _MAX_BITS
     )
     if too_large:
-        raise Refusal(f"the result of `{sign}` is no number of 64 bits", span)
+        raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
 
 
-def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> Refusal:
+def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> RefusalError:
     hint = None
     if any(
         isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
     ):
         hint = "it has several results: take one of them, as in result[0]"
-    return Refusal(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)
+    return RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)

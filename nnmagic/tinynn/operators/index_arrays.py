@@ -20,9 +20,9 @@ from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import is_size, number_of, size_along
 from nnmagic.tinynn.values.values import (
     Computed,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -32,7 +32,7 @@ from nnmagic.tinynn.values.values import (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AxisIndex:
     """One axis and where to take from along it: an int that there is, or integers, negative ones wrapped.
 
     ``is_array``: it makes axes of its own, with those beside it. ``in_range``: none can be out of range.
@@ -62,14 +62,14 @@ class Place:
         return Computed(found.expr, TensorType(self.shape, "int64"))
 
 
-def known_places(tensor: Computed, axis: int, item: Operand) -> list[Place] | None:
+def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex] | None:
     """An int, an array or a mask that is known while compiling; None for any other. Raises Refusal."""
     value = item.value
     if isinstance(value, Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
         return _of_array(tensor, axis, value.expr.data, item.span)
     try:
         found = known_value(value)
-    except NotKnown:
+    except NotStaticError:
         return None
     if not isinstance(found, int) or isinstance(found, bool):
         return None
@@ -79,10 +79,10 @@ def known_places(tensor: Computed, axis: int, item: Operand) -> list[Place] | No
             _single(tensor, axis, number_constant(found, "int64", item.span), item.span, negative=found < 0)
         ]
     _require_in_range(found, axis, int(dim), item.span)
-    return [Place(axis, found % int(dim), is_array=False)]
+    return [AxisIndex(axis, found % int(dim), is_array=False)]
 
 
-def _of_array(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> list[Place] | None:
+def _of_array(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> list[AxisIndex] | None:
     """An array of the notebook."""
     if array.dtype == np.bool_:
         shape = tensor_type(Operand(tensor, span)).shape[axis : axis + array.ndim]
@@ -90,7 +90,7 @@ def _of_array(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> lis
         if not all(isinstance(dim, int) for dim in shape):
             return None
         return [
-            Place(axis + number, _constant(places, span), is_array=True, in_range=True)
+            AxisIndex(axis + number, _constant(places, span), is_array=True, in_range=True)
             for number, places in enumerate(np.nonzero(array))
         ]
     if not np.issubdtype(array.dtype, np.integer):
@@ -100,13 +100,13 @@ def _of_array(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> lis
         return None
     for number in array.ravel().tolist():
         _require_in_range(number, axis, int(dim), span)
-    wrapped = np.where(array < 0, array + int(dim), array) if array.size else array
-    return [Place(axis, _constant(wrapped, span), is_array=True, in_range=True)]
+    wrap_negative = np.where(array < 0, array + int(dim), array) if array.size else array
+    return [AxisIndex(axis, _constant(wrap_negative, span), is_array=True, in_range=True)]
 
 
 def _require_in_range(number: int, axis: int, dim: int, span: Span) -> None:
     if not -dim <= number < dim:
-        raise Refusal(f"index {number} is out of range for axis {axis} of size {dim}", span)
+        raise RefusalError(f"index {number} is out of range for axis {axis} of size {dim}", span)
 
 
 def _constant(array: np.ndarray, span: Span) -> Computed:
@@ -119,22 +119,22 @@ def _dim(tensor: Computed, axis: int) -> Dim:
     return tensor.type.shape[axis]
 
 
-def single_place(tensor: Computed, axis: int, number: Computed, span: Span) -> Place:
+def single_index(tensor: Computed, axis: int, number: Computed, span: Span) -> AxisIndex:
     """An integer of rank 0 that is known when the program runs."""
     return _single(tensor, axis, number, span, negative=None)
 
 
-def _single(tensor: Computed, axis: int, number: Computed, span: Span, *, negative: bool | None) -> Place:
+def _single(tensor: Computed, axis: int, number: Computed, span: Span, *, negative: bool | None) -> AxisIndex:
     """``negative``: whether it counts from the end, if that is known."""
     if negative is None:
-        return Place(axis, wrapped(tensor, axis, number, span), is_array=False)
+        return AxisIndex(axis, wrap_negative(tensor, axis, number, span), is_array=False)
     if negative:
         size = number_of(size_along(tensor, axis, span), span)
         number = apply("add", span, size, number)
-    return Place(axis, number, is_array=False)
+    return AxisIndex(axis, number, is_array=False)
 
 
-def wrapped(tensor: Computed, axis: int, places: Computed, span: Span) -> Computed:
+def wrap_negative(tensor: Computed, axis: int, places: Computed, span: Span) -> Computed:
     """Places where negative ones count from the end."""
     assert isinstance(places.type, TensorType)
     signed = places.type.dtype.startswith("int")
@@ -146,37 +146,39 @@ def wrapped(tensor: Computed, axis: int, places: Computed, span: Span) -> Comput
     return apply("where", span, negative, apply("add", span, places, size), places)
 
 
-def array_place(tensor: Computed, axis: int, item: Operand) -> Place:
+def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
     """An array of integers, or a list of numbers. Raises Refusal."""
     value = item.value
     if isinstance(value, TupleOf):
         return _of_list(tensor, axis, value, item)
     assert isinstance(value, Computed)
-    return Place(axis, wrapped(tensor, axis, value, item.span), is_array=True)
+    return AxisIndex(axis, wrap_negative(tensor, axis, value, item.span), is_array=True)
 
 
-def _of_list(tensor: Computed, axis: int, value: TupleOf, item: Operand) -> Place:
+def _of_list(tensor: Computed, axis: int, value: TupleOf, item: Operand) -> AxisIndex:
     try:
         known = np.array(known_value(value)) if value.items else np.zeros(0, np.int64)
-    except (NotKnown, ValueError):
+    except (NotStaticError, ValueError):
         known = None
     if known is not None and known.dtype.kind in "ib":
         places = _of_array(tensor, axis, known, item.span)
         if places is not None and len(places) == 1:
             return places[0]
         if known.dtype.kind == "i":
-            return array_place(tensor, axis, Operand(_constant(known, item.span), item.span))
+            return index_by_array(tensor, axis, Operand(_constant(known, item.span), item.span))
     parts = []
     for each in value.items:
         number = _whole(each, item.span)
         if number is None:
             hint = "make a tensor of them first: stack([a, b]), or numpy.array in another cell"
-            raise Refusal(f"an index must be an int or a slice, not {described(value)}", item.span, hint=hint)
+            raise RefusalError(
+                f"an index must be an int or a slice, not {described(value)}", item.span, hint=hint
+            )
         parts.append(apply("expand_dims", item.span, cast(number, "int64", item.span), axis=0))
     types = TupleType(tuple(part.type for part in parts))
     whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=item.span), types)
     places_ = apply("concatenate", item.span, whole, axis=0)
-    return array_place(tensor, axis, Operand(places_, item.span))
+    return index_by_array(tensor, axis, Operand(places_, item.span))
 
 
 def _whole(value: Value, span: Span) -> Computed | None:
@@ -188,7 +190,7 @@ def _whole(value: Value, span: Span) -> Computed | None:
     return None
 
 
-def mask_places(tensor: Computed, axis: int, mask: Computed, span: Span) -> list[Place]:
+def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> list[AxisIndex]:
     """The places where a mask is true, along each of its axes. Raises Refusal where it does not fit."""
     assert isinstance(mask.type, TensorType)
     rank = len(mask.type.shape)
@@ -197,7 +199,7 @@ def mask_places(tensor: Computed, axis: int, mask: Computed, span: Span) -> list
     if any(dim == ANY for dim in (*mask.type.shape, *dims)):
         if rank > 1:
             message = f"a mask of shape {shape_shown(mask.type.shape)}, of which nothing says that it fits"
-            raise Refusal(message, span, hint="write where(mask, x, 0)")
+            raise RefusalError(message, span, hint="write where(mask, x, 0)")
         like = {"lhs_begin": 0, "lhs_end": 1, "rhs_begin": axis, "rhs_end": axis + 1}
         mask = apply("reshape_like", span, mask, tensor, **like)  # fails where they are not of one length
     found = apply("argwhere", span, mask)
@@ -205,14 +207,14 @@ def mask_places(tensor: Computed, axis: int, mask: Computed, span: Span) -> list
     for number in range(rank):
         column = Computed(ir.constant(number, "int32", span=span), TensorType((), "int32"))
         index = cast(apply("take", span, found, column, axis=1), "int64", span)
-        places.append(Place(axis + number, index, is_array=True, in_range=True))
+        places.append(AxisIndex(axis + number, index, is_array=True, in_range=True))
     return places
 
 
 def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> None:
     if len(mask) != len(dims) or any(dims_differ(*pair) for pair in zip(mask, dims, strict=True)):
         message = f"a mask of shape {shape_shown(mask)} does not fit axes of {shape_shown(dims)}"
-        raise Refusal(message, span, hint="a mask has the shape of the axes that it chooses from")
+        raise RefusalError(message, span, hint="a mask has the shape of the axes that it chooses from")
 
 
 def broadcast_shape(shapes: Sequence[Sequence[Dim]], span: Span) -> tuple[Dim, ...]:
@@ -225,7 +227,7 @@ def broadcast_shape(shapes: Sequence[Sequence[Dim]], span: Span) -> tuple[Dim, .
                 found[place] = dim
             elif dim != 1 and dims_differ(found[place], dim):
                 shown = " and ".join(map(shape_shown, shapes))
-                raise Refusal(f"the indices have the shapes {shown}, which do not broadcast", span)
+                raise RefusalError(f"the indices have the shapes {shown}, which do not broadcast", span)
             elif dim != 1 and not isinstance(found[place], int) and dim != ANY:
                 found[place] = dim
     return tuple(found)

@@ -18,10 +18,10 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
     RangeOf,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     Zipped,
@@ -40,9 +40,9 @@ def _range(call: Arguments) -> Value:
         bounds["stop"] = bounds.pop("start")
     step = bounds.get("step", Known(1))
     if step == Known(0):
-        raise Refusal("the step of a range cannot be zero", call.given["step"].span)
+        raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
     if not isinstance(step, Known):
-        raise Refusal("the step of a range must be known while compiling", call.given["step"].span)
+        raise RefusalError("the step of a range must be known while compiling", call.given["step"].span)
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 
@@ -53,7 +53,7 @@ def _whole(call: Arguments, name: str) -> Value:
         found = known_value(operand.value)
         if isinstance(found, int):
             return Known(int(found))
-    except NotKnown:
+    except NotStaticError:
         pass
     number = as_weak_int(operand)
     if number is None:
@@ -61,7 +61,7 @@ def _whole(call: Arguments, name: str) -> Value:
         if is_tensor(operand.value):
             whole = tensor_type(operand).shape
             hint = f"write range(len({source_text(operand.span)}))" if whole else "convert it, as in int(x)"
-        raise Refusal(f"range takes ints, not {described(operand.value)}", operand.span, hint=hint)
+        raise RefusalError(f"range takes ints, not {described(operand.value)}", operand.span, hint=hint)
     return number
 
 
@@ -136,7 +136,7 @@ def count(operand: Operand) -> int | Computed:
         if shape:
             assert isinstance(value, Computed)
             return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
-    raise Refusal(f"{described(value)} cannot be gone over", span, hint=_hint(value))
+    raise RefusalError(f"{described(value)} cannot be gone over", span, hint=_hint(value))
 
 
 def _hint(value: Value) -> str | None:
@@ -183,11 +183,11 @@ def items(operand: Operand, what: str) -> list[Value]:
         hint = (
             "compute on a whole tensor at once, as in x * 2 or arange(n) * 2, or write a `for` with a tensor"
         )
-        raise Refusal(
+        raise RefusalError(
             f"{what} needs a number of items that is known while compiling", operand.span, hint=hint
         )
     if number > MAX_ITEMS:
-        raise Refusal(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
+        raise RefusalError(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
     return [item(operand, Known(index), operand.span) for index in range(number)]
 
 

@@ -16,7 +16,7 @@ from nnmagic.tinynn.values.operator_calls import (
     tensor_type,
 )
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, Refusal, TupleOf, described, typed_note
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, described, typed_note
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@") -> Computed:
@@ -27,9 +27,9 @@ def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@"
     sign = f"`{written}`"
     for side in (left, right):
         if not is_tensor(side.value):
-            raise Refusal(f"{sign} takes tensors, not {described(side.value)}", side.span)
+            raise RefusalError(f"{sign} takes tensors, not {described(side.value)}", side.span)
         if not tensor_type(side).shape:
-            raise Refusal(
+            raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
     one, other = tensor_type(left), tensor_type(right)
@@ -62,7 +62,7 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
     one, other = tensor_type(left).shape, tensor_type(right).shape
     for first, second in zip(reversed(one[:-2]), reversed(other[:-2]), strict=False):
         if first != 1 and second != 1 and dims_differ(first, second):
-            raise Refusal(
+            raise RefusalError(
                 f"{sign}: the leading dimensions of {shape_shown(one)} and {shape_shown(other)} "
                 f"do not broadcast ({dim_shown(first)} against {dim_shown(second)})",
                 span,

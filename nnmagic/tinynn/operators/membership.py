@@ -9,9 +9,9 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -30,7 +30,9 @@ def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
             same = isinstance(one.value, Known) and one.value.value is other.value.value
             return Known(same if sign == "is" else not same)
     hint = "compare with ==" if sign == "is" else "compare with !="
-    raise Refusal(f"`{sign}` is for None: nothing says whether two values are one object", span, hint=hint)
+    raise RefusalError(
+        f"`{sign}` is for None: nothing says whether two values are one object", span, hint=hint
+    )
 
 
 def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
@@ -38,11 +40,11 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     left, right = as_number(left), Operand(_numbers(right.value), right.span)
     try:
         one, several = known_value(left.value), known_value(right.value)
-    except NotKnown:
+    except NotStaticError:
         hint = "compare with ==, as in (x == 1) | (x == 2)"
         if isinstance(right.value, Computed):
             hint = "write (x == value).any()"
-        raise Refusal(
+        raise RefusalError(
             f"`{sign}` asks for values known while compiling, not {described(left.value)} in "
             f"{described(right.value)}",
             span,
@@ -52,7 +54,7 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
         return Known((one in several) is (sign == "in"))
     if isinstance(one, str) and isinstance(several, str):
         return Known((one in several) is (sign == "in"))
-    raise Refusal(f"`{sign}` of {described(left.value)} and {described(right.value)}", span)
+    raise RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span)
 
 
 def _numbers(value: Value) -> Value:

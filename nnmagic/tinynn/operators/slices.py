@@ -17,9 +17,9 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     SliceOf,
     Value,
     described,
@@ -56,14 +56,14 @@ def known_bound(value: Value, span: Span) -> int | None:
     """A bound that must be known while compiling. Raises Refusal."""
     try:
         found = known_value(value)
-    except NotKnown:
+    except NotStaticError:
         found = value
     if found is None or (isinstance(found, int) and not isinstance(found, bool)):
         return found
     hint = (
         "it cuts a tuple: only tensors are cut by numbers that are known later" if is_tensor(value) else None
     )
-    raise Refusal(
+    raise RefusalError(
         f"a slice's bound must be an int known while compiling, not {described(value)}", span, hint=hint
     )
 
@@ -73,7 +73,7 @@ def cut_along(slice_: SliceOf, tensor: Computed, axis: int, item: Operand) -> Cu
     start, stop = _bound(slice_.start, item.span), _bound(slice_.stop, item.span)
     step = known_bound(slice_.step, item.span)
     if step == 0:
-        raise Refusal("the step of a slice cannot be zero", item.span)
+        raise RefusalError("the step of a slice cannot be zero", item.span)
     step = None if step is None else _in_reach(step)
     if start in (Known(None), Known(0)) and stop == Known(None) and step in (None, 1):
         return None
@@ -97,7 +97,7 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
             return Known(None)
         if isinstance(found, int) and not isinstance(found, bool):
             return Known(_in_reach(found))
-    except NotKnown:
+    except NotStaticError:
         pass
     if isinstance(value, Dimension):
         return value
@@ -105,9 +105,9 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
         if not value.type.shape and is_integer(value.type.dtype):
             return weak_int(cast(value, "int64", span))
         hint = "take one element of it, or convert it, as in int(x)"
-        raise Refusal(f"a slice's bound must be an int, not {described(value)}", span, hint=hint)
+        raise RefusalError(f"a slice's bound must be an int, not {described(value)}", span, hint=hint)
     known_bound(value, span)
-    raise Refusal(f"a slice's bound must be an int, not {described(value)}", span)
+    raise RefusalError(f"a slice's bound must be an int, not {described(value)}", span)
 
 
 def _in_reach(number: int) -> int:

@@ -9,12 +9,12 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, TupleType, is_integer
 from nnmagic.tinynn.operators.index_arrays import (
-    Place,
-    array_place,
+    AxisIndex,
     broadcast_shape,
-    known_places,
-    mask_places,
-    single_place,
+    index_by_array,
+    mask_indices,
+    single_index,
+    static_indices,
 )
 from nnmagic.tinynn.operators.slices import Cut, cut_along, known_bound, taken_along
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
@@ -23,9 +23,9 @@ from nnmagic.tinynn.values.values import (
     DictOf,
     Dimension,
     Known,
-    NotKnown,
+    NotStaticError,
     Operand,
-    Refusal,
+    RefusalError,
     SliceOf,
     TupleOf,
     Value,
@@ -42,7 +42,7 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
     if isinstance(value.value, DictOf):
         return _of_dictionary(value.value, index)
     if not is_tensor(value.value):
-        raise Refusal(f"{described(value.value)} cannot be indexed", value.span)
+        raise RefusalError(f"{described(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
     return _of_tensor(value.value, index, span)
 
@@ -50,11 +50,11 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
 def _of_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
     try:
         key = known_value(index[0].value) if len(index) == 1 else None
-    except NotKnown:
+    except NotStaticError:
         key = None
     if not isinstance(key, str | int):
         message = f"a dictionary's key must be known while compiling, not {described(index[0].value)}"
-        raise Refusal(message, index[0].span)
+        raise RefusalError(message, index[0].span)
     if key not in value.items:
         close = (
             closest(key, [each for each in value.items if isinstance(each, str)])
@@ -62,7 +62,7 @@ def _of_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
             else None
         )
         hint = f"did you mean {close!r}?" if close else _keys(value)
-        raise Refusal(f"the dictionary has no key {key!r}", index[0].span, hint=hint)
+        raise RefusalError(f"the dictionary has no key {key!r}", index[0].span, hint=hint)
     return value.items[key]
 
 
@@ -73,30 +73,32 @@ def _keys(value: DictOf) -> str:
 
 def _of_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
     if len(index) != 1:
-        raise Refusal("a tuple takes one index", span)
+        raise RefusalError("a tuple takes one index", span)
     only = index[0]
     if isinstance(only.value, SliceOf):
         start, stop, step = (
             known_bound(part, only.span) for part in (only.value.start, only.value.stop, only.value.step)
         )
         if step == 0:
-            raise Refusal("the step of a slice cannot be zero", only.span)
+            raise RefusalError("the step of a slice cannot be zero", only.span)
         return TupleOf(value.items[start:stop:step])
     position = _known_int(only)
     if position is None:
         hint = None
         if isinstance(only.value, Computed | Dimension) and value.items and all(map(is_tensor, value.items)):
             hint = "stack the items into one tensor, as in stack(items)[i]"
-        raise Refusal(f"a tuple's index must be an int, not {described(only.value)}", only.span, hint=hint)
+        raise RefusalError(
+            f"a tuple's index must be an int, not {described(only.value)}", only.span, hint=hint
+        )
     if not -len(value.items) <= position < len(value.items):
-        raise Refusal(f"index {position} is out of range for a tuple of {len(value.items)}", only.span)
+        raise RefusalError(f"index {position} is out of range for a tuple of {len(value.items)}", only.span)
     return value.items[position]
 
 
 def _known_int(operand: Operand) -> int | None:
     try:
         found = known_value(operand.value)
-    except NotKnown:
+    except NotStaticError:
         return None
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
@@ -145,17 +147,17 @@ def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_P
     only = index[0] if len(index) == 1 else None
     if only is not None and isinstance(only.value, TupleOf) and not _is_list(only):
         hint = "write the indices out, as in x[i, j]; or make a tensor of them, as in x[array(t)]"
-        raise Refusal(
+        raise RefusalError(
             "a tuple as an index means several axes, a list one: this may be either", only.span, hint=hint
         )
     ellipses = [place for place, item in enumerate(index) if item.value == Known(Ellipsis)]
     if len(ellipses) > 1:
-        raise Refusal("an index can hold `...` once only", index[ellipses[1]].span)
+        raise RefusalError("an index can hold `...` once only", index[ellipses[1]].span)
     used = [_axes_used(item) for item in index]
     if sum(used) > rank:
         many = "1 index" if sum(used) == 1 else f"{sum(used)} indices"
         leave_out = None if rank else "it has one element: leave the index out"
-        raise Refusal(f"{many} for {described(value)}", span, hint=leave_out)
+        raise RefusalError(f"{many} for {described(value)}", span, hint=leave_out)
     first = ellipses[0] if ellipses else len(index)
     full = [(Operand(_FULL, span), 1)] * (rank - sum(used))
     listed = list(zip(index, used, strict=True))
@@ -211,31 +213,31 @@ def _sliced(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
     return Computed(value.expr, TensorType(tuple(shape), tensor_type(Operand(value, span)).dtype))
 
 
-def _places(value: Computed, part: _Part) -> list[Place]:
+def _places(value: Computed, part: _Part) -> list[AxisIndex]:
     """Where an int, an array or a mask takes from."""
     item = part.item
     found = item.value
     if isinstance(found, TupleOf):
-        return [array_place(value, part.axis, item)]
-    known = known_places(value, part.axis, item)
+        return [index_by_array(value, part.axis, item)]
+    known = static_indices(value, part.axis, item)
     if known is not None:
         return known
     if isinstance(found, Dimension):
-        return [single_place(value, part.axis, found.number, item.span)]
+        return [single_index(value, part.axis, found.number, item.span)]
     if isinstance(found, Computed) and isinstance(found.type, TensorType):
         if found.type.dtype == "bool" and found.type.shape:
-            return mask_places(value, part.axis, found, item.span)
+            return mask_indices(value, part.axis, found, item.span)
         if is_integer(found.type.dtype):
             if found.type.shape:
-                return [array_place(value, part.axis, item)]
-            return [single_place(value, part.axis, found, item.span)]
+                return [index_by_array(value, part.axis, item)]
+            return [single_index(value, part.axis, found, item.span)]
     hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(found) else None
     if isinstance(found, Known) and isinstance(found.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
-    raise Refusal(f"an index must be an int or a slice, not {described(found)}", item.span, hint=hint)
+    raise RefusalError(f"an index must be an int or a slice, not {described(found)}", item.span, hint=hint)
 
 
-def _gathered(value: Computed, places: Sequence[Place], span: Span) -> tuple[Computed, int, int]:
+def _gathered(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:
     """The elements at the places: single ones drop their axes, arrays make one block of axes.
 
     Gives the rank of that block, too, and its place.
@@ -274,7 +276,7 @@ def _gathered(value: Computed, places: Sequence[Place], span: Span) -> tuple[Com
 
 
 def _of_several(
-    value: Computed, arrays: Sequence[Place], axes: Sequence[int], span: Span
+    value: Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
 ) -> tuple[Computed, int, int]:
     """Arrays along several axes, broadcast together; their axes come first."""
     shape = broadcast_shape([place.shape for place in arrays], span)

@@ -11,7 +11,7 @@ from nnmagic.tinynn.analysis.bound_names import names_of
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.values import FAILED, Known, Operand, Refusal, TupleOf, Value, described
+from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, TupleOf, Value, described
 
 PublicSpan = Callable[[ast.Span], Span]
 #: At most this many rows of a tensor are taken apart by an assignment.
@@ -31,7 +31,7 @@ def unpack(target: ast.Expr, value: Operand, place: PublicSpan, bind: Callable[[
     fixed = len(targets) - len(starred)
     if len(parts) < fixed or (not starred and len(parts) != fixed):
         wanted = f"at least {fixed}" if starred else str(fixed)
-        raise Refusal(f"{len(parts)} values for {wanted} names", span)
+        raise RefusalError(f"{len(parts)} values for {wanted} names", span)
     if starred:
         first = starred[0]
         end = len(parts) - (len(targets) - first - 1)
@@ -47,10 +47,10 @@ def _parts(value: Operand, span: Span) -> list[Value]:
     if isinstance(value.value, TupleOf):
         return list(value.value.items)
     if not is_tensor(value.value):
-        raise Refusal(f"{described(value.value)} cannot be unpacked", value.span)
+        raise RefusalError(f"{described(value.value)} cannot be unpacked", value.span)
     shape = tensor_type(value).shape
     if not shape or not isinstance(shape[0], int) or shape[0] > _MAX_ROWS:
-        raise Refusal(f"{described(value.value)} cannot be unpacked", value.span)
+        raise RefusalError(f"{described(value.value)} cannot be unpacked", value.span)
     return [subscript(value, [Operand(Known(row), span)], value.span) for row in range(int(shape[0]))]
 
 

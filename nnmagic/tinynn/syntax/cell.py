@@ -11,16 +11,16 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.tinynn.syntax import tree, unsupported
-from nnmagic.tinynn.syntax.source_spans import Places
+from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
 _ASSIGNMENTS = py.AnnAssign | py.Assign
 _CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
 
 
-def parse(source: Source, found: Diagnostics) -> tree.Cell | None:
+def parse(source: Source, found: Diagnostics) -> tree.CellNode | None:
     """The tree of a cell; errors go to ``found``. None where Python itself cannot read the text."""
-    places = Places(source)
+    places = SpanMap(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `x is 1` and "\d" are refused or harmless here
         try:
@@ -40,7 +40,7 @@ def parse(source: Source, found: Diagnostics) -> tree.Cell | None:
     return result
 
 
-def _check_by_python(module: py.Module, places: Places, found: Diagnostics) -> None:
+def _check_by_python(module: py.Module, places: SpanMap, found: Diagnostics) -> None:
     """Python's own compiler finds what is no matter of grammar: duplicate arguments, a stray return."""
     try:
         compile(module, places.source.filename, "exec", dont_inherit=True)
@@ -64,10 +64,10 @@ def _message(error: SyntaxError, source: Source) -> str:
 class CellCompiler(StatementCompiler):
     """Functions and classes; statements and expressions stand in the classes above it."""
 
-    def compile_module(self, program: py.Module) -> tree.Cell:
+    def compile_module(self, program: py.Module) -> tree.CellNode:
         """All functions and data types of the cell, by name in source order."""
-        functions: dict[str, tree.Definition] = {}
-        types: dict[str, tree.DataType] = {}
+        functions: dict[str, tree.FunctionNode] = {}
+        types: dict[str, tree.DataTypeNode] = {}
         for statement in program.body:
             if isinstance(statement, py.FunctionDef | py.ClassDef):
                 self._add(functions, types, statement)
@@ -80,12 +80,12 @@ class CellCompiler(StatementCompiler):
             self.found.error("the cell holds no function", self.places.start, hint=hint)
         last = len(self.places.lines)
         whole = self.places.span(1, 0, last, len(self.places.lines[-1]))
-        return tree.Cell(whole, functions, types)
+        return tree.CellNode(whole, functions, types)
 
     def _add(
         self,
-        functions: dict[str, tree.Definition],
-        types: dict[str, tree.DataType],
+        functions: dict[str, tree.FunctionNode],
+        types: dict[str, tree.DataTypeNode],
         statement: py.FunctionDef | py.ClassDef,
     ) -> None:
         name, name_span = statement.name, self._name_span(statement)
@@ -108,14 +108,14 @@ class CellCompiler(StatementCompiler):
 
     # -- functions -------------------------------------------------------------------------------------
 
-    def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.Definition:
+    def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.FunctionNode:
         """A function, with the place of its name and its docstring."""
         for decorator in stmt.decorator_list:
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
             self.refuse("a function of a cell takes no decorator", self.places.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         docstring = py.get_docstring(stmt, clean=False)
-        return tree.Definition(
+        return tree.FunctionNode(
             self.places.of(stmt),
             stmt.name,
             self.compile_args_to_params(stmt.args, nested=nested),
@@ -132,7 +132,7 @@ class CellCompiler(StatementCompiler):
 
     # -- data types ------------------------------------------------------------------------------------
 
-    def _data_type(self, stmt: py.ClassDef) -> tree.DataType:
+    def _data_type(self, stmt: py.ClassDef) -> tree.DataTypeNode:
         """A class whose body declares constructors."""
         for decorator in stmt.decorator_list:
             self.refuse("a class of a cell takes no decorator", self.places.of(decorator), "remove it")
@@ -155,7 +155,7 @@ class CellCompiler(StatementCompiler):
             hint = _CONSTRUCTORS
             self.refuse(f"the class `{stmt.name}` declares no constructor", self._name_span(stmt), hint)
         docstring = py.get_docstring(stmt, clean=True)
-        return tree.DataType(
+        return tree.DataTypeNode(
             self.places.of(stmt), stmt.name, self._name_span(stmt), list(declared.values()), docstring
         )
 
@@ -178,13 +178,13 @@ class CellCompiler(StatementCompiler):
         self.refuse_statement(statement, message, hint)
         return []
 
-    def _bare_field(self, statement: py.stmt) -> tree.Parameter | None:
+    def _bare_field(self, statement: py.stmt) -> tree.ParameterNode | None:
         match statement:
             case py.AnnAssign(target=py.Name(id=name) as target, annotation=annotation):
-                return tree.Parameter(self.places.of(target), name, self.compile_type(annotation))
+                return tree.ParameterNode(self.places.of(target), name, self.compile_type(annotation))
         return None
 
-    def _field(self, statement: py.stmt) -> tree.Parameter | None:
+    def _field(self, statement: py.stmt) -> tree.ParameterNode | None:
         if getattr(statement, "value", None) is None and (field := self._bare_field(statement)) is not None:
             return field
         hint = "write name: type, as in value: Tensor[(3,), f32]"

@@ -10,13 +10,13 @@ from synr.compiler import Compiler
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.tinynn.syntax import tree, unsupported
-from nnmagic.tinynn.syntax.source_spans import Places
+from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
-class Context(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
+class ExprContext(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
     """Hands what synr itself reports to our collection."""
 
-    def __init__(self, places: Places, found: Diagnostics) -> None:
+    def __init__(self, places: SpanMap, found: Diagnostics) -> None:
         self.places = places
         self.found = found
 
@@ -68,8 +68,8 @@ SIGNS: dict[ast.BuiltinOp | tree.ExtraOp, str] = {op: sign for sign, op in SYMBO
 class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     """synr's compiler with character-exact spans and Python's whole operator set."""
 
-    def __init__(self, places: Places, found: Diagnostics) -> None:
-        super().__init__(places.source.filename, 1, 0, None, Context(places, found))
+    def __init__(self, places: SpanMap, found: Diagnostics) -> None:
+        super().__init__(places.source.filename, 1, 0, None, ExprContext(places, found))
         self.places = places
         self.found = found
 
@@ -243,7 +243,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         """Annotations stay expressions; they are evaluated where the names are known."""
         return tree.Annotation(self.places.of(ty), self.compile_expr(ty))
 
-    def compile_args_to_params(self, args: py.arguments, *, nested: bool = False) -> list[tree.Parameter]:
+    def compile_args_to_params(self, args: py.arguments, *, nested: bool = False) -> list[tree.ParameterNode]:
         """All parameters; ``*args`` and ``**kwargs`` are reported and stay as silent names.
 
         Those of a function inside another need no type.
@@ -269,13 +269,13 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         ]
         return taken + [self._silent_parameter(arg) for arg in (args.vararg, args.kwarg) if arg is not None]
 
-    def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, nested: bool) -> tree.Parameter:
+    def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, nested: bool) -> tree.ParameterNode:
         span = self.places.word(arg.lineno, arg.col_offset)
         value = None if default is None else self.compile_expr(default)
         if arg.annotation is not None:
-            return tree.Parameter(span, arg.arg, self.compile_type(arg.annotation), kind, value)
+            return tree.ParameterNode(span, arg.arg, self.compile_type(arg.annotation), kind, value)
         if nested:
-            return tree.Parameter(span, arg.arg, None, kind, value)
+            return tree.ParameterNode(span, arg.arg, None, kind, value)
         hint = f"write its type, as in {arg.arg}: Tensor[(2, 3), f32]"
         if isinstance(default, py.Constant) and isinstance(default.value, bool | int | float):
             dtype = {bool: "bool_", int: "i64", float: "f32"}[type(default.value)]
@@ -285,6 +285,6 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         self.refuse(f"parameter `{arg.arg}` has no type", span, hint)
         return self._silent_parameter(arg)
 
-    def _silent_parameter(self, arg: py.arg) -> tree.Parameter:
+    def _silent_parameter(self, arg: py.arg) -> tree.ParameterNode:
         span = self.places.of(arg)
-        return tree.Parameter(span, arg.arg, tree.Annotation(span, tree.Invalid(span)))
+        return tree.ParameterNode(span, arg.arg, tree.Annotation(span, tree.Invalid(span)))

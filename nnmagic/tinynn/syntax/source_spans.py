@@ -12,7 +12,7 @@ from synr import ast
 from nnmagic.diagnostics import Source, Span
 
 
-class Places:
+class SpanMap:
     """Where things stand in the source: Python's UTF-8 byte offsets -> character columns."""
 
     def __init__(self, source: Source) -> None:

@@ -63,7 +63,7 @@ class StatementCompiler(PatternCompiler):
             case py.FunctionDef():
                 return self.compile_def(stmt)
             case py.Match(subject=subject, cases=cases):
-                return tree.Match(span, self.compile_expr(subject), [self._case(case) for case in cases])
+                return tree.MatchNode(span, self.compile_expr(subject), [self._case(case) for case in cases])
         return self.refuse_statement(stmt, *statement_refusal(type(stmt).__name__))
 
     def refuse_statement(self, node: py.stmt, message: str, hint: str) -> ast.Stmt:

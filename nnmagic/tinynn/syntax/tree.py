@@ -114,7 +114,7 @@ class Annotation(ast.Type):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Parameter(ast.Parameter):  # type: ignore[misc]  # synr is untyped
+class ParameterNode(ast.Parameter):  # type: ignore[misc]  # synr is untyped
     """A parameter; ``kind`` is that of ``inspect.Parameter``, ``ty`` None where a nested one has none."""
 
     span: ast.Span
@@ -125,12 +125,12 @@ class Parameter(ast.Parameter):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Definition(ast.Function):  # type: ignore[misc]  # synr is untyped
+class FunctionNode(ast.Function):  # type: ignore[misc]  # synr is untyped
     """A function with the place of its name and its docstring; inside another function, a statement."""
 
     span: ast.Span
     name: str
-    params: list[Parameter]
+    params: list[ParameterNode]
     ret_type: Annotation | None
     body: ast.Block
     decorators: list[ast.Expr]
@@ -143,7 +143,7 @@ class Lambda(ast.Expr):  # type: ignore[misc]  # synr is untyped
     """``lambda x: body``."""
 
     span: ast.Span
-    params: list[Parameter]
+    params: list[ParameterNode]
     body: ast.Expr
 
 
@@ -153,11 +153,11 @@ class ConstructorDeclaration(ast.Node):  # type: ignore[misc]  # synr is untyped
 
     span: ast.Span
     name: str
-    fields: Sequence[Parameter]
+    fields: Sequence[ParameterNode]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class DataType(ast.Node):  # type: ignore[misc]  # synr is untyped
+class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
     """A class of a cell: an algebraic data type."""
 
     span: ast.Span
@@ -168,12 +168,12 @@ class DataType(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Cell(ast.Module):  # type: ignore[misc]  # synr is untyped
+class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
     """All of a cell."""
 
     span: ast.Span
-    funcs: Mapping[str, Definition]
-    types: Mapping[str, DataType]
+    funcs: Mapping[str, FunctionNode]
+    types: Mapping[str, DataTypeNode]
 
 
 # -- statements ----------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class For(ast.Stmt):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Match(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class MatchNode(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """``match subject:`` with its cases."""
 
     span: ast.Span

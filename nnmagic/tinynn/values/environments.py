@@ -42,7 +42,7 @@ class Env:
 
 
 @dataclass(slots=True, eq=False)
-class Frame:
+class Environment:
     """A function under elaboration. ``parent``: the function that it stands in.
 
     ``assigned``: the names that its statements bind, its own wherever they stand, as in Python.
@@ -52,21 +52,21 @@ class Frame:
     name: str
     assigned: frozenset[str] = frozenset()
     reassigned: frozenset[str] = frozenset()
-    parent: Frame | None = None
+    parent: Environment | None = None
     env: Env = field(default_factory=Env)
     #: The named dimensions of the parameters, each with what the body calls it.
     dimensions: dict[str, str] = field(default_factory=dict)
     #: A statement failed in a way that leaves open what the function returns.
     failed: bool = False
 
-    def chain(self) -> list[Frame]:
+    def chain(self) -> list[Environment]:
         """The frame and those around it, the innermost first."""
         found = [self]
         while (parent := found[-1].parent) is not None:
             found.append(parent)
         return found
 
-    def owner(self, name: str) -> Frame | None:
+    def owner(self, name: str) -> Environment | None:
         """The frame whose name it is: this one, or one around it; None for a name of the cell or notebook."""
         for frame in self.chain():
             if name in frame.env.locals or name in frame.assigned:

@@ -18,8 +18,8 @@ from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.ops.preconditions import demand
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
-from nnmagic.tinynn.values.operator_restrictions import check, check_result
-from nnmagic.tinynn.values.values import Computed, Operand, Refusal, TupleOf, Value, computed, described
+from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, computed, described
 
 
 def call_operator(
@@ -36,7 +36,7 @@ def call_operator(
     try:
         complete = operator.complete_attrs(attrs, from_call=True)
         types = [computed_part(operand).type for operand in operands]
-        check(operator, types, complete)
+        check_restrictions(operator, types, complete)
         result = operator.result_type(types, complete)
         demand(operator.name, types, complete)
         check_result(operator, result)
@@ -49,7 +49,7 @@ def call_operator(
 
 def located(
     error: RelationError, operands: Sequence[Operand], span: Span, places: Mapping[str, Span]
-) -> Refusal:
+) -> RefusalError:
     """An operator's refusal at its place; the operands and the attribute that it speaks of are pointed at."""
     blamed = [operands[index] for index in error.operands if index < len(operands)]
     notes = [Note(f"this is {described(operand.value)}", operand.span) for operand in blamed]
@@ -64,7 +64,7 @@ def located(
         hint = f'the size of the dimension "{found[1]}" is that of a tensor, as in x.shape[0]'
     if hint is None and re.search(r"attribute 'padding' must be an int, not '", error.message):
         hint = "write the numbers, as in padding=1 or padding=(1, 1)"
-    return Refusal(_in_words_of_a_cell(error.message), span, hint=hint, notes=notes)
+    return RefusalError(_in_words_of_a_cell(error.message), span, hint=hint, notes=notes)
 
 
 def _in_words_of_a_cell(message: str) -> str:
@@ -91,7 +91,7 @@ def computed_part(operand: Operand) -> Computed:
                 ir.Tuple(tuple(part.expr for part in parts), span=operand.span),
                 TupleType(tuple(part.type for part in parts)),
             )
-    raise Refusal(f"expected a tensor, found {described(operand.value)}", operand.span)
+    raise RefusalError(f"expected a tensor, found {described(operand.value)}", operand.span)
 
 
 def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> Computed:
@@ -106,7 +106,7 @@ def tensor_type(operand: Operand) -> TensorType:
     """The type of an operand that must be a tensor."""
     if isinstance(operand.value, Computed) and isinstance(operand.value.type, TensorType):
         return operand.value.type
-    raise Refusal(f"expected a tensor, found {described(operand.value)}", operand.span)
+    raise RefusalError(f"expected a tensor, found {described(operand.value)}", operand.span)
 
 
 def is_tensor(value: Value) -> bool:
@@ -143,7 +143,7 @@ def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
     assert isinstance(operand.type, TensorType)
     codes = reshape_codes(operand.type.shape, shape)
     if codes is None:
-        raise Refusal("reshape: several dimensions are known only when the function is called", span)
+        raise RefusalError("reshape: several dimensions are known only when the function is called", span)
     result = apply("reshape", span, operand, newshape=codes, **({"allowzero": True} if 0 in shape else {}))
     assert isinstance(result.type, TensorType)
     return Computed(result.expr, TensorType(tuple(shape), result.type.dtype))

@@ -64,7 +64,7 @@ _OTHER_MEANING = {
 }
 
 
-def check(operator: Operator, types: Sequence[Type], attrs: Attrs) -> None:
+def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) -> None:
     """Raises RelationError where a cell refuses a call that Relay takes, or would refuse in darker words."""
     if operator.name in _OTHER_MEANING:
         reason, hint = _OTHER_MEANING[operator.name]

@@ -21,7 +21,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     number_constant,
@@ -188,7 +188,7 @@ def on_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Valu
     if not (isinstance(one, Dimension) or isinstance(other, Dimension)):
         return None
     if op is BuiltinOp.FloorDiv and other == Known(0):
-        raise Refusal("division by zero", right.span)
+        raise RefusalError("division by zero", right.span)
     if op in _ARITHMETIC:
         return calculated(op, one, other, span)
     held = _decided(op, dim_of(one), dim_of(other))

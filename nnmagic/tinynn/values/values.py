@@ -31,10 +31,10 @@ from nnmagic.tinynn.types.annotations import DType, Tensor
 if TYPE_CHECKING:
     from nnmagic.tinynn.calls.argument_binding import Builtin
     from nnmagic.tinynn.syntax import tree
-    from nnmagic.tinynn.values.environments import Frame
+    from nnmagic.tinynn.values.environments import Environment
 
 
-class Refusal(Exception):  # noqa: N818  # carries a diagnostic to the statement or expression that reports it
+class RefusalError(Exception):  # carries a diagnostic to the statement or expression that reports it
     """An expression that a cell does not take."""
 
     def __init__(
@@ -129,14 +129,14 @@ class LocalFunction:
     """
 
     name: str
-    definition: tree.Definition | tree.Lambda
+    definition: tree.FunctionNode | tree.Lambda
     parameters: tuple[Formal, ...]
-    frame: Frame
+    frame: Environment
     versions: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closure:
+class ClosureValue:
     """A nested function with types: a Relay function bound by let.
 
     ``changing``: of the names that it takes from around it those that are assigned more than once.
@@ -145,8 +145,8 @@ class Closure:
     name: str
     parameters: tuple[Formal, ...]
     function: Computed
-    definition: tree.Definition
-    frame: Frame
+    definition: tree.FunctionNode
+    frame: Environment
     versions: Mapping[str, int]
     changing: tuple[str, ...] = ()
 
@@ -251,7 +251,7 @@ Value = (
     | SliceOf
     | GlobalFunction
     | LocalFunction
-    | Closure
+    | ClosureValue
     | RangeOf
     | Zipped
     | DataTypeName
@@ -296,7 +296,7 @@ def is_failed(value: Value) -> bool:
     return isinstance(value, Failed)
 
 
-class NotKnown(Exception):  # noqa: N818  # a question answered with no
+class NotStaticError(Exception):  # a question answered with no
     """A value that is not known while compiling."""
 
 
@@ -314,7 +314,7 @@ def known_value(value: Value) -> object:
             return tuple(map(known_value, items))
         case Computed(expr=ir.Constant(data=data), type=TensorType(shape=(), dtype=dtype)):
             return float(data) if is_float(dtype) else data.item()
-    raise NotKnown
+    raise NotStaticError
 
 
 #: An int that is known while compiling has at most as many bits: a float holds no larger one.
@@ -334,21 +334,21 @@ def number_constant(number: bool | int | float, dtype: str, span: Span, wanted_b
     short = dtype_short_name(dtype)
     if isinstance(number, float) and not is_float(dtype):
         hint = wanted_by or f"write a whole number, or use a float dtype instead of {short}"
-        raise Refusal(f"the float {number!r} cannot become {short}", span, hint=hint)
+        raise RefusalError(f"the float {number!r} cannot become {short}", span, hint=hint)
     if dtype == "bool" and not isinstance(number, bool):
-        raise Refusal(f"the number {number!r} cannot become bool_", span, hint="write True or False")
+        raise RefusalError(f"the number {number!r} cannot become bool_", span, hint="write True or False")
     native = NUMPY_DTYPES[dtype]
     if not is_float(dtype) and dtype != "bool":
         limits = np.iinfo(str(native))
         if not limits.min <= number <= limits.max:
-            raise Refusal(f"{number} does not fit in {short} ({limits.min} to {limits.max})", span)
+            raise RefusalError(f"{number} does not fit in {short} ({limits.min} to {limits.max})", span)
     try:
         with np.errstate(over="ignore"):
             stored = np.array(float(number) if is_float(dtype) else number, dtype=native)
     except OverflowError:  # an int beyond the range of a float
-        raise Refusal(f"{_brief(number)} does not fit in {short}", span) from None
+        raise RefusalError(f"{_brief(number)} does not fit in {short}", span) from None
     if is_float(dtype) and not np.isfinite(stored) and abs(number) != float("inf") and number == number:  # noqa: PLR0124  # nan
-        raise Refusal(f"{_brief(number)} does not fit in {short}", span)
+        raise RefusalError(f"{_brief(number)} does not fit in {short}", span)
     return Computed(ir.constant(stored, dtype, span=span), TensorType((), dtype))
 
 
@@ -383,7 +383,7 @@ def described(value: Value) -> str:
             return f"a dictionary of {len(found)}"
         case SliceOf():
             return "a slice"
-        case GlobalFunction(written=name) | LocalFunction(name=name) | Closure(name=name):
+        case GlobalFunction(written=name) | LocalFunction(name=name) | ClosureValue(name=name):
             return f"the function `{name}`" if name != "<lambda>" else "a lambda"
         case RangeOf():
             return "a range"
@@ -450,7 +450,7 @@ def same_value(left: Value, right: Value) -> bool:
             return ours.expr is theirs.expr or (one == other and one.label is not None)
         case Known(value=one), Known(value=other):
             return type(one) is type(other) and repr(one) == repr(other)  # tells 0.0 from -0.0
-        case ((LocalFunction() | Closure() | Method()), _):
+        case ((LocalFunction() | ClosureValue() | Method()), _):
             return left is right
     return left == right
 

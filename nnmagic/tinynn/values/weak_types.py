@@ -9,7 +9,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     Value,
     is_number,
     number_constant,
@@ -69,7 +69,7 @@ def _beside(number: Operand, tensor: Operand, sign: str) -> Operand:
     dtype = tensor_type(tensor).dtype
     if tensor_type(number).dtype == "float64" and not is_float(dtype):
         name = source_text(tensor.span)
-        raise Refusal(
+        raise RefusalError(
             f"`{sign}` of {dtype_short_name(dtype)} and a Python float: dtypes never mix by themselves",
             number.span,
             hint=f"convert the tensor first: {name}.astype(f32)",

@@ -14,7 +14,7 @@ _MAX_ROUNDS = 8
 _MAX_NODES = 20_000
 
 
-def first_order(module: Module, entry: str) -> Module:
+def eliminate_closures(module: Module, entry: str) -> Module:
     """The typed module with function values put where they are called, as far as they are only called."""
     module = remove_unused_functions(module, (entry,))
     for _ in range(_MAX_ROUNDS):

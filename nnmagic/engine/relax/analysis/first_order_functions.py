@@ -25,30 +25,30 @@ from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
-def is_plain(type_: Type | None) -> bool:
+def is_first_order(type_: Type | None) -> bool:
     """Whether the type's values are tensors, or tuples of them."""
     if isinstance(type_, TupleType):
-        return all(map(is_plain, type_.fields))
+        return all(map(is_first_order, type_.fields))
     return isinstance(type_, TensorType)
 
 
-def plain_functions(module: Module) -> frozenset[str]:
+def first_order_functions(module: Module) -> frozenset[str]:
     """The names of the plain functions. Linear in the size of the module."""
     graph = call_graph(module)
     recursive = recursive_functions(graph)
     plain: set[str] = set()
     for group in components(graph):  # callees first
         known = plain.union(group)
-        if all(_is_plain(module.functions[name], known, name in recursive) for name in group):
+        if all(_is_first_order(module.functions[name], known, name in recursive) for name in group):
             plain.update(group)
     return frozenset(plain)
 
 
-def _is_plain(function: Function, known: set[str], recursive: bool) -> bool:
+def _is_first_order(function: Function, known: set[str], recursive: bool) -> bool:
     """Whether a function is plain if those of the names ``known`` are."""
     if recursive or not function.type_params:  # generic functions are inlined where they are called
         types = [var.checked_type or var.type_annotation for var in function.params]
-        if function.type_params or not all(map(is_plain, [*types, function.ret_type])):
+        if function.type_params or not all(map(is_first_order, [*types, function.ret_type])):
             return False
     return all(_fits(node, known) for node in post_order(function.body))
 

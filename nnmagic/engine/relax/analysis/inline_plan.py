@@ -21,14 +21,14 @@ MAX_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Inlining:
+class InlinePlan:
     """The functions to inline, and those that recursion forbids to."""
 
     inlined: frozenset[str]
     recursive: frozenset[str]
 
 
-def plan_inlining(module: Module) -> Inlining:
+def plan_inlining(module: Module) -> InlinePlan:
     """Decides for every function of the module; linear in its size."""
     graph = call_graph(module)
     recursive = recursive_functions(graph)
@@ -46,4 +46,4 @@ def plan_inlining(module: Module) -> Inlining:
         generic = bool(module.functions[name].type_params)
         if name not in recursive and ((size <= MAX_NODES and depth[name] <= MAX_DEPTH) or generic):
             inlined.add(name)
-    return Inlining(frozenset(inlined), recursive)
+    return InlinePlan(frozenset(inlined), recursive)

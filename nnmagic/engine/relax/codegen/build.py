@@ -1,7 +1,7 @@
-"""Fused Relax modules as artifacts, and the texts of their stages. Knows TVM.
+"""Build artifacts from fused Relax modules.
 
-What the compiler makes is taken out of it as an object file: so a function that was just compiled and one
-that was found in a cache run the same code, loaded in the same way.
+Machine code leaves the compiler as object files: a function that was just compiled and one from a cache run
+the same code, loaded in the same way.
 """
 
 from __future__ import annotations
@@ -15,97 +15,105 @@ from tvm import ir, relax, tirx
 from tvm.target import codegen
 
 from nnmagic.engine import cpu
-from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
-from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.aot_program import Straight, entry, of_pointers
-from nnmagic.engine.relax.codegen.object_code import libraries, written
-from nnmagic.engine.relax.deferred_interrupts import held_back
+from nnmagic.engine.relax.artifact import AOT, Artifact, Json
+from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
+from nnmagic.engine.relax.codegen.aot_entry import emit_entry, lower_to_pointer_args
+from nnmagic.engine.relax.codegen.aot_program import AotProgram
+from nnmagic.engine.relax.codegen.object_code import compile_parts, write_module
+from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
 from nnmagic.engine.relax.runtime.aot_executable import ENTRY
-from nnmagic.engine.relax.tir.strict_float import exact
+from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
 
 #: The texts that can be shown, in the order in which they are made.
 STAGES = ("relax", "tir", "llvm", "asm")
 
 
-class Compiled:
-    """What was compiled, and its stages as texts: as it was lowered, its kernels, LLVM's and assembler's."""
+class CompiledProgram:
+    """A compiled program with the texts of its stages."""
 
     def __init__(
-        self, artifact: Artifact, module: tvm.IRModule, kernels: tvm.IRModule, libraries: Iterable[Any]
+        self, artifact: Artifact, module: tvm.IRModule, kernels: tvm.IRModule, objects: Iterable[Any]
     ) -> None:
         self.artifact = artifact
         self.lowered = module
         self._kernels = kernels
-        self._libraries = list(libraries)
+        self._objects = list(objects)
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         if name not in STAGES:
             raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
-        with relax_pipeline.COMPILING, held_back():
+        with relax_pipeline.COMPILING, defer_interrupts():
             if name == "relax":
                 return str(self.lowered.script(show_meta=False))
             if name == "tir":
-                return relax_pipeline.kernels_text(self._kernels)
-            return relax_pipeline.code_text(self._libraries, name)
+                return stage_texts.kernels_text(self._kernels)
+            return stage_texts.code_text(self._objects, name)
 
 
-def direct_code(
-    program: Straight, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
-) -> Compiled:
-    """A straight program compiled; ``lowered`` is what it was before fusion."""
+def build_aot(
+    program: AotProgram, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
+) -> CompiledProgram:
+    """Compile an AOT program; ``lowered`` is its module before fusion."""
     kernels: dict[Any, tirx.PrimFunc] = {}
 
     def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
-        """Made while LLVM compiles those before."""
-        for var, kernel in relax_pipeline.with_loops(program.kernels.items(), target, opt_level):
+        """Schedule kernels while LLVM compiles the ones before."""
+        for var, kernel in kernel_preparation.prepare_kernels(program.kernels.items(), target, opt_level):
             kernels[var] = kernel
-            yield var, of_pointers(kernel)
+            yield var, lower_to_pointer_args(kernel)
 
     # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
     # would put several into what calls them, and let the next read what the one before has not yet written.
     several = len(program.steps) > 1
-    parts = libraries(functions(), (ir.GlobalVar(ENTRY), entry(program)), target, apart=several)
+    parts = compile_parts(functions(), (ir.GlobalVar(ENTRY), emit_entry(program)), target, apart=several)
     facts = {
         **program.facts(),
         **_needs(target),
-        "parallel": relax_pipeline.has_parallel_loops(kernels.values()),
+        "parallel": kernel_preparation.has_parallel_loops(kernels.values()),
     }
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
-    artifact = Artifact(DIRECT, facts, [part.code for part in parts], b"", constants)
-    return Compiled(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+    artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants)
+    return CompiledProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
 
 
-def machine_code(
+def build_vm(
     kind: str,
     facts: Json,
     lowered: tvm.IRModule,
     grouped: tvm.IRModule,
     target: tvm.target.Target,
     opt_level: int,
-) -> Compiled:
-    """A module compiled for the virtual machine, with what a call must know besides.
+) -> CompiledProgram:
+    """Compile a module for the virtual machine.
 
-    ``lowered`` is what it was before fusion, ``grouped`` after it.
+    Args:
+        kind: VM or INTERPRETER.
+        facts: what a call needs to know, as JSON.
+        lowered: the module before fusion.
+        grouped: the module after fusion.
+        target: the CPU.
+        opt_level: 0 to 3.
+
     """
     module = relax_pipeline.for_virtual_machine(
-        relax_pipeline.all_with_loops(grouped, target, opt_level), target
+        kernel_preparation.prepare_module(grouped, target, opt_level), target
     )
     functions = {
-        var: exact(function) if isinstance(function, tirx.PrimFunc) else function
+        var: keep_float_subtraction(function) if isinstance(function, tirx.PrimFunc) else function
         for var, function in module.functions_items()
     }
     whole = tvm.IRModule(functions, attrs=module.attrs)
     with tvm.transform.PassContext(config=relax_pipeline.NO_SHARED_STORAGE):
         built = relax.build(whole, target=target, relax_pipeline=None).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
-    code = [written(each, "o") for each in modules]
-    parallel = relax_pipeline.has_parallel_loops(module.functions.values())
+    code = [write_module(each, "o") for each in modules]
+    parallel = kernel_preparation.has_parallel_loops(module.functions.values())
     facts = {**facts, **_needs(target), "parallel": parallel}
-    return Compiled(Artifact(kind, facts, code, written(built, "ro")), lowered, module, modules)
+    return CompiledProgram(Artifact(kind, facts, code, write_module(built, "ro")), lowered, module, modules)
 
 
 def _needs(target: tvm.target.Target) -> Json:
-    """What machine the code is for: the system, and the instruction sets of the target."""
+    """Return what the code requires of a machine: the platform, and the instruction sets of the target."""
     features = [str(name) for name in codegen.llvm_get_cpu_features(target)]
-    return {"machine": cpu.machine(), "instruction sets": cpu.needed(features)}
+    return {"machine": cpu.platform_name(), "instruction sets": cpu.required_features(features)}

@@ -1,8 +1,8 @@
-"""The control flow of functions as instructions for the evaluator, and the kernels in between. Knows the IR.
+"""Compile the control flow of functions to the interpreter's instructions, with kernels in between.
 
-A function's body is cut into scopes (the body, branches, arms), whose nodes are computed in Relay's order.
-Operators have no effects: in a scope all those that can be computed after one and before the next call,
-branch or reference form one kernel, which is a Relay function of its own.
+A function's body is divided into scopes (the body, branches, arms) whose nodes run in Relay's order. Between
+two barriers (calls, branches, references) of a scope, all operators form one kernel: a Relay function of its
+own. Operators have no effects, so they may move within these levels (cf. effect ordering).
 """
 
 from __future__ import annotations
@@ -11,25 +11,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import tvm_ffi
-
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import names_in
-from nnmagic.engine.relax.analysis.first_order_functions import is_plain
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, rebuild
+from nnmagic.engine.relax.analysis.first_order_functions import is_first_order
 from nnmagic.engine.relax.interpreter.instructions import (
     Apply,
     Branch,
-    Cell,
     Closure,
     Code,
     FunctionCode,
     Instruction,
     Select,
-    Slots,
     Step,
 )
-from nnmagic.engine.relax.interpreter.pattern_matching import matcher
+from nnmagic.engine.relax.interpreter.pattern_matching import compile_pattern
+from nnmagic.engine.relax.interpreter.steps import (
+    constant,
+    construct,
+    get_field,
+    make_closure,
+    make_ref,
+    make_tuple,
+    read_ref,
+    run_kernel,
+    write_ref,
+)
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -54,90 +60,95 @@ from nnmagic.relay.passes.scopes import Scope, is_opaque, scopes_of
 from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.traverse import pattern_vars, post_order, rewrite
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
-from nnmagic.relay.values import AdtValue
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel: a plain Relay function; ``deep`` where it calls functions that may recurse."""
+class ProgramKernel:
+    """A kernel: a first-order Relay function. ``deep``: whether it calls functions that may recurse."""
 
     name: str
     function: Function
     deep: bool
 
 
-class Program:
-    """The functions that an entry function needs, as code; ``as_tensor`` makes tensors of constants."""
+class ProgramCompiler:
+    """Compiles the functions that an entry needs; ``as_tensor`` converts constants to tensors."""
 
-    def __init__(self, module: Module, plain: frozenset[str], as_tensor: Any) -> None:
+    def __init__(self, module: Module, first_order: frozenset[str], as_tensor: Any) -> None:
         self.module = module
-        self.plain = plain
+        self.first_order = first_order
         self.as_tensor = as_tensor
         self.codes: dict[str, FunctionCode] = {}
         self.waiting: list[str] = []
-        self.kernels: list[Kernel] = []
+        self.kernels: list[ProgramKernel] = []
 
-    def compiled(self, entry: str) -> FunctionCode:
-        """The code of a function, complete with all that it calls."""
+    def compile(self, entry: str) -> FunctionCode:
+        """Return the code of a function, complete with all that it calls."""
         code = self.code(entry)
         while self.waiting:
             name = self.waiting.pop()
-            _Root(self, name, _transparent(self.module.functions[name])).compile(self.codes[name])
+            _FunctionCompiler(self, name, _unmark_kernels(self.module.functions[name])).compile(
+                self.codes[name]
+            )
         return code
 
     def code(self, name: str) -> FunctionCode:
-        """The code of a function of the module; its instructions may come later."""
+        """Return the code of a function of the module; its instructions may be filled in later."""
         if name not in self.codes:
             self.codes[name] = FunctionCode(name)
             self.waiting.append(name)
         return self.codes[name]
 
     def add_kernel(self, owner: str, function: Function) -> int:
-        """The number of a new kernel."""
+        """Add a kernel and return its number."""
         name = f"{owner}_kernel{len(self.kernels)}"
         while name in self.module.functions:
             name += "_"
         deep = any(isinstance(node, GlobalVar) for node in post_order(function.body))
-        self.kernels.append(Kernel(name, function, deep))
+        self.kernels.append(ProgramKernel(name, function, deep))
         return len(self.kernels) - 1
 
 
-def _transparent(function: Function) -> Function:
-    """A copy of a function whose inner functions are not marked as one kernel: they are run as any other."""
+def _unmark_kernels(function: Function) -> Function:
+    """Return a copy of a function whose inner functions are not marked as kernels."""
 
-    def plain(_old: Expr, new: Expr) -> Expr:
+    def unmark(_old: Expr, new: Expr) -> Expr:
         return replace(new, attrs={}) if isinstance(new, Function) and is_opaque(new) else new
 
-    found = rewrite(function, plain)
+    found = rewrite(function, unmark)
     assert isinstance(found, Function)
     return found
 
 
 @dataclass(slots=True)
 class _Layout:
-    """The slots of one function: of its own values, and of those that it captures (in order)."""
+    """The slots of a function: of its own values, and of those that it captures, in order."""
 
     code: FunctionCode
     slots: dict[Expr, int] = field(default_factory=dict)
     captures: dict[Expr, int] = field(default_factory=dict)
 
     def own(self, node: Expr) -> int:
-        """The slot of a value that this function computes."""
+        """Return the slot of a value that this function computes."""
         if node not in self.slots:
             self.slots[node] = self.code.size
             self.code.size += 1
         return self.slots[node]
 
 
-class _Root:
-    """One global function with all functions inside.
+class _FunctionCompiler:
+    """Compiles a global function with all functions inside it.
 
-    meaning: what each node is, behind names and projections of known tuples. owner: the function that
-    computes a node. level: after how many barriers (calls, branches, references) of its scope a node can be
-    computed. used: the nodes whose values are needed in slots; live: those and what kernels compute them of.
+    Attributes:
+        meaning: the node that computes each node's value, behind names and projections of known tuples.
+        owner: the function that computes a node.
+        level: the number of barriers of its scope that come before a node.
+        used: the nodes whose values need slots.
+        live: ``used``, and the nodes that kernels compute these from.
+
     """
 
-    def __init__(self, program: Program, name: str, function: Function) -> None:
+    def __init__(self, program: ProgramCompiler, name: str, function: Function) -> None:
         self.program = program
         self.name = name
         self.root = function
@@ -184,7 +195,7 @@ class _Root:
                 self.level[node] = max(here, default=0)
 
     def _meaning(self, node: Expr, bound: Mapping[Var, Expr]) -> Expr:
-        """The node that computes the value; a let's end comes after its value and its body."""
+        """Return the node that computes a node's value; a let follows its value and its body."""
         found = node
         while isinstance(found, Let) or (isinstance(found, Var) and found in bound):
             found = found.body if isinstance(found, Let) else bound[found]
@@ -195,21 +206,21 @@ class _Root:
         return found if found is node else self.meaning.get(found, found)
 
     def _inputs(self, node: Expr) -> Iterator[Expr]:
-        """What a node that is no barrier is computed of; of a function, all that is inside."""
+        """Yield what a node that is no barrier is computed from; for a function, all nodes inside."""
         if isinstance(node, Function):
             yield from (part for part in post_order(node.body))
         else:
             yield from children(node)
 
     def _in_kernel(self, node: Expr) -> bool:
-        """Whether a node is computed by a kernel: an operator, or a plain function of tensors."""
+        """Return whether a kernel computes the node: an operator, or a first-order function of tensors."""
         match node:
             case Call(op=op, args=args):
                 callee = self.meaning.get(op, op)
                 if isinstance(callee, GlobalVar):
                     types = [arg.checked_type for arg in args]
-                    return callee.name in self.program.plain and all(
-                        map(is_plain, [*types, node.checked_type])
+                    return callee.name in self.program.first_order and all(
+                        map(is_first_order, [*types, node.checked_type])
                     )
                 return isinstance(callee, OpRef)
         return False
@@ -225,7 +236,7 @@ class _Root:
     # What the instructions and the kernels need
 
     def _find_used(self) -> None:
-        """Marks what is used, users before what they use; what nobody uses, barriers aside, is left out."""
+        """Mark what is used, users first; unused nodes other than barriers are dropped."""
         self._use(self.root.body)
         for node in reversed(list(dict.fromkeys(self.scopes.order))):
             if self.meaning[node] is not node:
@@ -251,7 +262,7 @@ class _Root:
         return self.scopes.place[node], self.level[node]
 
     def _operands(self, call: Expr) -> Iterator[tuple[Expr, bool]]:
-        """The values that a node in a kernel is computed of, and whether its kernel computes them, too."""
+        """Yield the operands of a node in a kernel, and whether the same kernel computes them."""
         assert isinstance(call, Call)
         work = list(reversed(call.args))
         while work:
@@ -268,7 +279,7 @@ class _Root:
                     yield part, self._is_inside(part, call)
 
     def _is_inside(self, part: Expr, call: Expr) -> bool:
-        """Whether a projection or call is computed by the same kernel as ``call``."""
+        """Return whether the kernel of ``call`` computes a projection or call."""
         while isinstance(part, TupleGetItem):
             part = self.meaning[part.tuple_value]
         return self._in_kernel(part) and self._kernel_of(part) == self._kernel_of(call)
@@ -283,7 +294,7 @@ class _Root:
         return code
 
     def _slot(self, function: Function, node: Expr) -> int:
-        """The slot of a value in the frame of a function, which captures it where it is not its own."""
+        """Return the slot of a value in a function's frame; the function captures what it does not own."""
         node = self.meaning.get(node, node)
         if isinstance(node, OpRef):
             raise engine_error(
@@ -302,7 +313,10 @@ class _Root:
         return layout.captures[node]
 
     def _scope(self, scope: Scope, result: Expr) -> Steps[Any]:
-        """The code of a scope, level by level: the barrier, what the kernel needs, the kernel, the rest."""
+        """Compile a scope level by level: the barrier, what the kernel needs, the kernel, the rest.
+
+        Nodes that use results of the level's kernel (tuples, projections, closures) come after it.
+        """
         target = self._slot(scope.function, result)
         levels: dict[int, list[Expr]] = {}
         for node in self.in_scope.get(scope, ()):
@@ -327,46 +341,46 @@ class _Root:
                 step = yield self._instruction(scope.function, node)
                 instructions.append(step)
         if instructions and not isinstance(instructions[-1], Step) and instructions[-1].target == target:
-            instructions[-1] = replace(instructions[-1], last=True)
+            instructions[-1] = replace(instructions[-1], is_tail=True)
         return Code(tuple(instructions), target)
 
     def _instruction(self, function: Function, node: Expr) -> Steps[Any]:
-        """What computes a node that no kernel computes."""
+        """Compile a node that no kernel computes."""
         target = self._slot(function, node)
         match node:
             case Constant(data=data):
-                return _constant(target, self.program.as_tensor(data))
+                return constant(target, self.program.as_tensor(data))
             case Tuple(fields=fields):
-                return _tuple(target, [self._slot(function, part) for part in fields])
+                return make_tuple(target, [self._slot(function, part) for part in fields])
             case TupleGetItem(tuple_value=value, index=index):
-                return _field(target, self._slot(function, value), index)
+                return get_field(target, self._slot(function, value), index)
             case GlobalVar(name=name):
-                return _constant(target, Closure(self.program.code(name), []))
+                return constant(target, Closure(self.program.code(name), []))
             case Constructor():
-                return _constant(target, node)
+                return constant(target, node)
             case Function():
                 return (yield self._closure(function, node, target))
             case If(cond=cond):
                 scopes = self.scopes.inner[node]
                 then = yield self._scope(scopes[0], node.true_branch)
                 other = yield self._scope(scopes[1], node.false_branch)
-                return Branch(self._slot(function, cond), then, other, target, last=False)
+                return Branch(self._slot(function, cond), then, other, target, is_tail=False)
             case Match():
                 return (yield self._select(function, node, target))
             case Call(op=op, args=args):
                 callee = self.meaning[op]
                 slots = tuple(self._slot(function, arg) for arg in args)
                 if isinstance(callee, Constructor):
-                    return _constructed(target, callee.name, slots)
+                    return construct(target, callee.name, slots)
                 if isinstance(callee, GlobalVar):
-                    return Apply(self.program.code(callee.name), slots, target, last=False)
-                return Apply(self._slot(function, callee), slots, target, last=False)
+                    return Apply(self.program.code(callee.name), slots, target, is_tail=False)
+                return Apply(self._slot(function, callee), slots, target, is_tail=False)
             case RefCreate(value=value):
-                return _cell(target, self._slot(function, value))
+                return make_ref(target, self._slot(function, value))
             case RefRead(ref=ref):
-                return _read(target, self._slot(function, ref))
+                return read_ref(target, self._slot(function, ref))
             case RefWrite(ref=ref, value=value):
-                return _write(target, self._slot(function, ref), self._slot(function, value))
+                return write_ref(target, self._slot(function, ref), self._slot(function, value))
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
 
     def _closure(self, function: Function, node: Function, target: int) -> Steps[Any]:
@@ -374,21 +388,21 @@ class _Root:
         captured = [
             None if inner is node else self._slot(function, inner) for inner in self.layouts[node].captures
         ]
-        return _closure(target, code, captured)
+        return make_closure(target, code, captured)
 
     def _select(self, function: Function, node: Match, target: int) -> Steps[Any]:
         scopes = self.scopes.inner.get(node, ())
         arms = []
         for clause, scope in zip(node.clauses, scopes, strict=True):
-            takes = matcher(clause.lhs, self.layouts[function].own)
+            takes = compile_pattern(clause.lhs, self.layouts[function].own)
             arms.append((takes, (yield self._scope(scope, clause.rhs))))
         data = self._slot(function, node.data)
-        return Select(data, tuple(arms), target, last=False, assertion=node.assertion, span=node.span)
+        return Select(data, tuple(arms), target, is_tail=False, assertion=node.assertion, span=node.span)
 
     # Kernels
 
     def _kernel(self, function: Function, nodes: Sequence[Expr]) -> Step:
-        """A kernel that computes ``nodes``, and the step that runs it."""
+        """Make a kernel that computes ``nodes``, and return the step that runs it."""
         params: dict[Expr, Var] = {}
         made: dict[Expr, Expr] = {}
 
@@ -420,7 +434,7 @@ class _Root:
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
         body = body if len(types) == 1 else replace(body, checked_type=type_)
         number = self.program.add_kernel(self.name, Function(tuple(params.values()), body, type_))
-        return _run_kernel(
+        return run_kernel(
             number,
             [self._slot(function, part) for part in params],
             all(isinstance(param.checked_type, TensorType) for param in params.values()),
@@ -429,13 +443,13 @@ class _Root:
         )
 
     def _add_named_dims(self, function: Function, nodes: Sequence[Expr], params: dict[Expr, Var]) -> None:
-        """Gives a kernel the parameters around it that have the dimensions which its attributes name."""
+        """Pass a kernel the enclosing parameters whose dimensions its attributes name."""
         named = {label for node in nodes if isinstance(node, Call) for label in _labels(node.attrs.values())}
         named -= {label for param in params.values() for label in _labels([param.checked_type])}
         while named:
             around = (param for param in function.params if named & set(_labels([_type_of(param)])))
             for param in around:
-                if is_plain(_type_of(param)):
+                if is_first_order(_type_of(param)):
                     params.setdefault(
                         param, Var(param.name_hint, _type_of(param), checked_type=_type_of(param))
                     )
@@ -459,7 +473,7 @@ def _type_of(node: Expr) -> Type:
 
 
 def _labels(values: Iterable[object]) -> Iterator[str]:
-    """The names of dimensions in attributes or types."""
+    """Yield the names of dimensions in attributes or types."""
     for value in values:
         match value:
             case AnyDim() | VarDim():
@@ -470,85 +484,3 @@ def _labels(values: Iterable[object]) -> Iterator[str]:
                 yield from _labels(fields)
             case tuple():
                 yield from _labels(value)
-
-
-# Steps. Each is a function of the slots alone.
-
-
-def _constant(target: int, value: Any) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = value
-
-    return Step(run_step)
-
-
-def _tuple(target: int, fields: Sequence[int]) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = tuple([slots[field] for field in fields])
-
-    return Step(run_step)
-
-
-def _field(target: int, whole: int, index: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = slots[whole][index]
-
-    return Step(run_step)
-
-
-def _constructed(target: int, name: str, fields: Sequence[int]) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = AdtValue(name, tuple([slots[field] for field in fields]))
-
-    return Step(run_step)
-
-
-def _closure(target: int, code: FunctionCode, captured: Sequence[int | None]) -> Step:
-    """Makes a function value; it captures itself where ``captured`` has None."""
-
-    def run_step(slots: Slots) -> None:
-        closure = Closure(code, [])
-        closure.captured.extend(closure if slot is None else slots[slot] for slot in captured)
-        slots[target] = closure
-
-    return Step(run_step)
-
-
-def _cell(target: int, value: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = Cell(slots[value])
-
-    return Step(run_step)
-
-
-def _read(target: int, ref: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[target] = slots[ref].value
-
-    return Step(run_step)
-
-
-def _write(target: int, ref: int, value: int) -> Step:
-    def run_step(slots: Slots) -> None:
-        slots[ref].value = slots[value]
-        slots[target] = ()
-
-    return Step(run_step)
-
-
-def _run_kernel(number: int, inputs: Sequence[int], flat: bool, targets: Sequence[int], type_: Type) -> Step:
-    """Runs a kernel, whose result is that of its one target, or a tuple of theirs."""
-    single = isinstance(type_, TensorType)
-
-    def run_step(slots: Slots) -> None:
-        given = [slots[slot] for slot in inputs]
-        result = slots[0][number](given if flat else list(flatten(tuple(given))))
-        if single:
-            slots[targets[0]] = result
-            return
-        tensors = iter([result] if isinstance(result, tvm_ffi.Tensor) else result)
-        values = rebuild(type_, tensors)
-        for slot, value in zip(targets, values if len(targets) > 1 else (values,), strict=True):
-            slots[slot] = value
-
-    return Step(run_step)

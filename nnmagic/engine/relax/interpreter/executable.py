@@ -1,7 +1,7 @@
-"""A compiled program with functions as values, data types, match or references. Knows TVM's machine, NumPy.
+"""Run programs with closures, data types, match or references.
 
-Kernels are machine code; the control flow between them is carried out here, on a stack of its own: neither
-Python's nor C's limits how deep a program calls itself, and a call in the last place takes no stack at all.
+Kernels are machine code; the interpreter runs the control flow between them on an explicit stack. So neither
+Python's stack nor C's limits recursion, and a tail call takes no stack at all.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from nnmagic.engine.relax.interpreter.instructions import (
     Slots,
     Step,
 )
-from nnmagic.engine.relax.runtime.loader import Machines
+from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor, plain_array
-from nnmagic.engine.relax.runtime.thread_pool import pooled
-from nnmagic.engine.relax.runtime.vm_executable import Compiled, on_deep_stack, reason_of
+from nnmagic.engine.relax.runtime.thread_pool import run_on_pool
+from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, on_deep_stack, reason_of
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.values import AdtValue
 
-#: Calls and branches inside one another that are still to be gone back to: a frame takes about 0.5 kB.
+#: Calls and branches inside one another that are still to be returned to: a frame takes about 0.5 kB.
 MAX_DEPTH = 1_000_000
 
 
-class Evaluator:
-    """An executable: takes and gives NumPy arrays, tuples and AdtValue, from several threads at once.
+class InterpretedProgram:
+    """A program that the interpreter runs on NumPy arrays, tuples and AdtValue; several threads may call it.
 
-    Raises TypeError or ValueError for an argument that does not fit, RecursionError for a program that calls
-    itself too deep, AssertionError with its message and place for an assertion that does not hold,
-    RuntimeError where no arm of another match takes a value.
+    Raises TypeError or ValueError for an argument that does not fit, RecursionError for recursion that is too
+    deep, AssertionError with message and place for a failed assertion, RuntimeError if no arm of a match
+    takes a value.
     """
 
     def __init__(
@@ -49,93 +49,100 @@ class Evaluator:
         parameters: Sequence[Parameter],
         kernels: Sequence[tuple[str, bool]],
         artifact: Artifact,
-        compiled: Callable[[], Compiled],
+        compiled: Callable[[], CompiledProgram],
     ) -> None:
-        """``kernels``: by number, their names in the machine code and whether they may recurse;
-        ``compiled``: gives the stages, compiling where it must.
+        """Load the kernels.
+
+        Args:
+            entry: the code of the entry.
+            parameters: its parameters, to check arguments.
+            kernels: by number, each kernel's name in the machine code and whether it may recurse.
+            artifact: an INTERPRETER artifact.
+            compiled: returns the stages, compiling if it must.
+
         """
         self._entry = entry
         self._parameters = parameters
         self._kernels = kernels
         self.artifact = artifact
         self.compiled = compiled
-        self._machines = Machines(artifact.bytecode, artifact.code)
+        self._program = VmProgram(artifact.bytecode, artifact.code)
         self._parallel = bool(artifact.facts["parallel"])
-        self._evaluate = (
-            pooled(evaluate, deep=any(deep for _, deep in kernels)) if self._parallel else evaluate
+        self._interpret = (
+            run_on_pool(interpret, deep=any(deep for _, deep in kernels)) if self._parallel else interpret
         )
         # A virtual machine is not thread-safe: a call takes the kernels of one that is idle.
         self._idle: list[list[Callable[..., Any]]] = []
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """The result for these arguments."""
+        """Return the result for these arguments."""
         dims: dict[str, int] = {}
         values = [
-            _converted(convert_argument(parameter, value, dims), as_tensor)
+            _map_leaves(convert_argument(parameter, value, dims), as_tensor)
             for parameter, value in zip(self._parameters, arrays, strict=True)
         ]
         try:
             kernels = self._idle.pop()
         except IndexError:
             kernels = self._start()
-        result = self._evaluate(self._entry, values, kernels)
+        result = self._interpret(self._entry, values, kernels)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
-        return _converted(result, _own_array)
+        return _map_leaves(result, _own_array)
 
-    def watched(self, arrays: Sequence[Any], watch: Callable[..., Any]) -> Any:
-        """As a call, with ``watch`` called before and after each step of the virtual machine."""
-        idle, self._idle = self._idle, [self._start(watch)]
+    def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
+        """Call it with ``instrument`` called before and after each instruction of the virtual machine."""
+        idle, self._idle = self._idle, [self._start(instrument)]
         try:
             return self(arrays)
         finally:
             self._idle = idle
 
-    def _start(self, watch: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
-        """The kernels of a new virtual machine."""
-        machine = self._machines.start(watch)
+    def _start(self, instrument: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
+        """Return the kernels of a new virtual machine."""
+        machine = self._program.start(instrument)
         deep_here = self._parallel  # as the whole run is, then
         return [
             _kernel(machine[name], self._entry.name, deep and not deep_here) for name, deep in self._kernels
         ]
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
 
 
-def evaluate(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
-    """What a function comes to."""
+def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
+    """Run a function and return its value."""
     slots = _frame(function, (), args, kernels)
-    code, place = function.body, 0
-    back: list[tuple[Code, int, Slots, int]] = []  # where to go on, and where the value belongs
+    code, pc = function.body, 0
+    return_stack: list[tuple[Code, int, Slots, int]] = []  # where to go on, and where the value belongs
     while True:
-        if place == len(code.instructions):
+        if pc == len(code.instructions):
             value = slots[code.result]
-            if not back:
+            if not return_stack:
                 return value
-            code, place, slots, target = back.pop()
+            code, pc, slots, target = return_stack.pop()
             slots[target] = value
             continue
-        instruction = code.instructions[place]
-        place += 1
+        instruction = code.instructions[pc]
+        pc += 1
         if isinstance(instruction, Step):
             instruction.run(slots)
             continue
-        goal, goal_slots = _goal(instruction, slots, kernels)
+        goal, goal_slots = _jump_target(instruction, slots, kernels)
         if goal is None:
             slots[instruction.target] = goal_slots
             continue
-        if not instruction.last:
-            if len(back) >= MAX_DEPTH:
+        if not instruction.is_tail:
+            if len(return_stack) >= MAX_DEPTH:
                 raise RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
-            back.append((code, place, slots, instruction.target))
-        code, place, slots = goal, 0, goal_slots
+            return_stack.append((code, pc, slots, instruction.target))
+        code, pc, slots = goal, 0, goal_slots
 
 
-def _goal(
+def _jump_target(
     instruction: Branch | Select | Apply, slots: Slots, kernels: Sequence[Callable[..., Any]]
 ) -> tuple[Code | None, Any]:
-    """The code to go on with and its frame; for a constructor, which has no code, None and its value."""
+    """Return the code to continue with and its frame; for a constructor, None and its value."""
     match instruction:
         case Branch(cond=cond, then=then, other=other):
             return (then if plain_array(slots[cond]).item() else other), slots
@@ -157,7 +164,7 @@ def _goal(
 
 
 def _failure(instruction: Select, value: Any) -> Exception:
-    """What a value that no arm takes raises."""
+    """Return the exception for a value that no arm takes."""
     if instruction.assertion is not None:
         message = instruction.assertion or "the assertion does not hold"
         return AssertionError(located(message, instruction.span))
@@ -182,7 +189,7 @@ def _frame(
 
 
 def _kernel(run: Callable[..., Any], function: str, deep: bool) -> Callable[[Sequence[Any]], Any]:
-    """A function of tensors that raises ValueError or RecursionError with what the machine says."""
+    """Wrap a kernel to raise ValueError or RecursionError with the machine's message."""
 
     def call(tensors: Sequence[Any]) -> Any:
         try:
@@ -194,12 +201,12 @@ def _kernel(run: Callable[..., Any], function: str, deep: bool) -> Callable[[Seq
 
 
 def _own_array(tensor: Any) -> np.ndarray:
-    """A copy: the tensor may be an argument's, a constant's or twice in the result."""
+    """Return a copy: the tensor may be an argument, a constant, or occur twice in the result."""
     return np.array(as_array(tensor))
 
 
-def _converted(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The value with ``leaf`` of each array or tensor; without recursion, because lists nest deep."""
+def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Apply ``leaf`` to each array or tensor of a value, without recursion because lists nest deep."""
     made: list[Any] = []
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:

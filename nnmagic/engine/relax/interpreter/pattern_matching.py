@@ -1,4 +1,4 @@
-"""Patterns of a match as functions that try a value and write down what they bind. Knows the IR."""
+"""Compile the patterns of a match to functions that test a value and bind variables."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from nnmagic.relay.expr import Pattern, PatternConstructor, PatternTuple, Patter
 Matcher = Callable[[Any, Slots], bool]
 
 
-def matcher(pattern: Pattern, slot_of: Callable[[Var], int]) -> Matcher:
-    """The matcher of a pattern; ``slot_of`` gives the slot of a variable."""
+def compile_pattern(pattern: Pattern, slot_of: Callable[[Var], int]) -> Matcher:
+    """Return the matcher of a pattern; ``slot_of`` returns the slot of a variable."""
     match pattern:
         case PatternWildcard():
             return lambda _value, _slots: True
         case PatternVar(var=var):
             return _binding(slot_of(var))
         case PatternTuple(patterns=parts):
-            inner = [matcher(part, slot_of) for part in parts]
+            inner = [compile_pattern(part, slot_of) for part in parts]
             return lambda value, slots: _all_take(inner, value, slots)
         case PatternConstructor(constructor=constructor, patterns=parts):
             name = constructor.name
-            inner = [matcher(part, slot_of) for part in parts]
+            inner = [compile_pattern(part, slot_of) for part in parts]
             return lambda value, slots: value.constructor == name and _all_take(inner, value.fields, slots)
 
 

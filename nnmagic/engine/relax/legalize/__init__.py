@@ -28,6 +28,6 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401  # each fills the tabl
 from nnmagic.engine.relax.legalize.blocked import convolution as blocked_convolution  # noqa: F401
 from nnmagic.engine.relax.legalize.blocked import layout as blocked_layout  # noqa: F401
 from nnmagic.engine.relax.legalize.blocked import pooling as blocked_pooling  # noqa: F401
-from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, RULES, Rule, Site, Value
+from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, RULES, OpCall, Rule, Value
 
-__all__ = ["BLOCKED_RULES", "RULES", "Rule", "Site", "Value"]
+__all__ = ["BLOCKED_RULES", "RULES", "OpCall", "Rule", "Value"]

@@ -11,7 +11,7 @@ from tvm import te, tirx, topi
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import reduction, scalar_functions
 from nnmagic.engine.relax.legalize.indexing import within
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.unary import elementwise
 from nnmagic.engine.relax.tir import vector_math
 from nnmagic.relay.expr import Attrs
@@ -100,7 +100,7 @@ def _cross_entropy(predictions: Any, targets: Any, *, logits: bool) -> Any:
     return te.compute((), lambda: -total() / number())
 
 
-def _nll_loss(site: Site) -> Value:
+def _nll_loss(site: OpCall) -> Value:
     predictions, targets, _ = site.args
     classes, count = shape_of(predictions)[1], math.prod(shape_of(targets))
     known = isinstance(classes, int) and (classes > 0 or isinstance(count, int))
@@ -120,7 +120,7 @@ def _losses(attrs: Attrs, predictions: Any, targets: Any, weights: Any) -> Any:
     return topi.nn.nll_loss(predictions, known, weights, attrs["reduction"], ignored)
 
 
-def _dropout(site: Site) -> Value:
+def _dropout(site: OpCall) -> Value:
     """As in inference: the data unchanged, and a mask of ones."""
     (data,) = site.args
     mask = site.emit(site.te(lambda x: topi.full_like(x, 1.0), data))

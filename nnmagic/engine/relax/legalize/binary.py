@@ -12,7 +12,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM g
 
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.extern_loops import filled_by, grid
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, Rule, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, attr_dtype, shape_of
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.relay.types import is_float
 
@@ -23,7 +23,7 @@ def broadcasting(function: Callable[..., Any], named: Callable[..., Any] | None 
     ``named`` is the Relax operator that means the same; it is used where the shapes are known to fit.
     """
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         known = _require_broadcast(site, [shape_of(arg) for arg in site.args])
         if named is not None and known and not any(map(_is_float_zero, site.args)):
             return named(*site.args)
@@ -84,7 +84,7 @@ def place_in(own: Any, common: Any, at: Any) -> Any:
     return at if _same(own, common) else tirx.Select(own == 1, tirx.const(0, "int64"), at)
 
 
-def _require_broadcast(site: Site, shapes: Sequence[Sequence[Any]]) -> bool:
+def _require_broadcast(site: OpCall, shapes: Sequence[Sequence[Any]]) -> bool:
     """Checks when the program runs what cannot be known now; whether everything is known."""
     known = True
     result: Sequence[Any] = ()
@@ -107,7 +107,7 @@ def dividing(function: Callable[[Any, Any], Any]) -> Rule:
         found = _immediate(value)
         return value if getattr(found, "value", None) == 0 else found
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         _require_broadcast(site, [shape_of(arg) for arg in site.args])
         return site.te(lambda *tensors: broadcast(function, *tensors), *map(operand, site.args))
 
@@ -116,18 +116,18 @@ def dividing(function: Callable[[Any, Any], Any]) -> Rule:
 
 def _is_float_zero(value: Value) -> bool:
     """Whether it is a literal 0.0: TVM takes ``x * 0.0`` for 0, which of infinities and NaN it is not."""
-    if isinstance(value, relax.Var) or shape_of(value) or not is_float(dtype_of(value)):
+    if isinstance(value, relax.Var) or shape_of(value) or not is_float(attr_dtype(value)):
         return False
     return float(as_array(value.value)) == 0
 
 
 def _immediate(value: Value) -> Value:
     """A constant of rank 0 as a number in the kernel's code."""
-    if isinstance(value, relax.Var) or shape_of(value) or dtype_of(value) in {"uint64", "int64"}:
+    if isinstance(value, relax.Var) or shape_of(value) or attr_dtype(value) in {"uint64", "int64"}:
         return value
     if _is_float_zero(value):
         return value
-    return tirx.const(as_array(value.value).item(), dtype_of(value))
+    return tirx.const(as_array(value.value).item(), attr_dtype(value))
 
 
 def floating(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -151,8 +151,8 @@ def _arithmetic(
     floats, integers = broadcasting(function, named), broadcasting(scalar_functions.wrapping(function))
     bools = broadcasting(of_bools)
 
-    def rule(site: Site) -> Value:
-        dtype = dtype_of(site.args[0])
+    def rule(site: OpCall) -> Value:
+        dtype = attr_dtype(site.args[0])
         return (floats if is_float(dtype) else bools if dtype == "bool" else integers)(site)
 
     return rule
@@ -160,13 +160,13 @@ def _arithmetic(
 
 def _comparison(function: Callable[[Any, Any], Any], named: Callable[[Any, Any], Any]) -> Rule:
     bools, numbers = broadcasting(function), broadcasting(function, named)
-    return lambda site: (bools if dtype_of(site.args[0]) == "bool" else numbers)(site)
+    return lambda site: (bools if attr_dtype(site.args[0]) == "bool" else numbers)(site)
 
 
-def _integer_power(site: Site, known: object) -> Value:
+def _integer_power(site: OpCall, known: object) -> Value:
     """By squaring, wrapped as NumPy does; as there, no integer has a power of a negative number."""
     base, exponent = site.args
-    dtype = dtype_of(base)
+    dtype = attr_dtype(base)
     if dtype == "bool":
         site.refuse("of bool is not a number")
     if isinstance(known, int) and 0 < known <= _MOST_FACTORS:
@@ -211,11 +211,11 @@ _MOST_FACTORS = 8
 _NEGATIVE = "an integer has no power of a negative number; cast it to a floating-point number first"
 
 
-def _power(site: Site) -> Value:
+def _power(site: OpCall) -> Value:
     """TVM folds numbers in the code with overflow and warns of exponents from 3: those stay tensors."""
     base, exponent = site.args
     _require_broadcast(site, [shape_of(base), shape_of(exponent)])
-    dtype, known = dtype_of(base), _immediate(exponent)
+    dtype, known = attr_dtype(base), _immediate(exponent)
     value = getattr(known, "value", None)
     if known is exponent and not isinstance(exponent, relax.Var) and not shape_of(exponent):
         value = as_array(exponent.value).item()

@@ -10,7 +10,7 @@ from tvm import topi
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize.blocked.convolution import direct
 from nnmagic.engine.relax.legalize.matmul import accumulator
-from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, RULES, Rule, Site, Value, te_of
+from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, RULES, OpCall, Rule, Value, te_of
 from nnmagic.relay.expr import Attrs
 
 
@@ -74,7 +74,7 @@ def _counts_multipliers(weight: Any, kernel_layout: str, data: Any, layout: str,
 def _checked_layout(rule: Rule) -> Rule:
     """Refuses a change of layout, which Relay's own passes make of two operators."""
 
-    def checked(site: Site) -> Value:
+    def checked(site: OpCall) -> Value:
         if site.attrs["out_layout"] not in ("", site.attrs["data_layout"]):
             site.refuse("out_layout must be the data_layout; use layout_transform to change it")
         return rule(site)

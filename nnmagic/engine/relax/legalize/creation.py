@@ -7,15 +7,15 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.registry import RULES, Rule, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, attr_dtype, shape_of
 from nnmagic.engine.relax.runtime.tensors import as_array
 
 
-def _dtype(site: Site) -> str:
+def _dtype(site: OpCall) -> str:
     return str(site.attrs["dtype"])
 
 
-def _shape(site: Site) -> list[Any]:
+def _shape(site: OpCall) -> list[Any]:
     shape = site.attrs["shape"]
     assert isinstance(shape, tuple)
     return site.dims(shape)
@@ -26,30 +26,30 @@ def _filled(value: int) -> Rule:
 
 
 def _filled_like(value: int) -> Rule:
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         (data, *_) = site.args
-        return relax.op.full(shape_of(data), relax.const(value, dtype_of(data)), dtype_of(data))
+        return relax.op.full(shape_of(data), relax.const(value, attr_dtype(data)), attr_dtype(data))
 
     return rule
 
 
-def _full(site: Site) -> Value:
+def _full(site: OpCall) -> Value:
     (value,) = site.args
-    return _fill(site, value, _shape(site), _dtype(site) or dtype_of(value))
+    return _fill(site, value, _shape(site), _dtype(site) or attr_dtype(value))
 
 
-def _full_like(site: Site) -> Value:
+def _full_like(site: OpCall) -> Value:
     data, value = site.args
-    return _fill(site, value, shape_of(data), dtype_of(data))
+    return _fill(site, value, shape_of(data), attr_dtype(data))
 
 
-def _fill(site: Site, value: Value, shape: list[Any], dtype: str) -> Value:
+def _fill(site: OpCall, value: Value, shape: list[Any], dtype: str) -> Value:
     return site.te(
         lambda x, dims: te.compute(dims, lambda *_index: x().astype(dtype)), value, relax.ShapeExpr(shape)
     )
 
 
-def arange(site: Site) -> Value:
+def arange(site: OpCall) -> Value:
     """From start to stop, without it; they and the step are constants."""
     start, stop, step = (as_array(arg.value).item() for arg in site.args)
     dtype = _dtype(site)
@@ -63,7 +63,7 @@ def arange(site: Site) -> Value:
     return site.te(lambda: te.compute((length,), element))
 
 
-def _shape_of(site: Site) -> Value:
+def _shape_of(site: OpCall) -> Value:
     (data,) = site.args
     dims, dtype = shape_of(data), _dtype(site)
 
@@ -79,7 +79,7 @@ def _shape_of(site: Site) -> Value:
     return site.te(compute, relax.ShapeExpr(dims))
 
 
-def _size(site: Site) -> Value:
+def _size(site: OpCall) -> Value:
     (data,) = site.args
     dtype = _dtype(site)
 
@@ -92,7 +92,7 @@ def _size(site: Site) -> Value:
     return site.te(compute, relax.ShapeExpr(shape_of(data)))
 
 
-def _one_hot(site: Site) -> Value:
+def _one_hot(site: OpCall) -> Value:
     depth, axis, dtype = (site.attrs[name] for name in ("depth", "axis", "dtype"))
     on, off = site.args[1:]
 

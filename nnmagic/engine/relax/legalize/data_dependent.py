@@ -23,12 +23,12 @@ from nnmagic.engine.relax.legalize.manipulation import (
     strided_set,
 )
 from nnmagic.engine.relax.legalize.reduction import scan
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, attr_dtype, shape_of
 from nnmagic.engine.relax.legalize.sorting import order as order_of
 from nnmagic.relay.types import is_float
 
 
-def dims_of(site: Site, vector: Value, rank: int) -> list[Any]:
+def dims_of(site: OpCall, vector: Value, rank: int) -> list[Any]:
     """The elements of an int64 vector as dimensions."""
     shape = site.emit(relax.op.tensor_to_shape(vector))
     variables = [tirx.Var(f"size{axis}", "int64") for axis in range(rank)]
@@ -50,12 +50,12 @@ def _vector(parts: Sequence[Any]) -> Any:
     return te.compute((len(parts),), element)
 
 
-def _sized(site: Site, function: Callable[..., Sequence[Any]], rank: int, *args: Value) -> list[Any]:
+def _sized(site: OpCall, function: Callable[..., Sequence[Any]], rank: int, *args: Value) -> list[Any]:
     """Dimensions that an expression of the operands gives."""
     return dims_of(site, site.emit(site.te(lambda *tensors: _vector(function(*tensors)), *args)), rank)
 
 
-def _first(site: Site, operand: Value, what: str) -> Callable[[Any], Any]:
+def _first(site: OpCall, operand: Value, what: str) -> Callable[[Any], Any]:
     """What reads the first element of an operand, which must have one."""
     own = shape_of(operand)
     for dim in own:
@@ -63,21 +63,21 @@ def _first(site: Site, operand: Value, what: str) -> Callable[[Any], Any]:
     return lambda x: x(*(0 for _ in own))
 
 
-def _from_tensor(site: Site, place: int) -> list[Any]:
+def _from_tensor(site: OpCall, place: int) -> list[Any]:
     """A shape that is an operand."""
     shape = site.args[place]
     rank = shape_of(shape)[0]
     return _sized(site, lambda x: [x(axis) for axis in range(rank)], rank, shape)
 
 
-def _zeros(site: Site) -> Value:
+def _zeros(site: OpCall) -> Value:
     dtype = str(site.attrs["dtype"])
     return relax.op.full(_from_tensor(site, 0), relax.const(0, dtype), dtype)
 
 
-def _full(site: Site) -> Value:
+def _full(site: OpCall) -> Value:
     dims = _from_tensor(site, 1)
-    dtype = str(site.attrs["dtype"]) or dtype_of(site.args[0])
+    dtype = str(site.attrs["dtype"]) or attr_dtype(site.args[0])
 
     def compute(x: Any, shape: Any) -> Any:
         return te.compute(shape, lambda *_at: x().astype(dtype))
@@ -85,11 +85,11 @@ def _full(site: Site) -> Value:
     return site.te(compute, site.args[0], relax.ShapeExpr(dims))
 
 
-def _broadcast_to(site: Site) -> Value:
+def _broadcast_to(site: OpCall) -> Value:
     return broadcast_to(site, _from_tensor(site, 1))
 
 
-def _reshape(site: Site) -> Value:
+def _reshape(site: OpCall) -> Value:
     """To a shape that is an operand; 0 copies a dimension, -1 is inferred, -3 joins two."""
     data, wanted = site.args
     rank = shape_of(wanted)[0]
@@ -122,7 +122,7 @@ def _picked(dims: Sequence[Any], place: Any) -> Any:
     return found
 
 
-def _squeeze(site: Site) -> Value:
+def _squeeze(site: OpCall) -> Value:
     data, axes = site.args
     rank, dropped = len(shape_of(data)), shape_of(axes)[0]
     if dropped == 0:
@@ -147,7 +147,7 @@ def _squeeze(site: Site) -> Value:
     return in_shape(data, dims)
 
 
-def _tile(site: Site) -> Value:
+def _tile(site: OpCall) -> Value:
     data, repeats = site.args
     own, rank = shape_of(data), shape_of(repeats)[0]
     result = max(len(own), rank)
@@ -171,7 +171,7 @@ def _tile(site: Site) -> Value:
     return site.te(compute, data, relax.ShapeExpr(dims))
 
 
-def _one_hot(site: Site) -> Value:
+def _one_hot(site: OpCall) -> Value:
     indices, on, off, depth = site.args
     axis, dtype = integer(site.attrs["axis"]), str(site.attrs["dtype"])
     first = _first(site, depth, "the depth")
@@ -189,7 +189,7 @@ def _one_hot(site: Site) -> Value:
     return site.te(compute, indices, on, off, relax.ShapeExpr([*own[:place], size, *own[place:]]))
 
 
-def _topk(site: Site) -> Value:
+def _topk(site: OpCall) -> Value:
     """The first k of everything sorted; for k < 1 all."""
     data, k = site.args
     attrs = site.attrs
@@ -220,7 +220,7 @@ def _topk(site: Site) -> Value:
     return largest if kind == "values" else (site.emit(largest), site.emit(site.te(places, order, dims)))
 
 
-def _pad(site: Site) -> Value:
+def _pad(site: OpCall) -> Value:
     data, widths, fill = site.args
     mode = str(site.attrs["pad_mode"])
     if mode not in PAD_MODES:
@@ -278,7 +278,7 @@ def _spans(
     return found
 
 
-def _strided_slice(site: Site) -> Value:
+def _strided_slice(site: OpCall) -> Value:
     """A part of the data whose bounds are operands."""
     by_size = site.attrs["slice_mode"] == "size"
     rank = len(shape_of(site.args[0]))
@@ -297,7 +297,7 @@ def _strided_slice(site: Site) -> Value:
     return site.te(compute, *site.args, relax.ShapeExpr(dims))
 
 
-def _strided_set(site: Site) -> Value:
+def _strided_set(site: OpCall) -> Value:
     """The data with the elements that a slice names replaced."""
     data, values, *bounds = site.args
     if not any(isinstance(bound, relax.Var) for bound in bounds):
@@ -339,7 +339,7 @@ def _counted(x: Any) -> Any:
     return _running_sum(ones)
 
 
-def _argwhere(site: Site) -> Value:
+def _argwhere(site: OpCall) -> Value:
     """The places of the elements that are not zero, in order."""
     (condition,) = site.args
     own = shape_of(condition)
@@ -384,7 +384,7 @@ def _ranks(x: Any, places: Any) -> Any:
     return _running_sum(te.compute(x.shape, step))
 
 
-def _unique(site: Site) -> Value:
+def _unique(site: OpCall) -> Value:
     """Unique elements, where each first stands, which one each element is, their number, and counts.
 
     They are in order, or as they first stand in the data. As in Relay the results are as long as the data;
@@ -430,7 +430,7 @@ def _unique(site: Site) -> Value:
     return site.te(compute, data, order, rank)
 
 
-def _arange(site: Site) -> Value:
+def _arange(site: OpCall) -> Value:
     """From start to stop, without it. As with constants, where Relay drops the fractions of others."""
     if not any(isinstance(arg, relax.Var) for arg in site.args):
         return arange(site)

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, te_of
 from nnmagic.relay.expr import Attrs
 
 
@@ -41,7 +41,7 @@ def _dft(attrs: Attrs, real: Any, imaginary: Any) -> Any:
     return [part(False), part(True)]  # noqa: FBT003 - real, then imaginary
 
 
-def _stft(site: Site) -> Value:
+def _stft(site: OpCall) -> Value:
     """Windowed transforms of overlapping frames: (batch, frequency, frame, real and imaginary).
 
     The angles are float32, as Relay's are.

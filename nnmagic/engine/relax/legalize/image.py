@@ -10,7 +10,7 @@ from tvm import te, topi
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
 from nnmagic.engine.relax.legalize.convolution import in_layout, is_divided
 from nnmagic.engine.relax.legalize.indexing import within
-from nnmagic.engine.relax.legalize.registry import RULES, Rule, Site, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.relay.expr import Attrs
 
@@ -50,7 +50,7 @@ def _resize(function: Callable[..., Any], spatial: int) -> Rule:
             str(attrs["out_dtype"]) or data.dtype,
         )
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         for size in integers(site.attrs["size"]):
             site.require(size > 0, f"the size must be positive, not {size}")
         return te_of(compute)(site)
@@ -96,7 +96,7 @@ def _upsampling3d(attrs: Attrs, data: Any) -> Any:
 def _of_known_size(rule: Rule) -> Rule:
     """The rule of an operator that TVM builds for images whose size is known when compiling."""
 
-    def looked(site: Site) -> Value:
+    def looked(site: OpCall) -> Value:
         letters = filter(str.isalpha, str(site.attrs["layout"]))
         for letter, dim in zip(letters, shape_of(site.args[0]), strict=True):
             if letter in "DHW" and not isinstance(dim, int):

@@ -17,7 +17,7 @@ from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, element_at
 from nnmagic.engine.relax.legalize.extern_loops import filled_by, grid
 from nnmagic.engine.relax.legalize.manipulation import product
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, Rule, Site, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
 from nnmagic.relay.expr import Attrs
@@ -45,10 +45,10 @@ def within(value: Any, low: Any, high: Any) -> Any:
     return tirx.Select(value > least, tirx.Select(value < most, value, most), least)
 
 
-def checked(rule: Rule, axes: Callable[[Site, list[Any]], Sequence[Any]]) -> Rule:
+def checked(rule: Rule, axes: Callable[[OpCall, list[Any]], Sequence[Any]]) -> Rule:
     """The rule, refusing to look for an element where there is none in the dimensions that ``axes`` gives."""
 
-    def looked(site: Site) -> Value:
+    def looked(site: OpCall) -> Value:
         data, indices = (site.args[0][0], site.args[0][1]) if len(site.args) == 1 else site.args[:2]
         nothing = product(shape_of(indices)) == 0
         for dim in axes(site, shape_of(data)):
@@ -60,7 +60,7 @@ def checked(rule: Rule, axes: Callable[[Site, list[Any]], Sequence[Any]]) -> Rul
     return looked
 
 
-def require_places(site: Site, indices: Value, dim: Any) -> None:
+def require_places(site: OpCall, indices: Value, dim: Any) -> None:
     """Has the call raise IndexError for the first of the indices that is not from 0 to before ``dim``."""
 
     def first(x: Any, shape: Any) -> Any:
@@ -86,7 +86,7 @@ def require_places(site: Site, indices: Value, dim: Any) -> None:
     site.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [found, size], ty_args=[relax.TupleType([])]))
 
 
-def _take_with_mode(site: Site) -> Value:
+def _take_with_mode(site: OpCall) -> Value:
     """The mode "fast" leaves open what an index out of range gives: here it is an error."""
     if site.attrs["mode"] != "fast":
         return checked(te_of(_take), _take_axes)(site)
@@ -97,7 +97,7 @@ def _take_with_mode(site: Site) -> Value:
     return te_of(_take)(site) if dim != 0 else checked(te_of(_take), _take_axes)(site)
 
 
-def _take_axes(site: Site, shape: list[Any]) -> Sequence[Any]:
+def _take_axes(site: OpCall, shape: list[Any]) -> Sequence[Any]:
     axis = site.attrs["axis"]
     return shape if axis is None else [shape[integer(axis)]]
 
@@ -145,7 +145,7 @@ def _gather_nd(attrs: Attrs, data: Any, indices: Any) -> Any:
     return te.compute(shape, element)
 
 
-def _adv_index(site: Site) -> Value:
+def _adv_index(site: OpCall) -> Value:
     """``data[i, j, ...]`` with index tensors broadcast together."""
     ((data, *indices),) = site.args
 
@@ -176,7 +176,7 @@ _STORED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _scattered(site: Site, how: str, place: Callable[..., list[Any]], *operands: Value) -> Value:
+def _scattered(site: OpCall, how: str, place: Callable[..., list[Any]], *operands: Value) -> Value:
     """The data, with an update at ``place(indices, shape of the data, index of the update)``."""
     if how not in _STORED:
         site.refuse(f"cannot reduce by {how!r}")
@@ -195,7 +195,7 @@ def _scattered(site: Site, how: str, place: Callable[..., list[Any]], *operands:
     return site.te(compute, *operands, primfunc_attrs={"op_pattern": OPAQUE})
 
 
-def _scatter_elements(site: Site) -> Value:
+def _scatter_elements(site: OpCall) -> Value:
     axis = integer(site.attrs["axis"]) % len(shape_of(site.args[0]))
 
     def place(indices: Any, shape: Sequence[Any], at: list[Any]) -> list[Any]:
@@ -204,7 +204,7 @@ def _scatter_elements(site: Site) -> Value:
     return _scattered(site, str(site.attrs["reduction"]), place, *site.args)
 
 
-def _scatter_nd(site: Site) -> Value:
+def _scatter_nd(site: OpCall) -> Value:
     depth, *rows = shape_of(site.args[1])
 
     def place(indices: Any, shape: Sequence[Any], at: list[Any]) -> list[Any]:
@@ -215,7 +215,7 @@ def _scatter_nd(site: Site) -> Value:
     return _scattered(site, str(site.attrs["mode"]), place, *site.args)
 
 
-def _sparse_to_dense(site: Site) -> Value:
+def _sparse_to_dense(site: OpCall) -> Value:
     shape = site.attrs["output_shape"]
     assert isinstance(shape, tuple)
     size = [int(dim) for dim in shape]
@@ -260,7 +260,7 @@ def _invert_permutation(permutation: Any) -> Any:
     return te.compute((length,), lambda place: te.max(here(place), axis=k))
 
 
-def _unravel_index(site: Site) -> Value:
+def _unravel_index(site: OpCall) -> Value:
     """The coordinates of flat indices; a dimension of 0 counts as 1, as a division by it would trap."""
     if not isinstance(shape_of(site.args[1])[0], int):
         site.refuse("how long the shape is must be known when compiling")

@@ -16,7 +16,7 @@ from tvm import relax
 _CALL = tvm.ir.Op.get("relax.call_tir")
 
 
-class Repeats:
+class KernelCache:
     """The kernels that calls were lowered to, in one module."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def _dims(values: Sequence[Any]) -> tuple[int, ...] | None:
 
 def legalization() -> tvm.transform.Pass:
     """TVM's pass that makes kernels of Relax's operators; of equal calls, without attributes, one."""
-    repeats = Repeats()
+    repeats = KernelCache()
 
     def once(legalize: Callable[..., Any]) -> Callable[..., Any]:
         def legalized(builder: Any, call: Any) -> Any:

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value, dtype_of, op, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, attr_dtype, op, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.relay.expr import Attrs
@@ -79,11 +79,11 @@ def in_shape(data: Value, shape: Sequence[Any]) -> Value:
     numbers = [getattr(dim, "value", dim) for dim in shape]
     if any(isinstance(number, int) and number == 0 for number in numbers):
         # TVM takes 0 for the dimension that the data has there.
-        return relax.op.zeros(relax.ShapeExpr(list(shape)), dtype_of(data))
+        return relax.op.zeros(relax.ShapeExpr(list(shape)), attr_dtype(data))
     return relax.op.reshape(data, list(shape))
 
 
-def _to_shape(site: Site, data: Value, shape: Sequence[Any]) -> Value:
+def _to_shape(site: OpCall, data: Value, shape: Sequence[Any]) -> Value:
     """The data in another shape of as many elements."""
     site.require(same_number(shape_of(data), shape), "the new shape has not as many elements")
     return in_shape(data, shape)
@@ -97,13 +97,13 @@ def same_number(left: Sequence[Any], right: Sequence[Any]) -> Any:
     return topi.utils.simplify(tirx.convert(before) == tirx.convert(after))
 
 
-def _reshape(site: Site) -> Value:
+def _reshape(site: OpCall) -> Value:
     (data,) = site.args
     codes = integers(site.attrs["newshape"])
     return _to_shape(site, data, reshaped(shape_of(data), codes, allowzero=bool(site.attrs["allowzero"])))
 
 
-def _reverse_reshape(site: Site) -> Value:
+def _reverse_reshape(site: OpCall) -> Value:
     """As reshape, with the codes read from the last dimension to the first."""
     (data,) = site.args
     codes = integers(site.attrs["newshape"])[::-1]
@@ -111,7 +111,7 @@ def _reverse_reshape(site: Site) -> Value:
     return _to_shape(site, data, shape[::-1])
 
 
-def _reshape_like(site: Site) -> Value:
+def _reshape_like(site: OpCall) -> Value:
     data, like = site.args
     left, right = shape_of(data), shape_of(like)
     spans = []
@@ -124,13 +124,13 @@ def _reshape_like(site: Site) -> Value:
     return _to_shape(site, data, [*left[:a], *right[c:d], *left[b:]])
 
 
-def _batch_flatten(site: Site) -> Value:
+def _batch_flatten(site: OpCall) -> Value:
     (data,) = site.args
     rows, *rest = shape_of(data)
     return in_shape(data, [rows, product(rest)])
 
 
-def _expand_dims(site: Site) -> Value:
+def _expand_dims(site: OpCall) -> Value:
     (data,) = site.args
     axis, number = integer(site.attrs["axis"]), integer(site.attrs["num_newaxis"])
     shape = shape_of(data)
@@ -138,7 +138,7 @@ def _expand_dims(site: Site) -> Value:
     return in_shape(data, [*shape[:place], *[1] * number, *shape[place:]])
 
 
-def _squeeze(site: Site) -> Value:
+def _squeeze(site: OpCall) -> Value:
     """Drops the named axes, of length 1; without any, all axes whose length is known to be 1."""
     (data,) = site.args
     shape = shape_of(data)
@@ -153,7 +153,7 @@ def _ones(shape: Sequence[Any]) -> set[int]:
     return {axis for axis, dim in enumerate(shape) if isinstance(dim, int) and dim == 1}
 
 
-def _concatenate(site: Site) -> Value:
+def _concatenate(site: OpCall) -> Value:
     (parts,) = site.args
     axis = integer(site.attrs["axis"])
     if _alike(parts, axis % len(shape_of(parts[0]))):
@@ -161,7 +161,7 @@ def _concatenate(site: Site) -> Value:
     return site.te(lambda *tensors: topi.concatenate(list(tensors), axis), *parts)
 
 
-def _stack(site: Site) -> Value:
+def _stack(site: OpCall) -> Value:
     (parts,) = site.args
     axis = integer(site.attrs["axis"])
     if _alike(parts, None):
@@ -177,7 +177,7 @@ def _alike(parts: Sequence[Value], free: int | None) -> bool:
     )
 
 
-def _split(site: Site) -> Value:
+def _split(site: OpCall) -> Value:
     (data,) = site.args
     given = site.attrs["indices_or_sections"]
     where = integers(given) if isinstance(given, tuple) else integer(given)
@@ -191,7 +191,7 @@ def _split(site: Site) -> Value:
     return tuple(site.emit(relax.TupleGetItem(bound, place)) for place in range(len(bound.ty.fields)))
 
 
-def _meshgrid(site: Site) -> Value:
+def _meshgrid(site: OpCall) -> Value:
     (parts,) = site.args
     if len(parts) == 1:
         return (site.emit(in_shape(parts[0], [product(shape_of(parts[0]))])),)
@@ -202,7 +202,7 @@ def _meshgrid(site: Site) -> Value:
 _FAR = 2**63 - 1
 
 
-def _strided_slice(site: Site) -> Value:
+def _strided_slice(site: OpCall) -> Value:
     """A part of the data; its bounds are clamped to the data's, as NumPy does."""
     (data,) = site.args
     attrs = site.attrs
@@ -259,7 +259,7 @@ def _clamped(bound: int, dim: Any, low: Any, high: Any) -> Any:
     return tirx.min(tirx.max(limit + dim if bound < 0 else limit, low), high)
 
 
-def strided_set(site: Site) -> Value:
+def strided_set(site: OpCall) -> Value:
     """The data with the elements that a slice names replaced; begin, end and strides are constants."""
     data, values, *bounds = site.args
     begin, end, strides = ([int(item) for item in as_array(bound.value)] for bound in bounds)
@@ -301,7 +301,7 @@ def _fifo_buffer(attrs: Attrs, data: Any, buffer: Any) -> Any:
     return te.compute(buffer.shape, element)
 
 
-def _slice_like(site: Site) -> Value:
+def _slice_like(site: OpCall) -> Value:
     data, like = site.args
     axes = site.attrs["axes"]
     chosen = integers(axes) if axes else range(len(shape_of(like)))
@@ -316,7 +316,7 @@ def _slice_like(site: Site) -> Value:
     return site.te(compute, data, relax.ShapeExpr(shape))
 
 
-def broadcast_to(site: Site, shape: Sequence[Any]) -> Value:
+def broadcast_to(site: OpCall, shape: Sequence[Any]) -> Value:
     """The data repeated along its dimensions of 1."""
     data = site.args[0]
     own = shape_of(data)
@@ -343,13 +343,13 @@ def _within_own(dim: Any, place: Any) -> Any:
     return tirx.Select(dim == 1, tirx.const(0, "int64"), tirx.convert(place).astype("int64"))
 
 
-def _broadcast_to(site: Site) -> Value:
+def _broadcast_to(site: OpCall) -> Value:
     shape = site.attrs["shape"]
     assert isinstance(shape, tuple)
     return broadcast_to(site, site.dims(shape))
 
 
-def _collapse(site: Site, shape: Sequence[Any]) -> Value:
+def _collapse(site: OpCall, shape: Sequence[Any]) -> Value:
     """The sums that undo a broadcast from ``shape``."""
     data = site.args[0]
     added = len(shape_of(data)) - len(shape)
@@ -379,7 +379,7 @@ def _collapse(site: Site, shape: Sequence[Any]) -> Value:
 PAD_MODES = ("constant", "edge", "reflect")
 
 
-def _pad(site: Site) -> Value:
+def _pad(site: OpCall) -> Value:
     """Constant, edge or reflected padding; the constant is the second argument."""
     data, value = site.args
     widths = site.attrs["pad_width"]
@@ -425,7 +425,7 @@ def repeated(place: Any, dim: Any, mode: str) -> Any:
     return tirx.max(tirx.min(place, dim - 1), tirx.const(0, "int64"))
 
 
-def _layout_transform(site: Site) -> Value:
+def _layout_transform(site: OpCall) -> Value:
     (data,) = site.args
     source, target = (str(site.attrs[name]) for name in ("src_layout", "dst_layout"))
     if sorted(source) == sorted(target) and source.isalpha():
@@ -502,7 +502,7 @@ def _reverse_sequence(attrs: Attrs, data: Any, lengths: Any) -> Any:
     return te.compute(data.shape, element)
 
 
-def _repeat(site: Site) -> Value:
+def _repeat(site: OpCall) -> Value:
     (data,) = site.args
     axis, repeats = site.attrs["axis"], integer(site.attrs["repeats"])
     if repeats < 1:

@@ -13,7 +13,7 @@ from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, place_in
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, attr_dtype, shape_of
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.schedules.matmul.analysis import PRODUCT
 from nnmagic.engine.relax.schedules.registry import KIND
@@ -68,7 +68,7 @@ _PANEL_BYTES = 128
 
 def _laid_out(matrix: Value, *, transposed: bool) -> tuple[Value, int | None]:
     """A constant right matrix as the kernels read it fastest, and its columns where it is in panels."""
-    if isinstance(matrix, relax.Var) or dtype_of(matrix) not in {"float32", "float64"}:
+    if isinstance(matrix, relax.Var) or attr_dtype(matrix) not in {"float32", "float64"}:
         return matrix, None
     array = as_array(matrix.value)
     if array.ndim != 2 or array.size == 0:
@@ -92,7 +92,7 @@ def _batch_index(tensor: Any, outer: Sequence[Any], batch: Sequence[Any]) -> lis
     return [place_in(dim, common, at) for dim, common, at in places]
 
 
-def _matmul(site: Site, *, transpose_a: bool, transpose_b: bool) -> Value:
+def _matmul(site: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
     left, right = site.args
     a, b = shape_of(left), shape_of(right)
     inner = a[-2] if transpose_a else a[-1], b[-1] if transpose_b else b[-2]
@@ -125,12 +125,12 @@ def _equal(left: Any, right: Any) -> Any:
     return True if left is right else topi.utils.simplify(left == right)
 
 
-def _attributed(site: Site) -> Value:
+def _attributed(site: OpCall) -> Value:
     attrs = site.attrs
     return _matmul(site, transpose_a=bool(attrs["transpose_a"]), transpose_b=bool(attrs["transpose_b"]))
 
 
-def _bias_add(site: Site) -> Value:
+def _bias_add(site: OpCall) -> Value:
     own, (size,) = map(shape_of, site.args)
     axis = integer(site.attrs["axis"]) % len(own)
     site.require(_equal(own[axis], size), "the bias has not the length of the axis")
@@ -141,7 +141,7 @@ def _bias_add(site: Site) -> Value:
     return site.te(compute, *site.args)
 
 
-def _einsum(site: Site) -> Value:
+def _einsum(site: OpCall) -> Value:
     (operands,) = site.args
     return site.te(lambda *tensors: topi.einsum(site.attrs["equation"], *tensors), *operands)
 

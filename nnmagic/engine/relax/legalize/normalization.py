@@ -12,7 +12,7 @@ from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import reduction
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, te_of
 from nnmagic.relay.expr import Attrs
 
 _NARROW = ("float16", "bfloat16")
@@ -74,7 +74,7 @@ def _group_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
     return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
 
-def _batch_norm(site: Site) -> Value:
+def _batch_norm(site: OpCall) -> Value:
     """As in inference: with the moving mean and variance, which are the second and third result."""
     data, gamma, beta, moving_mean, moving_var = site.args
     attrs = site.attrs

@@ -11,7 +11,7 @@ from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.convolution import padding_of
 from nnmagic.engine.relax.legalize.reduction import MAX, lowest, reduce
-from nnmagic.engine.relax.legalize.registry import RULES, Rule, Site, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.layouts import parse_layout
 
@@ -122,7 +122,7 @@ def _adaptive_largest(data: Any, size: Sequence[int], axes: Sequence[int]) -> An
 def _adaptive(spatial: int, kind: str) -> Rule:
     """To a given size; without one, to the size that the data has."""
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         (data,) = site.args
         layout = str(site.attrs["layout"])
         axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
@@ -163,7 +163,7 @@ def _gradient(kind: str) -> Rule:
             str(attrs["layout"]),
         )
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         sizes = [dim for arg in site.args for dim in shape_of(arg)]
         if not all(isinstance(dim, int) for dim in sizes):  # topi's loops then read beyond the data
             site.refuse("the sizes of its tensors must be known when compiling")

@@ -17,7 +17,7 @@ from tvm import relax, te, tirx, topi
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcasting
-from nnmagic.engine.relax.legalize.registry import RULES, Rule, Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, attr_dtype, shape_of
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 
 
@@ -142,7 +142,7 @@ def _requantized_in_floats(
     return te.compute(data.shape, element)
 
 
-def _requantize(site: Site) -> Value:
+def _requantize(site: OpCall) -> Value:
     attrs = site.attrs
     rounding = "UPWARD" if attrs["rounding"] == "None" else str(attrs["rounding"])
     compute_dtype = "int64" if attrs["compute_dtype"] == "None" else str(attrs["compute_dtype"])
@@ -167,8 +167,8 @@ def _sum(sign: int) -> Rule:
     def add(left: Any, right: Any) -> Any:
         return left + right if sign > 0 else left - right
 
-    def rule(site: Site) -> Value:
-        dtype = dtype_of(site.args[0])
+    def rule(site: OpCall) -> Value:
+        dtype = attr_dtype(site.args[0])
         lhs, rhs, *parameters, scale, zero_point = site.args
 
         def side(data: Value, own: Sequence[Value], axis: object) -> Value:
@@ -190,9 +190,9 @@ def _sum(sign: int) -> Rule:
     return rule
 
 
-def _product(site: Site) -> Value:
+def _product(site: OpCall) -> Value:
     """The product of the differences, requantized from the product of the scales."""
-    dtype = dtype_of(site.args[0])
+    dtype = attr_dtype(site.args[0])
     lhs, rhs, lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, *output = site.args
     ranks = len(shape_of(lhs)), len(shape_of(rhs))
     axes = [_axis(site.attrs[f"{name}_axis"], rank) for name, rank in zip(("lhs", "rhs"), ranks, strict=True)]
@@ -216,7 +216,7 @@ def _product(site: Site) -> Value:
     return site.te(compute, products, scale, *output)
 
 
-def _differences(site: Site, data: Value, zero_point: Value, axis: int, dtype: str) -> Value:
+def _differences(site: OpCall, data: Value, zero_point: Value, axis: int, dtype: str) -> Value:
     """The tensor of distances from the zero point; those of int16 wrap."""
 
     def compute(x: Any, zero: Any) -> Any:
@@ -227,9 +227,9 @@ def _differences(site: Site, data: Value, zero_point: Value, axis: int, dtype: s
     return site.emit(site.te(compute, data, zero_point))
 
 
-def _leaky_relu(site: Site) -> Value:
+def _leaky_relu(site: OpCall) -> Value:
     """Requantized; where the element is below its zero point, times alpha from the result's zero point on."""
-    dtype = dtype_of(site.args[0])
+    dtype = attr_dtype(site.args[0])
     alpha = number(site.attrs["alpha"])
 
     def compute(data: Any, *parameters: Any) -> Any:
@@ -248,9 +248,9 @@ def _leaky_relu(site: Site) -> Value:
     return site.te(compute, *site.args)
 
 
-def _avg_pool2d(site: Site) -> Value:
+def _avg_pool2d(site: OpCall) -> Value:
     """The mean of what was brought to the result's scale and zero point; padding is 0, as in Relay."""
-    dtype = dtype_of(site.args[0])
+    dtype = attr_dtype(site.args[0])
 
     def compute(data: Any, *parameters: Any) -> Any:
         moved = _requantized(data, parameters, 0)
@@ -263,10 +263,10 @@ def _avg_pool2d(site: Site) -> Value:
     )
 
 
-def _concatenate(site: Site) -> Value:
+def _concatenate(site: OpCall) -> Value:
     """Each tensor requantized, then joined."""
     tensors, scales, zero_points, *output = site.args
-    dtype = dtype_of(tensors[0])
+    dtype = attr_dtype(tensors[0])
 
     def compute(data: Any, *parameters: Any) -> Any:
         moved = _requantized(data, parameters, 0)
@@ -281,10 +281,10 @@ def _concatenate(site: Site) -> Value:
 # --- products -----------------------------------------------------------------------------------------------
 
 
-def _shifted_product(name: str, channel_axis: Callable[[Site], int], dtype: str = "int16") -> Rule:
+def _shifted_product(name: str, channel_axis: Callable[[OpCall], int], dtype: str = "int16") -> Rule:
     """The product of the differences by the operator ``name``; Relay takes the differences in ``dtype``."""
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         data, weight, data_zero_point, weight_zero_point, *_ = site.args
         axis = channel_axis(site)
         left = _differences(site, data, data_zero_point, 0, dtype)
@@ -294,14 +294,14 @@ def _shifted_product(name: str, channel_axis: Callable[[Site], int], dtype: str 
     return rule
 
 
-def _output_channel(site: Site) -> int:
+def _output_channel(site: OpCall) -> int:
     return str(site.attrs["kernel_layout"]).index("O")
 
 
 # --- by a table of all results ------------------------------------------------------------------------------
 
 
-def _constant(site: Site, index: int) -> Any:
+def _constant(site: OpCall, index: int) -> Any:
     """A scale or zero point that must be known when the program is compiled."""
     value = site.args[index]
     if isinstance(value, relax.Var):
@@ -312,8 +312,8 @@ def _constant(site: Site, index: int) -> Any:
 def _by_table(function: Callable[[Any], Any]) -> Rule:
     """A function of real numbers, computed for each of the 256 numbers there can be."""
 
-    def rule(site: Site) -> Value:
-        dtype = dtype_of(site.args[0])
+    def rule(site: OpCall) -> Value:
+        dtype = attr_dtype(site.args[0])
         scale, zero_point, output_scale, output_zero_point = (_constant(site, at) for at in range(1, 5))
         numbers = np.arange(256, dtype="uint8").view(dtype).astype("int32")
         with np.errstate(all="ignore"):
@@ -350,7 +350,7 @@ _BY_TABLE: dict[str, Callable[[Any], Any]] = {
 # --- softmax ------------------------------------------------------------------------------------------------
 
 
-def _softmax(site: Site) -> Value:
+def _softmax(site: OpCall) -> Value:
     """Powers of 2 in integers: exp(x) is 2**(x log2(e)), log2(e) about 1 + 1/2 - 1/16, 2**-f about 1 - f/2
     (Shiftmax: Li and Gu, I-ViT, 2022, https://arxiv.org/abs/2207.01405).
     """
@@ -408,7 +408,7 @@ _CODES = {1: "int8", 2: "uint8", 3: "int32"}
 def _simulated(element: Callable[[Any, Any, Any, str], Any]) -> Rule:
     """What ``element`` makes of an element, its scale, its zero point and the dtype of that code."""
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         data, code, scale, zero_point = site.args
         axis = _axis(site.attrs["axis"], len(shape_of(data)))
 

@@ -16,7 +16,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.legalize.manipulation import product
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
 
 #: The rotations of eight rounds, for the two pairs of words (Skein, version 1.3).
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
@@ -209,12 +209,12 @@ def _rounded(value: Any) -> Any:
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
 
 
-def _shape(site: Site) -> list[Any]:
+def _shape(site: OpCall) -> list[Any]:
     shape = site.attrs["out_shape"]
     return site.dims(shape if isinstance(shape, tuple) else (shape,))
 
 
-def _threefry_generate(site: Site) -> Value:
+def _threefry_generate(site: OpCall) -> Value:
     def compute(key: Any, shape: Any) -> list[Any]:
         after, words = _random_words(key, product(list(shape)))
         return [after, te.compute(shape, lambda *index: words(_flat(index, shape)))]
@@ -222,7 +222,7 @@ def _threefry_generate(site: Site) -> Value:
     return site.te(compute, site.args[0], relax.ShapeExpr(_shape(site)))
 
 
-def _uniform(site: Site) -> Value:
+def _uniform(site: OpCall) -> Value:
     dtype = str(site.attrs["out_dtype"])
 
     def compute(key: Any, low: Any, high: Any, shape: Any) -> list[Any]:
@@ -237,7 +237,7 @@ def _uniform(site: Site) -> Value:
     return site.te(compute, *site.args, relax.ShapeExpr(_shape(site)))
 
 
-def _normal(site: Site) -> Value:
+def _normal(site: OpCall) -> Value:
     """Box and Muller's transform of two uniform numbers."""
     dtype = str(site.attrs["out_dtype"])
 

@@ -18,7 +18,7 @@ from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast
 from nnmagic.engine.relax.legalize.manipulation import product
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, Rule, Site, Value, dtype_of, te_of
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, attr_dtype, te_of
 from nnmagic.engine.relax.schedules.reduction.analysis import PLACE
 from nnmagic.engine.relax.schedules.reduction.argreduce import keeps
 from nnmagic.relay.expr import Attrs, Call
@@ -138,14 +138,14 @@ def _summed(reducer: Any, of_bools: Any) -> Rule:
         return total(data, axes, keepdims=bool(attrs["keepdims"]), reducer=reducer)
 
     numbers = te_of(compute)
-    return lambda site: (bools if dtype_of(site.args[0]) == "bool" else numbers)(site)
+    return lambda site: (bools if attr_dtype(site.args[0]) == "bool" else numbers)(site)
 
 
 def _mean(attrs: Attrs, data: Any) -> Any:
     return mean(data, _axes(attrs, data), keepdims=bool(attrs["keepdims"]))
 
 
-def _variance(site: Site) -> Value:
+def _variance(site: OpCall) -> Value:
     """Around a mean of the same data both are one kernel, in which a row is read from memory once."""
     center = site.call.args[1]
     if (
@@ -209,7 +209,7 @@ def _argument(name: str) -> Rule:
 def _scan(combine: Callable[[Any, Any], Any], start: int) -> Rule:
     """What ``combine`` makes of all elements up to each one, or before each one, along an axis."""
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         axis, exclusive = site.attrs["axis"], bool(site.attrs["exclusive"])
         result = site.call.checked_type
         assert isinstance(result, TensorType)

@@ -39,7 +39,7 @@ _ALL = te_language.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class OpCall:
     """One call being lowered: the builder that collects code, the call, its lowered arguments.
 
     ``labels`` holds the dimensions that the enclosing function names; ``effects`` says what the rule has had
@@ -123,7 +123,7 @@ class Site:
 OPAQUE = 8
 
 #: Lowers a call: gives an expression that is not yet bound, or a tuple of bound values.
-Rule = Callable[[Site], Value]
+Rule = Callable[[OpCall], Value]
 
 #: Every operator that this engine runs, by its Relay name.
 RULES: dict[str, Rule] = {}
@@ -143,7 +143,7 @@ def op(function: Callable[..., Any], *names: str, **renamed: str) -> Rule:
 def te(function: Callable[..., Any], *names: str, **renamed: str) -> Rule:
     """A tensor expression, usually from topi: operands by position, the named attributes by keyword."""
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         keywords = _keywords(site.attrs, names, renamed)
         return site.te(lambda *tensors: function(*tensors, **keywords), *site.args)
 
@@ -160,7 +160,7 @@ def shape_of(value: Value) -> list[Any]:
     return [_plain(dim) for dim in value.ty.shape.values]
 
 
-def dtype_of(value: Value) -> str:
+def attr_dtype(value: Value) -> str:
     """The dtype of a lowered tensor."""
     return str(value.ty.dtype.dtype)
 

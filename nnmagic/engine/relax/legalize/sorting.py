@@ -12,7 +12,7 @@ from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.registry import RULES, Site, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of
 from nnmagic.relay.expr import Attrs
 
 #: dtype -> the dtype of its keys.
@@ -67,7 +67,7 @@ def _argsort(attrs: Attrs, data: Any) -> Any:
     )
 
 
-def _topk(site: Site) -> Value:
+def _topk(site: OpCall) -> Value:
     """The first k of everything sorted; for k < 1 all."""
     attrs = site.attrs
     kind, dtype = str(attrs["ret_type"]), str(attrs["dtype"])

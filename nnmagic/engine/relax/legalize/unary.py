@@ -9,7 +9,7 @@ from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.registry import RULES, Rule, Site, Value, dtype_of, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, attr_dtype, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.tir import vector_math
 from nnmagic.relay.expr import Attrs
@@ -30,11 +30,11 @@ def _each(function: Callable[[Any], Any], data: Any) -> Any:
     return te.compute(data.shape, lambda *index: function(data(*index)))
 
 
-def _in_float32(compute: Callable[[Site, Value], Value]) -> Rule:
+def _in_float32(compute: Callable[[OpCall, Value], Value]) -> Rule:
 
-    def rule(site: Site) -> Value:
+    def rule(site: OpCall) -> Value:
         (data,) = site.args
-        dtype = dtype_of(data)
+        dtype = attr_dtype(data)
         if not is_float(dtype):
             site.refuse(f"needs floating-point numbers, not {dtype}")
         if dtype in {"float16", "bfloat16"}:
@@ -66,9 +66,9 @@ def _wide(value: Any) -> Any:
     return value.astype("float32") if scalar_functions.dtype_of(value) == "bfloat16" else value
 
 
-def _cast(site: Site, dtype: str) -> Value:
+def _cast(site: OpCall, dtype: str) -> Value:
     (data, *_) = site.args
-    return data if dtype_of(data) == dtype else relax.op.astype(data, dtype)
+    return data if attr_dtype(data) == dtype else relax.op.astype(data, dtype)
 
 
 def _clip(attrs: Attrs, data: Any) -> Any:
@@ -132,7 +132,7 @@ RULES.update(
         "clip": te_of(_clip),
         "copy": lambda site: site.args[0],
         "cast": lambda site: _cast(site, str(site.attrs["dtype"])),
-        "cast_like": lambda site: _cast(site, dtype_of(site.args[1])),
+        "cast_like": lambda site: _cast(site, attr_dtype(site.args[1])),
         "reinterpret": te_rule(topi.reinterpret, "dtype"),
         "fixed_point_multiply": te_of(_fixed_point_multiply),
     }

@@ -21,13 +21,13 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
 from nnmagic.engine.relax.analysis.node_placement import Region, Regions, regions_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
-from nnmagic.engine.relax.deferred_interrupts import check
-from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, Site, Value
+from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
+from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
-from nnmagic.engine.relax.legalize.kernel_cache import Repeats, key_of
+from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import required
-from nnmagic.engine.relax.lowering.shape_checks import nothing, require_fit
-from nnmagic.engine.relax.lowering.symbolic_dims import Dimensions
+from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result
+from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.relay.callgraph import call_graph, reachable
@@ -80,7 +80,7 @@ class _Lowering:
         self.module = module
         self.plan = plan_inlining(module)
         self.builder = relax.BlockBuilder()
-        self.repeats = Repeats()
+        self.repeats = KernelCache()
         self.declared: dict[str, Any] = {}
         self.waiting: list[str] = []
         self.computed: set[Any] = set()
@@ -101,7 +101,7 @@ class _Lowering:
         All but the entries take, before their parameters, how many calls they are inside of.
         """
         declared = None if isinstance(name, str) else name
-        dims = Dimensions()
+        dims = SymbolicDims()
         dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
         params = [_parameter(var, dims) for var in function.params]
         flat = [leaf for value in params for leaf in flatten(value)]
@@ -199,12 +199,12 @@ class _Lowering:
 
     def _operator(self, frame: _Frame, name: str, call: Call) -> Value:
         """A call of an operator: its rule's expression, bound, and held against the type that Relay found."""
-        check()
+        interrupt_safepoint()
         args = tuple(frame.values[arg] for arg in call.args)
         try:
-            site = Site(self.builder, call, args, frame.labels)
-            require_fit(site)
-            lowered = self._lowered(site) if (empty := nothing(site)) is None else empty
+            site = OpCall(self.builder, call, args, frame.labels)
+            emit_shape_check(site)
+            lowered = self._lowered(site) if (empty := empty_result(site)) is None else empty
             if not isinstance(lowered, tuple | relax.Var | Blocked):
                 lowered = self._unpacked(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
@@ -215,13 +215,13 @@ class _Lowering:
             raise engine_error(f"{name}: TVM cannot build this call: {reason}", call.span) from error
         return self._settled(lowered, call)
 
-    def _lowered(self, site: Site) -> Value:
+    def _lowered(self, site: OpCall) -> Value:
         """What the operator's rule says: that for blocked values where there is one and it fits."""
         rule = BLOCKED_RULES.get(site.name)
         lowered = None if rule is None else rule(site)
         return self._unblocked(replace(site, args=self._plain(site.args))) if lowered is None else lowered
 
-    def _unblocked(self, site: Site) -> Value:
+    def _unblocked(self, site: OpCall) -> Value:
         """What the operator's rule says for plain values, or what it said to the same before."""
         key = key_of(site.name, site.attrs, site.args)
         lowered = self.repeats.find(key, site.args)
@@ -260,7 +260,7 @@ class _Lowering:
     def _declared(self, name: str, function: Function) -> Any:
         """The Relax function of that name; its body is defined later, so that it may call itself."""
         if name not in self.declared:
-            dims = Dimensions()
+            dims = SymbolicDims()
             dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
             params = [relax.Var("calls", relax.ShapeType(ndim=1))]
             params += [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
@@ -295,7 +295,7 @@ class _Lowering:
             case TensorType(shape=shape, dtype=dtype):
                 found = value.ty
                 if not isinstance(found.shape, relax.ShapeExpr) and int(found.ndim) == len(shape):
-                    value = self.builder.match_cast(value, Dimensions().tensor(type_))
+                    value = self.builder.match_cast(value, SymbolicDims().tensor(type_))
                 elif str(found.dtype.dtype) != dtype or not _agree(found.shape.values, shape):
                     what = f"{found}, but Relay says {type_text(type_)}"
                     raise engine_error(f"the relax engine computes {what}", node.span)
@@ -303,7 +303,7 @@ class _Lowering:
         return value
 
 
-def _parameter(var: Var, dims: Dimensions) -> Value:
+def _parameter(var: Var, dims: SymbolicDims) -> Value:
     """A Relay parameter as Relax variables, one a tensor."""
     type_ = type_of(var)
     names = flat_names(var.name_hint, type_)

@@ -19,12 +19,12 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
     tensors_of,
 )
 from nnmagic.engine.relax.analysis.tuple_flattening import flatten, rebuild
-from nnmagic.engine.relax.legalize.registry import Site, shape_of
-from nnmagic.engine.relax.runtime.callbacks import SHAPES_FIT, question
+from nnmagic.engine.relax.legalize.registry import OpCall, shape_of
+from nnmagic.engine.relax.runtime.callbacks import SHAPES_FIT, encode_check
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
-def require_fit(site: Site) -> None:
+def emit_shape_check(site: OpCall) -> None:
     """Has a call refused whose operands do not fit: now if their shapes are known, else when it runs."""
     types = [arg.checked_type for arg in site.call.args]
     if not all(isinstance(type_, TensorType | TupleType) for type_ in types):
@@ -38,7 +38,7 @@ def require_fit(site: Site) -> None:
         except ValueError as error:
             site.refuse(str(error).removeprefix(f"{site.name}: "))
     elif site.name not in CHECKED_BY_THEIR_RULES:
-        key = StringImm(question(site.name, known, site.attrs))
+        key = StringImm(encode_check(site.name, known, site.attrs))
         site.emit(
             relax.Call(
                 relax.ExternFunc(SHAPES_FIT),
@@ -52,7 +52,7 @@ def _is_known(values: Sequence[Any]) -> bool:
     return all(isinstance(dim, int) for value in flatten(tuple(values)) for dim in shape_of(value))
 
 
-def nothing(site: Site) -> Any:
+def empty_result(site: OpCall) -> Any:
     """The result of a call that is known to be without elements; None where that is not known."""
     type_ = site.call.checked_type
     if type_ is None or not all(isinstance(type_, TensorType | TupleType) for type_ in [type_]):

@@ -13,7 +13,7 @@ from nnmagic.engine.relax.tir.builders import expr
 from nnmagic.relay.types import Dim, TensorType
 
 
-class Dimensions:
+class SymbolicDims:
     """The symbolic variables of one function: one for each label, a fresh one for each ``?``."""
 
     def __init__(self) -> None:

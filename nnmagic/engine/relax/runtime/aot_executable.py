@@ -1,7 +1,4 @@
-"""A straight program's machine code, called with NumPy's array objects as they are.
-
-Knows TVM's runtime and NumPy.
-"""
+"""Call the machine code of an AOT program with NumPy's array objects as they are."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, 
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.loader import load_objects
-from nnmagic.engine.relax.runtime.thread_pool import pooled
-from nnmagic.engine.relax.runtime.vm_executable import Compiled, reason_of
+from nnmagic.engine.relax.runtime.thread_pool import run_on_pool
+from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, reason_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
@@ -29,18 +26,26 @@ REFUSED, FAILED = 1, 2
 _NOTHING = np.empty(0, np.uint8)
 
 
-class Direct:
-    """An executable without control flow and of known shapes.
+class AotExecutable:
+    """A program of static-shape dataflow.
 
-    Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
-    argument or a constant. It may be called from several threads at once and in a forked child. Raises
-    TypeError for an array of a wrong dtype, ValueError for one of a wrong shape.
+    A call takes one array (or tuple of arrays) per parameter and returns new arrays, which never share memory
+    with an argument or a constant. Several threads, and a forked child, may call it. Raises TypeError for an
+    array of a wrong dtype, ValueError for one of a wrong shape.
     """
 
     def __init__(
-        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], Compiled]
+        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], CompiledProgram]
     ) -> None:
-        """``function``: its types; ``compiled``: gives the stages, compiling where it must."""
+        """Load the machine code.
+
+        Args:
+            name: the function's name, for messages.
+            function: the Relay function, for its types.
+            artifact: an AOT artifact.
+            compiled: returns the stages, compiling if it must.
+
+        """
         self._name = name
         self.artifact = artifact
         self.compiled = compiled
@@ -48,7 +53,7 @@ class Direct:
         self._entry: Callable[..., int] = self._library[ENTRY]
         facts = artifact.facts
         if facts["parallel"]:
-            self._entry = pooled(self._entry, to_the_end=True)
+            self._entry = run_on_pool(self._entry, uninterruptible=True)
         self._arrays = [(NUMPY_DTYPES[dtype], tuple(shape)) for dtype, shape in facts["parameters"]]
         self._results = [(tuple(shape), NUMPY_DTYPES[dtype]) for dtype, shape in facts["results"]]
         self._workspace = int(facts["workspace"])
@@ -64,12 +69,12 @@ class Direct:
         words += [constant.ctypes.data for constant in self._constants]
         self._table = np.array(words, np.int64)
         #: The result for the arguments of a call as they are; None where they need a look.
-        self.quick: Callable[[tuple[Any, ...]], Any] | None = None
+        self.fast_path: Callable[[tuple[Any, ...]], Any] | None = None
         if self._flat and numpy_abi.address is id:
-            self.quick = self._single() if isinstance(self._result, TensorType) else self._several
+            self.fast_path = self._single() if isinstance(self._result, TensorType) else self._several
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """The results for these arguments: an array, or (nested) tuples of arrays."""
+        """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         given = [
             _readable(value, *expected, name)
@@ -80,26 +85,26 @@ class Direct:
         return rebuild(self._result, iter(results))
 
     def _run(self, arrays: Sequence[np.ndarray]) -> None:
-        workspace = self._borrowed()
+        workspace = self._borrow_workspace()
         objects = [*arrays, workspace, self._table]
         if numpy_abi.address is None:
             objects = [numpy_abi.description(array) for array in objects]
             addresses = [words.ctypes.data for words in objects]
         else:
             addresses = [numpy_abi.address(array) for array in objects]
-        if self._refused(addresses):
+        if self._run_entry(addresses):
             raise AssertionError("the machine code refuses arrays that were made for it")
         self._idle.append(workspace)
 
-    def _borrowed(self) -> np.ndarray:
-        """A workspace for one call; who borrowed it gives it back to ``_idle``."""
+    def _borrow_workspace(self) -> np.ndarray:
+        """Return a workspace for one call; the caller appends it to ``_idle`` afterwards."""
         try:
             return self._idle.pop()
         except IndexError:
             return np.empty(self._workspace, np.uint8)
 
-    def _refused(self, addresses: Iterable[int]) -> bool:
-        """Runs the machine code; whether it did nothing because of an array. Raises what the run raises."""
+    def _run_entry(self, addresses: Iterable[int]) -> bool:
+        """Run the machine code and return whether it refused an array. Raises what the run raises."""
         try:
             code = self._entry(*addresses)
         except (RuntimeError, ValueError) as error:
@@ -109,33 +114,33 @@ class Direct:
         return code != 0
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
-        """``quick`` for a function of one result."""
+        """Return the ``fast_path`` of a function with one result."""
         if self._workspace:
             return self._single_with_workspace
         few = _FEW.get(len(self._arrays), _many)
         return few(self._entry, self._results[0], (id(_NOTHING), id(self._table)), self._name)
 
     def _single_with_workspace(self, args: tuple[Any, ...]) -> Any:
-        result, workspace = np.empty(*self._results[0]), self._borrowed()
-        refused = self._refused((*map(id, args), id(result), id(workspace), id(self._table)))
+        result, workspace = np.empty(*self._results[0]), self._borrow_workspace()
+        refused = self._run_entry((*map(id, args), id(result), id(workspace), id(self._table)))
         self._idle.append(workspace)
         return None if refused else result
 
     def _several(self, args: tuple[Any, ...]) -> Any:
-        """``quick`` for a function of several results."""
+        """Run the ``fast_path`` of a function with several results."""
         results = [np.empty(*result) for result in self._results]
-        workspace = self._borrowed()
-        refused = self._refused((*map(id, args), *map(id, results), id(workspace), id(self._table)))
+        workspace = self._borrow_workspace()
+        refused = self._run_entry((*map(id, args), *map(id, results), id(workspace), id(self._table)))
         self._idle.append(workspace)
         return None if refused else rebuild(self._result, iter(results))
 
 
 def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], name: str) -> np.ndarray:
-    """An argument as an array that the machine code takes: itself where it can be."""
+    """Return an argument as an array that the machine code can read: itself if possible, else a copy."""
     array = np.asarray(value)
     if array.dtype.newbyteorder("=") != dtype:
         raise TypeError(f"{name} must be an array of {dtype}, not of {array.dtype}")
@@ -152,14 +157,14 @@ def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], n
 # that it does not need, and of its table. All that it needs is in its closure, and the arguments of few
 # parameters are written out: to gather and unpack them would be a quarter of the time of a small call.
 
-_Quick = Callable[[tuple[Any, ...]], Any]
+_FastPath = Callable[[tuple[Any, ...]], Any]
 _Result = tuple[tuple[int, ...], np.dtype[Any]]
 
 
-def _one(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _one(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         (a,) = args
         result = empty(shape, dtype)
         try:
@@ -167,13 +172,13 @@ def _one(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], n
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
-def _two(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _two(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         a, b = args
         result = empty(shape, dtype)
         try:
@@ -181,13 +186,13 @@ def _two(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], n
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
-def _three(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _three(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), (nothing, table), empty = result_of, rest, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         a, b, c = args
         result = empty(shape, dtype)
         try:
@@ -195,20 +200,20 @@ def _three(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int],
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
-def _many(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _Quick:
+def _many(entry: Callable[..., int], result_of: _Result, rest: tuple[int, int], name: str) -> _FastPath:
     (shape, dtype), empty = result_of, np.empty
 
-    def quick(args: tuple[Any, ...]) -> Any:
+    def fast_path(args: tuple[Any, ...]) -> Any:
         result = empty(shape, dtype)
         try:
             return None if entry(*map(id, args), id(result), *rest) else result
         except (RuntimeError, ValueError) as error:
             raise reason_of(error, name) from error
 
-    return quick
+    return fast_path
 
 
 _FEW = {1: _one, 2: _two, 3: _three}

@@ -28,10 +28,10 @@ from tvm import DataType, ir, s_tir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
 from nnmagic.engine.relax.schedules.fusion_analysis import Stage
-from nnmagic.engine.relax.schedules.machine_model import Machine
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import is_choice, loads_of
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: More pieces than this of a loop nest are not worth their code.
 _MOST_PIECES = 9
@@ -71,7 +71,7 @@ class _Nest:
         return [*(load.indices[0] for load in loads), self.offset]
 
 
-def schedule(function: tirx.PrimFunc, machine: Machine) -> Any:
+def schedule(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     """The kernel with fused, vectorised and parallel loops; itself where it is not made of plain stages."""
     stages = _stages(function)
     if stages is None:
@@ -170,7 +170,7 @@ def _kept(stages: Sequence[Stage], results: set[Any]) -> set[Any]:
 def _divides_by_lengths(index: Any) -> bool:
     found: list[Any] = []
     divisions = (tirx.FloorDiv, tirx.FloorMod)
-    walk(index, [(divisions, lambda node: found.append(node.b))])
+    visit(index, [(divisions, lambda node: found.append(node.b))])
     return not all(isinstance(_number(divisor), int) for divisor in found)
 
 
@@ -199,7 +199,7 @@ def _weight(value: Any) -> int:
         return visit
 
     skip = (ir.expr.TensorLoad, lambda _: tvm_ffi.WalkResult.SKIP)
-    walk(value, [skip, (_OPERATIONS, add(1)), (_SLOW, add(3))], before_parts=True)
+    visit(value, [skip, (_OPERATIONS, add(1)), (_SLOW, add(3))], before_parts=True)
     return found[0]
 
 
@@ -280,7 +280,7 @@ class _Builder:
         def rename(let: Any) -> None:
             fresh[let.var] = tirx.Var(let.var.name, str(let.var.ty.dtype))
 
-        walk(stage.value, [(tirx.Let, rename)])
+        visit(stage.value, [(tirx.Let, rename)])
         return self._mapped(stage.value, fresh)
 
     def _mapped(self, value: Any, fresh: dict[Any, Any]) -> Any:
@@ -298,8 +298,8 @@ class _Builder:
             (ir.expr.TensorLoad, lambda load: later(self._load(load, fresh))),
             (ir.Call, lambda call: later(self._branch(call, fresh)) if is_choice(call) else call),
         ]
-        mapped = replaced(value, callbacks, before_parts=True)
-        return replaced(mapped, [(ir.Var, lambda var: finished.get(var, var))])
+        mapped = rewrite(value, callbacks, before_parts=True)
+        return rewrite(mapped, [(ir.Var, lambda var: finished.get(var, var))])
 
     def _load(self, load: Any, fresh: dict[Any, Any]) -> Any:
         indices = [self._mapped(index, fresh) for index in load.indices]
@@ -351,7 +351,7 @@ def _cuts(builder: _Builder, extents: Sequence[Any]) -> list[list[Any]]:
     """Where each axis is to be cut, from its begin to its end, so that conditions are the same in a piece."""
     points: dict[Any, set[int]] = {var: set() for var, _ in builder.loops}
     for condition in builder.conditions:
-        walk(condition, [(_COMPARISONS, lambda test: _add_points(test, points))])
+        visit(condition, [(_COMPARISONS, lambda test: _add_points(test, points))])
     cuts, loops = [], iter(builder.loops)
     for extent in extents:
         inner: list[int] = []
@@ -423,7 +423,7 @@ def _division(builder: _Builder) -> tuple[int, int] | None:
     divisions: list[Any] = []
     for offset in builder.nest.offsets():
         if not detect_linear_equation(offset, variables):
-            walk(offset, [((tirx.FloorDiv, tirx.FloorMod), divisions.append)])
+            visit(offset, [((tirx.FloorDiv, tirx.FloorMod), divisions.append)])
     for division in divisions:
         parts = [_number(part) for part in detect_linear_equation(division.a, variables)]
         divisor = _number(division.b)
@@ -476,7 +476,7 @@ def _collapsed(nest: _Nest) -> _Nest:
         return load if load.source in locals_ else tirx.BufferLoad(load.source, [place(load.indices[0])])
 
     steps = tuple(
-        replace(step, value=replaced(step.value, [(ir.expr.TensorLoad, moved)])) for step in nest.steps
+        replace(step, value=rewrite(step.value, [(ir.expr.TensorLoad, moved)])) for step in nest.steps
     )
     return replace(nest, loops=tuple(loops), steps=steps, offset=place(nest.offset))
 
@@ -494,14 +494,14 @@ def _fixed(nest: _Nest, variables: list[Any]) -> set[Any]:
         return tvm_ffi.WalkResult.SKIP if linear else tvm_ffi.WalkResult.ADVANCE
 
     for step in nest.steps:
-        walk(step.value, [(ir.expr.TensorLoad, load), (ir.Var, used.add)], before_parts=True)
+        visit(step.value, [(ir.expr.TensorLoad, load), (ir.Var, used.add)], before_parts=True)
     return used & set(variables)
 
 
 class _Loops:
     """The statement of a nest for a machine."""
 
-    def __init__(self, nest: _Nest, machine: Machine) -> None:
+    def __init__(self, nest: _Nest, machine: CpuModel) -> None:
         self._nest = nest
         self._machine = machine
 
@@ -658,8 +658,8 @@ def _renamed(value: Any, known: dict[Any, Any]) -> Any:
     def rename(let: Any) -> None:
         fresh[let.var] = tirx.Var(let.var.name, str(let.var.ty.dtype))
 
-    walk(value, [(tirx.Let, rename)])
-    return replaced(value, [(ir.Var, lambda var: fresh.get(var, var))])
+    visit(value, [(tirx.Let, rename)])
+    return rewrite(value, [(ir.Var, lambda var: fresh.get(var, var))])
 
 
 #: The calls that TVM can make of vectors.
@@ -682,13 +682,13 @@ def _vectorises(value: Any, inner: Any) -> bool:
         if str(getattr(node.op, "name", "")).rsplit(".", 1)[-1] not in _OF_VECTORS:
             bad.append(node)
         if is_choice(node):
-            walk(node.args[0], [(ir.Var, test)])
+            visit(node.args[0], [(ir.Var, test)])
 
     def load(node: Any) -> None:
         if not all(detect_linear_equation(index, [inner]) for index in node.indices):
             bad.append(node)
 
-    walk(value, [(ir.Call, call), (ir.expr.TensorLoad, load)])
+    visit(value, [(ir.Call, call), (ir.expr.TensorLoad, load)])
     return not bad
 
 

@@ -14,8 +14,8 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.registry import KIND, blocks
-from nnmagic.engine.relax.tir.builders import expr, known, loads_of, sequence
-from nnmagic.engine.relax.tir.visitors import replaced
+from nnmagic.engine.relax.tir.builders import expr, loads_of, sequence, static_int
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 _Kind = tirx.ForKind
 
@@ -31,7 +31,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class FusedKernel:
     """The main block, the stages that it or what follows reads, and those that follow it; the last is the
     result.
     """
@@ -56,7 +56,7 @@ class Fused:
         return list(dict.fromkeys(load.source for load in loads if not load.source.same_as(self.made)))
 
 
-def taken_apart(function: tirx.PrimFunc, kind: str) -> Fused | None:
+def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
     """The parts of a kernel with one main block of the kind; None where it has another form.
 
     What follows must be of the main block's shape, and read it and each other at the very element.
@@ -81,14 +81,14 @@ def taken_apart(function: tirx.PrimFunc, kind: str) -> Fused | None:
         if not any(load.source.same_as(made) or load.source in later for load in read):
             before.append(stage)
             continue
-        if [known(dim) for dim in stage.extents] != [known(dim) for dim in made.ty.shape]:
+        if [static_int(dim) for dim in stage.extents] != [static_int(dim) for dim in made.ty.shape]:
             return None
         own = [load for load in read if load.source.same_as(made) or load.source in later]
         if not all(_is_at(load.indices, stage.axes, stage.extents) for load in own):
             return None
         later[stage.buffer] = stage
     params = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
-    fused = Fused(main, tuple(before), tuple(later.values()))
+    fused = FusedKernel(main, tuple(before), tuple(later.values()))
     written = [stage.buffer for stage in (*before, *later.values())] + [made]
     results = [buffer for buffer in written if any(buffer.same_as(param) for param in params)]
     return fused if len(results) == 1 and results[0].same_as(fused.result) else None
@@ -120,11 +120,12 @@ def _is_at(indices: Sequence[Any], axes: Sequence[Any], extents: Sequence[Any]) 
         return False
     places = zip(indices, axes, extents, strict=True)
     return all(
-        index.same_as(axis) or (known(index) == 0 and known(extent) == 1) for index, axis, extent in places
+        index.same_as(axis) or (static_int(index) == 0 and static_int(extent) == 1)
+        for index, axis, extent in places
     )
 
 
-def statements_before(fused: Fused, *, parallel: bool) -> list[Any]:
+def statements_before(fused: FusedKernel, *, parallel: bool) -> list[Any]:
     """The stages before the main block, each as loops that fill a buffer of its own."""
     made: list[Any] = []
     for stage in fused.before:
@@ -143,7 +144,7 @@ def statements_before(fused: Fused, *, parallel: bool) -> list[Any]:
     return made
 
 
-def statements_after(fused: Fused, indices: Sequence[Any], value: Any) -> list[Any]:
+def statements_after(fused: FusedKernel, indices: Sequence[Any], value: Any) -> list[Any]:
     """The stages after the main block at one element, whose value is given, with the store of the result.
 
     To be put into a vectorized loop over the last index.
@@ -155,7 +156,7 @@ def statements_after(fused: Fused, indices: Sequence[Any], value: Any) -> list[A
     made: list[Any] = []
     for stage in fused.after:
         rewrites = _rewrites(dict(zip(stage.axes, indices, strict=True)), values)
-        expression = replaced(stage.value, rewrites)
+        expression = rewrite(stage.value, rewrites)
         if stage is fused.after[-1]:
             made.append(tirx.BufferStore(stage.buffer, expression, list(indices)))
         else:
@@ -167,10 +168,10 @@ def statements_after(fused: Fused, indices: Sequence[Any], value: Any) -> list[A
     return made
 
 
-def _rewrites(places: Mapping[Any, Any], known: Mapping[Any, Any]) -> list[Any]:
+def _rewrites(places: Mapping[Any, Any], values: Mapping[Any, Any]) -> list[Any]:
     return [
         (tvm.ir.Var, lambda var: places.get(var, var)),
-        (tvm.ir.TensorLoad, lambda load: known.get(load.source, load)),
+        (tvm.ir.TensorLoad, lambda load: values.get(load.source, load)),
     ]
 
 
@@ -179,6 +180,6 @@ def parts_of(statements: Sequence[Any]) -> list[Any]:
     return [each.buffer for each in statements[:-1]]
 
 
-def rebuilt(function: tirx.PrimFunc, statements: Sequence[Any]) -> tirx.PrimFunc:
+def rebuild(function: tirx.PrimFunc, statements: Sequence[Any]) -> tirx.PrimFunc:
     """The kernel with another body."""
     return tirx.PrimFunc(function.params, sequence(statements), function.ret_type, function.attrs)

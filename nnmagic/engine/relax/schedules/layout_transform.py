@@ -12,11 +12,11 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.fusion_analysis import rebuilt, stages_of
-from nnmagic.engine.relax.schedules.machine_model import Machine
+from nnmagic.engine.relax.schedules.fusion_analysis import rebuild, stages_of
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import expr, loads_of, loop, ramp, same_places, sequence
-from nnmagic.engine.relax.tir.visitors import walk
+from nnmagic.engine.relax.tir.visitors import visit
 
 #: The elements from which on a kernel runs on several threads.
 _WORTH_THREADS = 200_000
@@ -24,7 +24,7 @@ _WORTH_THREADS = 200_000
 _Kind = tirx.ForKind
 
 
-def _filled(function: tirx.PrimFunc, machine: Machine) -> Any:
+def _filled(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     """The last axis of the result, a vector, is filled by loads from wherever its elements stand."""
     stages = stages_of(function)
     if stages is None or len(stages) != 1:
@@ -33,7 +33,7 @@ def _filled(function: tirx.PrimFunc, machine: Machine) -> Any:
     sizes = [int(extent) for extent in stage.extents]
     parallel = machine.parallel and math.prod(sizes) > _WORTH_THREADS
     guarded: list[Any] = []
-    walk(stage.value, [(tvm.ir.Call, guarded.append)])
+    visit(stage.value, [(tvm.ir.Call, guarded.append)])
     body: Any = tirx.BufferStore(stage.buffer, stage.value, list(stage.axes))
     outer = next((at for at, size in enumerate(sizes[:-1]) if size > 1), None)
     for at in reversed(range(len(sizes))):
@@ -41,10 +41,10 @@ def _filled(function: tirx.PrimFunc, machine: Machine) -> Any:
         if at == len(sizes) - 1 and not guarded:
             kind = _Kind.VECTORIZED
         body = tirx.For(stage.axes[at], expr(0), stage.extents[at], kind, body)
-    return rebuilt(function, [body])
+    return rebuild(function, [body])
 
 
-def _to_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
+def _to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     """Squares of one vector of channels by one of places are transposed in registers."""
     stages = stages_of(function)
     if stages is None or len(stages) != 1:
@@ -84,10 +84,10 @@ def _to_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
         return loop("square", -(-size // lanes), lambda one: square(tirx.min(one * lanes, last)))
 
     kind = _Kind.PARALLEL if parallel else _Kind.SERIAL
-    return rebuilt(function, [loop("block", batch * blocks, block, kind)])
+    return rebuild(function, [loop("block", batch * blocks, block, kind)])
 
 
-def _from_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
+def _from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     """Squares of one vector of places by one of channels are transposed in registers."""
     stages = stages_of(function)
     if stages is None or len(stages) != 1:
@@ -138,7 +138,7 @@ def _from_blocks(function: tirx.PrimFunc, machine: Machine) -> Any:
         return sequence(made)
 
     kind = _Kind.PARALLEL if parallel else _Kind.SERIAL
-    return rebuilt(function, [loop("block", batch * blocks, block, kind)])
+    return rebuild(function, [loop("block", batch * blocks, block, kind)])
 
 
 def transposed(rows: Sequence[Any], dtype: str, stored: Callable[[int, Any], Any]) -> Any:

@@ -10,7 +10,7 @@ from tvm.target import codegen
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class CpuModel:
     """vector_bytes: of one vector register. registers: how many there are. parallel: whether kernels may use
     the thread pool (how many threads it has is the run's, not the kernel's).
     """
@@ -25,11 +25,11 @@ class Machine:
 
 
 @cache
-def machine_of(target: tvm.target.Target) -> Machine:
+def cpu_model(target: tvm.target.Target) -> CpuModel:
     """The machine of a target: AVX-512, AVX2 or AVX, else vectors of 16 bytes."""
     features = {str(name) for name in codegen.llvm_get_cpu_features(target)}
     if "avx512f" in features:
-        return Machine(64, 32)
+        return CpuModel(64, 32)
     if "avx" in features:
-        return Machine(32, 16)
-    return Machine(16, 32 if "neon" in features else 16)
+        return CpuModel(32, 16)
+    return CpuModel(16, 32 if "neon" in features else 16)

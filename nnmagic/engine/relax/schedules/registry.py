@@ -7,14 +7,14 @@ from typing import Any
 
 from tvm import s_tir, tirx
 
-from nnmagic.engine.relax.schedules.machine_model import Machine
-from nnmagic.engine.relax.tir.visitors import walk
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
+from nnmagic.engine.relax.tir.visitors import visit
 
 #: The annotation by which a rule says what its block is: ``te.compute(..., attrs={KIND: "product"})``.
 KIND = "nnmagic.kind"
 
 #: Gives a kernel other loops. By kind: an annotation's, or "elementwise" or "reduction", found by structure.
-Schedule = Callable[[tirx.PrimFunc, Machine], Any]
+Schedule = Callable[[tirx.PrimFunc, CpuModel], Any]
 
 SCHEDULES: dict[str, Schedule] = {}
 
@@ -32,5 +32,5 @@ def kind_of(function: tirx.PrimFunc) -> str:
 def blocks(function: tirx.PrimFunc) -> list[Any]:
     """The blocks of a kernel in order, with the root block around them, which comes last."""
     found: list[Any] = []
-    walk(function.body, [(s_tir.SBlock, found.append)])
+    visit(function.body, [(s_tir.SBlock, found.append)])
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.visitors import walk
+from nnmagic.engine.relax.tir.visitors import visit
 
 #: A place or an extent: an int where it is known, else an expression of int64.
 Place = Any
@@ -16,7 +16,7 @@ Place = Any
 _KIND = tirx.ForKind
 
 
-def known(value: Place) -> int | None:
+def static_int(value: Place) -> int | None:
     """The number where it is known."""
     found = getattr(value, "value", value)
     return int(found) if isinstance(found, int) else None
@@ -27,17 +27,17 @@ def expr(value: Place) -> Any:
     return tirx.const(value, "int64") if isinstance(value, int) else value
 
 
-def plain(value: Place) -> Place:
+def as_index(value: Place) -> Place:
     """The place as an int where it is known, as an int64 where not."""
-    number = known(value)
+    number = static_int(value)
     if number is not None:
         return number
     return value if str(value.ty.dtype) == "int64" else value.astype("int64")
 
 
-def upwards(value: Place, step: int) -> Place:
+def round_up_div(value: Place, step: int) -> Place:
     """How many steps cover the value."""
-    number = known(value)
+    number = static_int(value)
     return (
         -(-number // step)
         if number is not None
@@ -47,7 +47,7 @@ def upwards(value: Place, step: int) -> Place:
 
 def smaller(left: Place, right: Place) -> Place:
     """The smaller of two places."""
-    a, b = known(left), known(right)
+    a, b = static_int(left), static_int(right)
     return min(a, b) if a is not None and b is not None else tirx.min(expr(left), expr(right))
 
 
@@ -60,7 +60,7 @@ def loads_of(*expressions: Any) -> list[Any]:
     """What expressions read, in order."""
     found: list[Any] = []
     for expression in expressions:
-        walk(expression, [(tvm.ir.TensorLoad, found.append)])
+        visit(expression, [(tvm.ir.TensorLoad, found.append)])
     return found
 
 
@@ -87,7 +87,7 @@ def sequence(statements: Sequence[Any]) -> Any:
 
 def loop(name: str, extent: Place, body: Callable[[Any], Any], kind: Any = _KIND.SERIAL) -> Any:
     """A loop from 0, or just its body where that is run once."""
-    if known(extent) == 1:
+    if static_int(extent) == 1:
         return body(expr(0))
     var = tirx.Var(name, "int64")
     return tirx.For(var, expr(0), expr(extent), kind, body(var))
@@ -135,7 +135,7 @@ def flat(buffer: Any) -> tuple[Any, Any]:
     """A view of a compact buffer as one dimension, and the statement that declares it."""
     size: Any = 1
     for dim in buffer.ty.shape:
-        size = size * plain(dim)
+        size = size * as_index(dim)
     dtype = str(buffer.ty.dtype)
     view = tirx.decl_buffer((size,), dtype, f"{buffer.name}_flat", data_alignment=item_bytes(dtype))
     return view, tirx.DeclBuffer(view, data=buffer.data)

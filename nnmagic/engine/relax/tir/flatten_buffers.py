@@ -11,18 +11,18 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import known
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.tir.builders import static_int
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 
-def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
+def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     """A function of pointers whose buffers have one dimension; None where that is not all there is to do."""
     rows: dict[Any, Any] = {}
     pointers: dict[Any, Any] = {}
     others: list[Any] = []
 
     def row(buffer: Any) -> Any:
-        shape, dtype = [known(dim) for dim in buffer.ty.shape], str(buffer.ty.dtype)
+        shape, dtype = [static_int(dim) for dim in buffer.ty.shape], str(buffer.ty.dtype)
         if None in shape or dtype == "bool" or list(buffer.ty.strides or ()):
             others.append(buffer)
             return None
@@ -58,11 +58,11 @@ def flat(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
 
     # Pointers are declared before all else, so that their rows are known when what uses them is met.
     declarations = [(tirx.DeclBuffer, declared), (tirx.AllocBuffer, allocated)]
-    body = replaced(function.body, declarations)
+    body = rewrite(function.body, declarations)
     if others:
         return None
-    body = replaced(body, [(tvm.ir.TensorLoad, loaded), (tirx.BufferStore, stored)])
-    walk(body, [(tvm.ir.Var, lambda var: others.append(var) if var in rows else None)])
+    body = rewrite(body, [(tvm.ir.TensorLoad, loaded), (tirx.BufferStore, stored)])
+    visit(body, [(tvm.ir.Var, lambda var: others.append(var) if var in rows else None)])
     return None if others else function.with_body(body)
 
 

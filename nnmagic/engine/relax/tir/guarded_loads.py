@@ -11,16 +11,16 @@ from typing import Any
 from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import loads_of
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 
-def guarded(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def guard_loads(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with branches in place of the choices that guard a read."""
     found: list[Any] = []
-    walk(function.body, [(tirx.Select, found.append)])
+    visit(function.body, [(tirx.Select, found.append)])
     if not any(map(_guards, found)):
         return function
-    return function.with_body(replaced(function.body, [(tirx.Select, _branched)]))
+    return function.with_body(rewrite(function.body, [(tirx.Select, _branched)]))
 
 
 def _branched(choice: tirx.Select) -> Any:

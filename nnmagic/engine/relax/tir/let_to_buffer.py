@@ -13,19 +13,19 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import is_choice, ramp, sequence, spread, vector_type
-from nnmagic.engine.relax.tir.visitors import replaced
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 _BOOL = tvm.DataType("bool").type_code
 
 
-def named_in_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """A function of loops without names where elements are stored, but for those of one case of a choice."""
 
     def wide(loop: tirx.For) -> Any:
         if loop.kind != tirx.ForKind.VECTORIZED:
             return loop
         names = _Names(loop.loop_var, int(loop.extent))
-        body = replaced(loop.body, [(tirx.BufferStore, names.before)])
+        body = rewrite(loop.body, [(tirx.BufferStore, names.before)])
         if not names.arrays:
             return loop
         whole = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
@@ -36,8 +36,8 @@ def named_in_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
         found = names.before(store)
         return sequence([*map(tirx.AllocBuffer, names.arrays), found]) if names.arrays else store
 
-    body = replaced(function.body, [(tirx.For, wide)])
-    return function.with_body(replaced(body, [(tirx.BufferStore, single)]))
+    body = rewrite(function.body, [(tirx.For, wide)])
+    return function.with_body(rewrite(body, [(tirx.BufferStore, single)]))
 
 
 class _Names:
@@ -58,7 +58,7 @@ class _Names:
         if not self._stores:
             return store
         found = sequence([*self._stores, tirx.BufferStore(store.buffer, value, list(store.indices))])
-        return replaced(found, [(tvm.ir.Var, lambda var: self._chosen.get(var, var))])
+        return rewrite(found, [(tvm.ir.Var, lambda var: self._chosen.get(var, var))])
 
     def _without(self, expr: Any) -> Any:
         """The expression without names."""
@@ -67,7 +67,7 @@ class _Names:
             (tvm.ir.Var, lambda var: self._read.get(var, var)),
             (tvm.ir.Call, self._choice),
         ]
-        return replaced(expr, callbacks, before_parts=True)
+        return rewrite(expr, callbacks, before_parts=True)
 
     def _let(self, expr: Any) -> Any:
         while isinstance(expr, tirx.Let):
@@ -92,7 +92,7 @@ class _Names:
         """What is computed in one case only stays there, with its names."""
         if not is_choice(call):
             return call
-        chosen = replaced(call, [(tvm.ir.Var, lambda var: self._read.get(var, var))])
+        chosen = rewrite(call, [(tvm.ir.Var, lambda var: self._read.get(var, var))])
         # What a callback gives is looked through again: a variable stands for it until the end.
         var = tirx.Var("chosen", chosen.ty)
         self._chosen[var] = chosen

@@ -12,12 +12,12 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import loads_of, spread
-from nnmagic.engine.relax.tir.visitors import replaced
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 
-def exact(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def keep_float_subtraction(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with sums in the place of differences, which LLVM makes differences again."""
-    return function.with_body(replaced(function.body, [(tirx.Sub, _sum)]))
+    return function.with_body(rewrite(function.body, [(tirx.Sub, _sum)]))
 
 
 def _sum(node: tirx.Sub) -> Any:

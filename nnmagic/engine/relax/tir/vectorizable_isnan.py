@@ -11,16 +11,16 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.visitors import replaced
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 #: By dtype: the integers of the same size, how many bits the mantissa has.
 _BITS = {"float16": ("int16", 10), "float32": ("int32", 23), "float64": ("int64", 52)}
 
 
-def vectorizable(expr: Any) -> Any:
+def make_isnan_vectorizable(expr: Any) -> Any:
     """The same value."""
-    expr = replaced(expr, [(tirx.Select, _select)])
-    return replaced(expr, [(tvm.ir.Call, _call)])
+    expr = rewrite(expr, [(tirx.Select, _select)])
+    return rewrite(expr, [(tvm.ir.Call, _call)])
 
 
 def is_nan(value: Any) -> Any:

@@ -18,12 +18,12 @@ _WALK, _MAP = tvm_ffi.get_global_func("ffi.StructuralWalk"), tvm_ffi.get_global_
 _PRE, _POST = int(tvm_ffi.WalkOrder.PREORDER), int(tvm_ffi.WalkOrder.POSTORDER)
 
 
-def walk(root: Any, callbacks: Callbacks, *, before_parts: bool = False) -> None:
+def visit(root: Any, callbacks: Callbacks, *, before_parts: bool = False) -> None:
     """Calls what fits for each node, after its parts or before them."""
     _WALK(root, _entries(callbacks), [], _PRE if before_parts else _POST)
 
 
-def replaced(root: Any, callbacks: Callbacks, *, before_parts: bool = False) -> Any:
+def rewrite(root: Any, callbacks: Callbacks, *, before_parts: bool = False) -> Any:
     """The tree with what the callbacks give in place of each node.
 
     A node is looked at after its parts, or before them: then its parts are those of what took its place.

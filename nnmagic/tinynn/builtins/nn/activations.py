@@ -25,7 +25,7 @@ from nnmagic.tinynn.builtins.numpy.reductions import is_empty
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import call_operator
-from nnmagic.tinynn.values.values import Operand, Refusal, TupleOf, Value
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 _INPUT = "input=x"
 
@@ -83,7 +83,7 @@ def _prelu(call: Arguments) -> Value:
         weight = weight.reshape(())
     if weight.rank:
         message = f"prelu: `weight` must be of rank 0 or 1, not of shape {shape_shown(weight.shape)}"
-        raise Refusal(message, call.given["weight"].span)
+        raise RefusalError(message, call.given["weight"].span)
     return (x < 0).choose(x * weight, x).value
 
 
@@ -107,7 +107,7 @@ def _elu_of(call: Arguments) -> Value:
 def _celu_of(call: Arguments) -> Value:
     alpha = float(known_number(call, "alpha", 1.0))
     if alpha == 0:
-        raise Refusal("celu: `alpha` cannot be 0", call.given["alpha"].span)
+        raise RefusalError("celu: `alpha` cannot be 0", call.given["alpha"].span)
     return _elu(_floats(call), alpha, 1 / alpha).value
 
 
@@ -192,7 +192,7 @@ def _glu(call: Arguments) -> Value:
     size = fixed(call, x.shape[axis], call.given["x"].span)
     if size % 2:
         message = f"glu: axis {axis} of size {size} does not divide into two halves"
-        raise Refusal(message, call.given["x"].span)
+        raise RefusalError(message, call.given["x"].span)
     halves = [
         x.op("strided_slice", begin=[begin], end=[begin + size // 2], strides=[1], axes=[axis])
         for begin in (0, size // 2)
@@ -216,7 +216,7 @@ def _logsumexp(call: Arguments) -> Value:
     x = as_float(formula(call, "x"))
     along = axes(call, x.rank)
     if is_empty(x, along):
-        raise Refusal("logsumexp of no elements", call.given["x"].span)
+        raise RefusalError("logsumexp of no elements", call.given["x"].span)
     return logsumexp(x, along, keepdims=flag(call, "keepdims")).value
 
 
@@ -224,10 +224,10 @@ def _dropout(call: Arguments) -> Value:
     """What runs is inference, where nothing is dropped."""
     if flag(call, "training"):
         hint = "leave it out: a compiled function infers, and drops nothing"
-        raise Refusal("dropout: there is no training", call.given["training"].span, hint=hint)
+        raise RefusalError("dropout: there is no training", call.given["training"].span, hint=hint)
     share = known_number(call, "p", 0.5)
     if not 0 <= share <= 1:
-        raise Refusal(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
+        raise RefusalError(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
 
     data = Operand(_floats(call).value, call.given["x"].span)
     found = call_operator(OPERATORS["nn.dropout"], [data], {"rate": float(share)}, call.span)

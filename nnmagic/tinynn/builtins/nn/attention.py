@@ -9,7 +9,7 @@ from nnmagic.tinynn.builtins.argument_checks import fixed, flag, formula, known_
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
-from nnmagic.tinynn.values.values import Operand, Refusal, Value
+from nnmagic.tinynn.values.values import Operand, RefusalError, Value
 
 
 def _attention(call: Arguments) -> Value:
@@ -21,22 +21,22 @@ def _attention(call: Arguments) -> Value:
             message = (
                 f"{call.name}: `{name}` must be of rank 2 or more, not of shape {shape_shown(each.shape)}"
             )
-            raise Refusal(message, call.given[name].span)
+            raise RefusalError(message, call.given[name].span)
     if known_number(call, "dropout_p", 0.0) != 0:
-        raise Refusal(f"{call.name}: there is no training, so no dropout", call.given["dropout_p"].span)
+        raise RefusalError(f"{call.name}: there is no training, so no dropout", call.given["dropout_p"].span)
     width = fixed(call, query.shape[-1], call.given["query"].span, "the size of the last axis")
     scale = float(known_number(call, "scale", 1 / math.sqrt(width) if width else 1.0))
     flipped = key.transpose([*range(key.rank - 2), key.rank - 1, key.rank - 2])
     scores = _matrices(call, query, "query", flipped, "key") * scale
     if flag(call, "is_causal"):
         if "attn_mask" in call:
-            raise Refusal(f"{call.name} takes `attn_mask` or `is_causal`", call.given["attn_mask"].span)
+            raise RefusalError(f"{call.name} takes `attn_mask` or `is_causal`", call.given["attn_mask"].span)
         scores = causal(scores)
     if "attn_mask" in call:
         mask = formula(call, "attn_mask")
         if mask.dtype not in ("bool", scores.dtype):
             message = f"{call.name}: `attn_mask` must be of bools or {dtype_short_name(scores.dtype)}"
-            raise Refusal(f"{message}, not {dtype_short_name(mask.dtype)}", call.given["attn_mask"].span)
+            raise RefusalError(f"{message}, not {dtype_short_name(mask.dtype)}", call.given["attn_mask"].span)
         scores = mask.choose(scores, -math.inf) if mask.dtype == "bool" else scores + mask
     shares = scores.op("nn.softmax", axis=-1)
     return _matrices(call, shares, "query", value, "value").value

@@ -11,7 +11,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.calls.operator_arguments import operator_call
 from nnmagic.tinynn.values.operator_calls import call_operator, computed_part
-from nnmagic.tinynn.values.values import Computed, Operand, Refusal, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
 
 _DATA = "input=data x=data"
 
@@ -71,7 +71,7 @@ def _same_padding(call: Arguments, rank: int, weight: Formula, layout: str) -> t
     strides = spread(call.known("strides") if "strides" in call else 1, rank)
     if strides is None or any(stride != 1 for stride in strides):
         hint = "give the numbers, as in padding=1"
-        raise Refusal(
+        raise RefusalError(
             f'{call.name}: padding="same" needs strides of 1', call.given["padding"].span, hint=hint
         )
     dilation = spread(call.known("dilation") if "dilation" in call else 1, rank)
@@ -141,7 +141,7 @@ def _linear(call: Arguments) -> Value:
 def _bilinear(call: Arguments) -> Value:
     one, other, weight = (formula(call, name) for name in ("input1", "input2", "weight"))
     if one.rank != 2 or other.rank != 2 or weight.rank != 3:
-        raise Refusal("bilinear takes two matrices and a weight of rank 3", call.span)
+        raise RefusalError("bilinear takes two matrices and a weight of rank 3", call.span)
 
     whole = computed_part(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
     found = call_operator(

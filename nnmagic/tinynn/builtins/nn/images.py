@@ -19,7 +19,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import apply_arange
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import Refusal, Value
+from nnmagic.tinynn.values.values import RefusalError, Value
 
 _DATA = "input=data x=data"
 
@@ -31,11 +31,11 @@ def _embedding(call: Arguments) -> Value:
         message = (
             f"embedding: `indices` must be integers, not {dtype_short_name(formula(call, 'indices').dtype)}"
         )
-        raise Refusal(message, call.given["indices"].span, hint=hint)
+        raise RefusalError(message, call.given["indices"].span, hint=hint)
     table = formula(call, "weight")
     if table.rank != 2:
         message = f"embedding: `weight` must be of rank 2, not of shape {shape_shown(table.shape)}"
-        raise Refusal(message, call.given["weight"].span)
+        raise RefusalError(message, call.given["weight"].span)
     return taken(call, table, index_formula(call, "indices"), 0).value
 
 
@@ -46,10 +46,10 @@ def _one_hot(call: Arguments) -> Value:
 
     if "num_classes" not in call:
         hint = "as in one_hot(indices, 10)"
-        raise Refusal("one_hot: missing argument `num_classes`", call.span, hint=hint)
+        raise RefusalError("one_hot: missing argument `num_classes`", call.span, hint=hint)
     indices, count = index_formula(call, "indices"), known_int(call, "num_classes")
     if count < 1:
-        raise Refusal(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)
+        raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)
     axis = one_axis(call, "axis", indices.rank + 1, -1)
     places = apply_arange(count, call.span).cast(indices.dtype)
     shape = [count if place == axis else 1 for place in range(indices.rank + 1)]
@@ -73,13 +73,13 @@ def _interpolate(call: Arguments) -> Value:
     data = float_data(call, 3)
     rank = data.rank - 2
     if rank not in _RESIZE:
-        raise Refusal(f"{call.name} takes one to three spatial dimensions", call.given["data"].span)
+        raise RefusalError(f"{call.name} takes one to three spatial dimensions", call.given["data"].span)
     default = "nearest"
     mode = word(call, "mode", tuple(_METHODS), default)
     ranks = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
     if ranks.get(mode, rank) != rank:
         message = f"{call.name}: the mode {mode!r} is for {ranks[mode]} spatial dimensions, not {rank}"
-        raise Refusal(message, call.given["mode"].span)
+        raise RefusalError(message, call.given["mode"].span)
     sizes = _sizes(call, data, rank)
     method = _METHODS[mode]
     attrs: dict[str, object] = {"size": sizes, "layout": "NC" + "DHW"[3 - rank :], "method": method}
@@ -94,12 +94,12 @@ def _interpolate(call: Arguments) -> Value:
 
 def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
     if ("size" in call) == ("scale_factor" in call):
-        raise Refusal(f"{call.name} takes `size` or `scale_factor`", call.span)
+        raise RefusalError(f"{call.name} takes `size` or `scale_factor`", call.span)
     name = "size" if "size" in call else "scale_factor"
     given, at = call.known(name), call.given[name].span
     listed = given if isinstance(given, tuple) else (given,) * rank
     if len(listed) != rank or not all(isinstance(one, int | float) for one in listed):
-        raise Refusal(f"{call.name}: `{name}` must be a number, or {rank} of them", at)
+        raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", at)
     found = []
     for one, dim in zip(listed, data.shape[2:], strict=True):
         assert isinstance(one, int | float)
@@ -108,7 +108,9 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
             size = fixed(call, dim, call.given["data"].span) * one
         if not 1 <= size < 2**63 or size != int(size):
             hint = "give `size`, the number of pixels"
-            raise Refusal(f"{call.name}: the result would have {size} pixels along an axis", at, hint=hint)
+            raise RefusalError(
+                f"{call.name}: the result would have {size} pixels along an axis", at, hint=hint
+            )
         found.append(int(size))
     return tuple(found)
 
@@ -118,7 +120,7 @@ def _pixel_shuffle(call: Arguments) -> Value:
     factor = known_int(call, "upscale_factor")
     batched = data if data.rank == 4 else data.expand(0)
     if batched.rank != 4:
-        raise Refusal("pixel_shuffle takes a tensor of rank 3 or 4", call.given["data"].span)
+        raise RefusalError("pixel_shuffle takes a tensor of rank 3 or 4", call.given["data"].span)
     found = batched.op("nn.depth_to_space", block_size=factor, layout="NCHW", mode="CRD")
     return (found if data.rank == 4 else found.op("squeeze", axis=[0])).value
 
@@ -130,7 +132,7 @@ def _pixel_unshuffle(call: Arguments) -> Value:
     rows, columns = (fixed(call, dim, call.given["data"].span) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:
         message = f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}"
-        raise Refusal(message, call.span)
+        raise RefusalError(message, call.span)
     channels = fixed(call, c, call.given["data"].span)
     split = data.reshape((*batch, channels, rows // factor, factor, columns // factor, factor))
     first = len(batch)

@@ -23,7 +23,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, common_shape
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Refusal, Value
+from nnmagic.tinynn.values.values import RefusalError, Value
 
 _REDUCTIONS = ("mean", "sum", "none")
 
@@ -46,7 +46,7 @@ def _pairs(call: Arguments) -> tuple[Formula, Formula]:
     one, other = pair(call, "input", "target")
     require_float(call, one, "input")
     if one.rank != other.rank or any(map(dims_differ, one.shape, other.shape)):
-        raise Refusal(
+        raise RefusalError(
             _shapes_differ(call, one, other), call.span, hint="both must have one shape: reshape one of them"
         )
     return one, other
@@ -73,7 +73,7 @@ def _absolute(_call: Arguments, gap: Formula) -> Formula:
 def _bound(call: Arguments, name: str) -> float:
     found = float(known_number(call, name, 1.0))
     if found <= 0:
-        raise Refusal(f"{call.name}: `{name}` must be above 0", call.given[name].span)
+        raise RefusalError(f"{call.name}: `{name}` must be above 0", call.given[name].span)
     return found
 
 
@@ -126,7 +126,9 @@ def _rows(call: Arguments, losses: Formula) -> int:
     rows = losses.shape[0] if losses.rank else 1
     if not isinstance(rows, int):
         hint = 'write kl_div(..., reduction="none") and take the mean'
-        raise Refusal(f"{call.name}: the size of the batch is known only when it runs", call.span, hint=hint)
+        raise RefusalError(
+            f"{call.name}: the size of the batch is known only when it runs", call.span, hint=hint
+        )
     return rows
 
 
@@ -135,7 +137,7 @@ def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
     found = formula(call, "weight")
     if found.rank != 1 or dims_differ(found.shape[0], data.shape[axis]):
         message = f"{call.name}: `weight` must have a number for each class"
-        raise Refusal(message, call.given["weight"].span)
+        raise RefusalError(message, call.given["weight"].span)
     return found
 
 
@@ -143,11 +145,11 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     """Minus the logarithms of the classes that the targets name; those of ``ignore_index`` count nothing."""
     target = formula(call, "target")
     if not target.is_integer:
-        raise Refusal(f"{call.name}: `target` must be integers, the classes", call.given["target"].span)
+        raise RefusalError(f"{call.name}: `target` must be integers, the classes", call.given["target"].span)
     axis = 0 if logs.rank == 1 else 1
     rest = tuple(dim for place, dim in enumerate(logs.shape) if place != axis)
     if len(rest) != target.rank or any(map(dims_differ, rest, target.shape)):
-        raise Refusal(
+        raise RefusalError(
             _shapes_differ(call, logs, target),
             call.span,
             hint="the targets lack the axis of the classes, axis 1",
@@ -186,29 +188,29 @@ def _cross_entropy(call: Arguments) -> Value:
         return relay_call("nn.cross_entropy", call)
     for name in ("input", "target"):
         if name not in call:
-            raise Refusal(f"cross_entropy: missing argument `{name}`", call.span)
+            raise RefusalError(f"cross_entropy: missing argument `{name}`", call.span)
     x = formula(call, "input")
     require_float(call, x, "input")
     axis = 0 if x.rank == 1 else 1
     if x.rank == 0:
-        raise Refusal("cross_entropy of a scalar", call.given["input"].span)
+        raise RefusalError("cross_entropy of a scalar", call.given["input"].span)
     smoothing = float(known_number(call, "label_smoothing", 0.0))
     logs = x.op("nn.log_softmax", axis=axis)
     target = formula(call, "target")
     if not target.is_float:
         if smoothing:
             hint = "give the probabilities of the classes: one_hot(target, n).astype(f32)"
-            raise Refusal(
+            raise RefusalError(
                 "cross_entropy: `label_smoothing` of classes", call.given["label_smoothing"].span, hint=hint
             )
         return _likelihood(call, logs)
     if logs.rank != target.rank or any(map(dims_differ, logs.shape, target.shape)):
         hint = "targets are classes (integers), or a probability for each class"
-        raise Refusal(_shapes_differ(call, logs, target), call.span, hint=hint)
+        raise RefusalError(_shapes_differ(call, logs, target), call.span, hint=hint)
     if smoothing:
         classes = x.shape[axis]
         if not isinstance(classes, int):
-            raise Refusal("cross_entropy: the number of classes is known only when it runs", call.span)
+            raise RefusalError("cross_entropy: the number of classes is known only when it runs", call.span)
         target = target * (1 - smoothing) + smoothing / classes
     if "weight" in call:
         vector = _class_weights(call, x, axis)

@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Operand, Refusal, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value, number_constant
 
 _DATA = "input=data x=data"
 
@@ -29,7 +29,7 @@ def _scaled(
         if shape is not None:
             if factor.rank != 1:
                 message = f"{call.name}: `{name}` must be of rank 1, not of shape {shape_shown(factor.shape)}"
-                raise Refusal(message, call.given[name].span)
+                raise RefusalError(message, call.given[name].span)
             factor = factor.reshape([factor.shape[0] if dim is None else 1 for dim in shape])
         found = found * factor if name == weight else found + factor
     return found
@@ -47,7 +47,7 @@ def _vectors(call: Arguments, data: Formula, *names: str) -> None:
             if found.rank != 1 or dims_differ(found.shape[0], data.shape[1]):
                 shapes = f"{shape_shown(found.shape)}, the data {shape_shown(data.shape)}"
                 message = f"{call.name}: `{name}` has the shape {shapes}"
-                raise Refusal(message, call.given[name].span, hint="one number for each channel, axis 1")
+                raise RefusalError(message, call.given[name].span, hint="one number for each channel, axis 1")
 
 
 _BATCH_NORM = (
@@ -72,15 +72,15 @@ def _batch_norm(call: Arguments) -> Value:
             "name them: running_mean=, running_var=, weight=, bias= as in PyTorch, or gamma=, beta=, "
             "moving_mean=, moving_var= as in Relay; or write relay.nn.batch_norm"
         )
-        raise Refusal(
+        raise RefusalError(
             "batch_norm: PyTorch and Relay have these four in different orders", call.span, hint=hint
         )
     if flag(call, "training"):
         hint = "leave it out: a compiled function infers, by the running statistics"
-        raise Refusal("batch_norm: there is no training", call.given["training"].span, hint=hint)
+        raise RefusalError("batch_norm: there is no training", call.given["training"].span, hint=hint)
     for name in ("running_mean", "running_var"):
         if name not in call:
-            raise Refusal(f"batch_norm: missing argument `{name}`", call.span)
+            raise RefusalError(f"batch_norm: missing argument `{name}`", call.span)
     data = float_data(call, 2)
     _vectors(call, data, "running_mean", "running_var", "weight", "bias")
     parts: dict[str, Formula] = {}
@@ -120,7 +120,7 @@ def _named(call: Arguments, torch: tuple[str, ...], relay: tuple[str, ...]) -> A
         if operand is None:
             continue
         if name in given:
-            raise Refusal(f"{call.name}: `{name}` is given twice", given[name].span)
+            raise RefusalError(f"{call.name}: `{name}` is given twice", given[name].span)
         given[name] = operand
     return Arguments(call.name, given, call.span)
 
@@ -148,7 +148,7 @@ def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
         or any(one != other for one, other in zip(wanted, last, strict=True))
     ):
         message = f"{call.name}: `normalized_shape` is no end of the shape {shape_shown(data.shape)}"
-        raise Refusal(message, call.given["normalized_shape"].span)
+        raise RefusalError(message, call.given["normalized_shape"].span)
     return tuple(range(data.rank - len(wanted), data.rank))
 
 
@@ -198,12 +198,12 @@ def _group_norm(call: Arguments) -> Value:
         return relay_call("nn.group_norm", call)
     data = float_data(call, 2)
     if "num_groups" not in call:
-        raise Refusal("group_norm: missing argument `num_groups`", call.span)
+        raise RefusalError("group_norm: missing argument `num_groups`", call.span)
     groups = known_int(call, "num_groups")
     channels = fixed(call, data.shape[1], call.given["data"].span, "the number of channels")
     if groups < 1 or channels % groups:
         message = f"group_norm: {channels} channels do not divide into {groups} groups"
-        raise Refusal(message, call.given["num_groups"].span)
+        raise RefusalError(message, call.given["num_groups"].span)
     _vectors(call, data, "weight", "bias")
     parts = []
     for name, number in (("weight", 1.0), ("bias", 0.0)):
@@ -239,7 +239,7 @@ def _normalize(call: Arguments) -> Value:
     elif order > 0:
         length = (data.abs() ** order).reduce("sum", along, keepdims=True) ** (1 / order)
     else:
-        raise Refusal("normalize: `p` must be above 0", call.given["p"].span)
+        raise RefusalError("normalize: `p` must be above 0", call.given["p"].span)
     return (data / length.op("maximum", epsilon)).value
 
 

@@ -6,7 +6,7 @@ from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.builtins.argument_checks import formula, require_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
-from nnmagic.tinynn.values.values import Refusal
+from nnmagic.tinynn.values.values import RefusalError
 
 
 def float_data(call: Arguments, rank: int) -> Formula:
@@ -17,5 +17,5 @@ def float_data(call: Arguments, rank: int) -> Formula:
         message = (
             f"{call.name} takes a tensor of rank {rank} or more, not one of shape {shape_shown(data.shape)}"
         )
-        raise Refusal(message, call.given["data"].span)
+        raise RefusalError(message, call.given["data"].span)
     return data

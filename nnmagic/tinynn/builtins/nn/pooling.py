@@ -6,7 +6,7 @@ from nnmagic.tinynn.builtins.argument_checks import fixed, flag, formula
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, spread
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Refusal, Value
+from nnmagic.tinynn.values.values import RefusalError, Value
 
 
 def _pool(kind: str, rank: int) -> Builtin:
@@ -18,20 +18,20 @@ def _pool(kind: str, rank: int) -> Builtin:
         if torch == ("pool_size" in call):
             missing = f"{call.name}: missing argument `kernel_size`"
             both = f"{call.name}: `pool_size` and `kernel_size` are one"
-            raise Refusal(both if torch else missing, call.span)
+            raise RefusalError(both if torch else missing, call.span)
         attrs = call.attrs("strides", "padding", "dilation", "layout", "out_layout", "ceil_mode")
         attrs = {key: value for key, value in attrs.items() if value is not None}
         size = "kernel_size" if torch else "pool_size"
         attrs["pool_size"] = call.known(size)
         if spread(attrs["pool_size"], rank) is None:
             wanted = "an int" if rank == 1 else f"an int, or {rank} of them"
-            raise Refusal(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)
+            raise RefusalError(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)
         if torch:
             attrs.setdefault("strides", attrs["pool_size"])
         if kind == "avg":
             attrs["count_include_pad"] = flag(call, "count_include_pad", default=torch)
         elif flag(call, "return_indices"):
-            raise Refusal(f"{call.name}: indices are not given", call.given["return_indices"].span)
+            raise RefusalError(f"{call.name}: indices are not given", call.given["return_indices"].span)
         found = operator_formula(name, call, "data", **attrs)
         if torch and attrs.get("ceil_mode") is True and "layout" not in attrs:
             found = _without_empty_windows(call, found, attrs, rank)

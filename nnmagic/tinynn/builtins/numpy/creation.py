@@ -33,7 +33,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -72,7 +72,7 @@ def _stacked(operand: Operand, call: Arguments) -> Formula:
     for part in found:
         if part.shape != found[0].shape:
             shown = f"{shape_shown(found[0].shape)} and {shape_shown(part.shape)}"
-            raise Refusal(f"{call.name}: the items have different shapes, {shown}", operand.span)
+            raise RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
     return joined(call, found, 0, "stack")
 
 
@@ -119,7 +119,7 @@ def _full(call: Arguments) -> Value:
     value = _fill_value(call, operand, dtype_argument(call))
     if value.rank:
         hint = "write broadcast_to(x, shape)"
-        raise Refusal(
+        raise RefusalError(
             f"full: `fill_value` must be one number, not {described(operand.value)}", operand.span, hint=hint
         )
     return filled(call, value, shape)
@@ -139,7 +139,7 @@ def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
     shape = given.get("shape") or (given.pop("first", None) if "first" in given else None)
     value = given.get("fill_value") or given.pop("first", None) or given.get("second")
     if shape is None or value is None:
-        raise Refusal("full: it is called as full(shape, fill_value, dtype)", call.span)
+        raise RefusalError("full: it is called as full(shape, fill_value, dtype)", call.span)
     return shape, value
 
 
@@ -176,7 +176,9 @@ def _arange(call: Arguments) -> Value:
     numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
-            raise Refusal(f"arange takes numbers that are known while compiling, not {number!r}", call.span)
+            raise RefusalError(
+                f"arange takes numbers that are known while compiling, not {number!r}", call.span
+            )
     if "stop" not in call:
         numbers.insert(0, 0)
     if "step" not in call:
@@ -184,7 +186,7 @@ def _arange(call: Arguments) -> Value:
     natural = "int64" if all(isinstance(number, int) for number in numbers) else "float64"
     dtype = dtype_argument(call) or natural
     if numbers[2] == 0:
-        raise Refusal("arange: the step cannot be zero", call.span)
+        raise RefusalError("arange: the step cannot be zero", call.span)
     ends = [
         number_constant(number, dtype, call.span) for number in numbers if isinstance(number, int | float)
     ]
@@ -227,14 +229,14 @@ def _space(call: Arguments) -> np.ndarray:
     count = known_int(call, "num", 50)
     start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
     if not 0 <= count <= _MOST:
-        raise Refusal(f"{call.name}: `num` is {count}", call.given["num"].span)
+        raise RefusalError(f"{call.name}: `num` is {count}", call.given["num"].span)
     endpoint = flag(call, "endpoint", default=True)
     if call.name == "logspace":
         base = float(known_number(call, "base", 10.0))
         return np.logspace(start, stop, count, endpoint=endpoint, base=base)
     if call.name == "geomspace":
         if start == 0 or stop == 0 or (start < 0) != (stop < 0):
-            raise Refusal("geomspace: both ends must be of one sign and not 0", call.span)
+            raise RefusalError("geomspace: both ends must be of one sign and not 0", call.span)
         return np.geomspace(start, stop, count, endpoint=endpoint)
     return np.linspace(start, stop, count, endpoint=endpoint)
 
@@ -263,7 +265,7 @@ def _spaced(call: Arguments) -> Value:
 def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
     size = known_int(call, parameter, default)
     if size < 0:
-        raise Refusal(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
+        raise RefusalError(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
     return size
 
 
@@ -291,11 +293,11 @@ def _tri(call: Arguments) -> Value:
 def _vander(call: Arguments) -> Value:
     data = formula(call, "x")
     if data.rank != 1:
-        raise Refusal("vander takes a tensor of rank 1", call.given["x"].span)
+        raise RefusalError("vander takes a tensor of rank 1", call.given["x"].span)
     count = known_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not 1 <= count <= MAX_ITEMS:
         place = call.given.get("N", call.given["x"]).span
-        raise Refusal(f"vander: {count} columns (1 to {MAX_ITEMS})", place)
+        raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", place)
     if not data.is_float:
         data = data.cast("int64")
     powers = [data.op("ones_like")]
@@ -311,7 +313,7 @@ def _meshgrid(call: Arguments) -> Value:
     span = call.given["arrays"].span
     parts = [as_formula(Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
     if any(part.rank > 1 for part in parts):
-        raise Refusal("meshgrid takes tensors of rank 1", span)
+        raise RefusalError("meshgrid takes tensors of rank 1", span)
     parts = [part if part.rank else part.reshape((1,)) for part in parts]
     rank = len(parts)
     places = list(range(rank))

@@ -15,7 +15,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import joined, piece
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.iteration import MAX_ITEMS
-from nnmagic.tinynn.values.values import Refusal, TupleOf, Value
+from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
 
 
 def _diff(call: Arguments) -> Value:
@@ -23,7 +23,7 @@ def _diff(call: Arguments) -> Value:
     require_rank(call, data, "a", 1)
     axis, times = one_axis(call, "axis", data.rank, -1), known_int(call, "n", 1)
     if times < 0:
-        raise Refusal("diff: `n` must not be negative", call.given["n"].span)
+        raise RefusalError("diff: `n` must not be negative", call.given["n"].span)
 
     ends = [name for name in ("prepend", "append") if name in call]
     if ends:
@@ -39,7 +39,7 @@ def _diff(call: Arguments) -> Value:
     size = data.shape[axis]
     rounds = min(times, size) if isinstance(size, int) else times  # what is empty stays empty
     if rounds > MAX_ITEMS:
-        raise Refusal(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
+        raise RefusalError(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
     for _ in range(rounds):
         later, earlier = piece(data, axis, 1, None), piece(data, axis, 0, -1)
         data = later.differs(earlier) if data.dtype == "bool" else later - earlier
@@ -58,7 +58,7 @@ def _gradient(call: Arguments) -> Value:
     for axis in axes:
         size = fixed(call, data.shape[axis], call.given["f"].span)
         if size < 2:
-            raise Refusal(f"gradient needs two elements along axis {axis}", call.given["f"].span)
+            raise RefusalError(f"gradient needs two elements along axis {axis}", call.given["f"].span)
         first = (piece(data, axis, 1, 2) - piece(data, axis, 0, 1)) / step
         last = (piece(data, axis, size - 1, size) - piece(data, axis, size - 2, size - 1)) / step
         parts = [first, last]
@@ -94,10 +94,10 @@ def _interp(call: Arguments) -> Value:
     """Piecewise linear, level beyond the ends; ``xp`` rises. f64, as NumPy's."""
     at, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
-        raise Refusal("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
+        raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
     count = fixed(call, points.shape[0], call.given["xp"].span)
     if count == 0:
-        raise Refusal("interp: there are no points", call.given["xp"].span)
+        raise RefusalError("interp: there are no points", call.given["xp"].span)
     flat = at.flat() if at.rank else at.reshape((1,))
 
     def of(data: Formula, places: Formula) -> Formula:

@@ -25,7 +25,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Known,
     Operand,
-    Refusal,
+    RefusalError,
     TupleOf,
     Value,
     described,
@@ -54,9 +54,11 @@ def _clip(call: Arguments) -> Value:
             data, bounds[name] = pair(inner, "a", name)
         else:
             message = f"clip: `{name}` must be a number or a tensor, not {described(operand.value)}"
-            raise Refusal(message, operand.span)
+            raise RefusalError(message, operand.span)
     if not bounds:
-        raise Refusal("clip needs a bound", call.span, hint="write clip(x, a_min, a_max); one may be None")
+        raise RefusalError(
+            "clip needs a bound", call.span, hint="write clip(x, a_min, a_max); one may be None"
+        )
     if len(numbers) == 2 and all(abs(number) <= _EXACT for number in numbers.values()):
         return data.op("clip", **numbers).value
     for name, operator in (("a_min", "maximum"), ("a_max", "minimum")):
@@ -234,7 +236,7 @@ def _where(call: Arguments) -> Value:
         return nonzero(condition)
     if "x" not in call or "y" not in call:
         hint = "it is called as where(condition, x, y)"
-        raise Refusal("where takes both x and y, or neither", call.span, hint=hint)
+        raise RefusalError("where takes both x and y, or neither", call.span, hint=hint)
     one, other = pair(call, "x", "y")
 
     operands = [

@@ -27,7 +27,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     size_along,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Known, Operand, Refusal, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value, number_constant
 
 _NAMES = "x=a input=a"
 
@@ -42,7 +42,7 @@ def index_formula(call: Arguments, parameter: str) -> Formula:
             if indices.dtype == "bool"
             else "convert them with .astype(i32)"
         )
-        raise Refusal(message, call.given[parameter].span, hint=hint)
+        raise RefusalError(message, call.given[parameter].span, hint=hint)
     return indices
 
 
@@ -65,7 +65,7 @@ def checked_known(call: Arguments, parameter: str, size: object) -> None:
                 visit(item)
         elif isinstance(value, int) and isinstance(size, int) and not -size <= value < size:
             message = f"{call.name}: index {value} is out of range for an axis of size {size}"
-            raise Refusal(message, call.given[parameter].span)
+            raise RefusalError(message, call.given[parameter].span)
 
     visit(known)
 
@@ -125,7 +125,7 @@ def _take_along_axis(call: Arguments) -> Value:
     if indices.rank != data.rank:
         shapes = f"{shape_shown(data.shape)}, the indices {shape_shown(indices.shape)}"
         message = f"take_along_axis: the data has the shape {shapes}"
-        raise Refusal(message, call.span, hint="both must have as many dimensions")
+        raise RefusalError(message, call.span, hint="both must have as many dimensions")
     checked_known(call, "indices", data.shape[axis])
 
     outer = [
@@ -144,7 +144,7 @@ def _take_along_axis(call: Arguments) -> Value:
 def nonzero(condition: Formula) -> Value:
     """Where the elements are true, an i64 tensor for each dimension; how many is known when it runs."""
     if condition.rank == 0:
-        raise Refusal("nonzero of a scalar", condition.span, hint="compare it: x != 0")
+        raise RefusalError("nonzero of a scalar", condition.span, hint="compare it: x != 0")
     places = _argwhere_of(condition)
     found = []
     for axis in range(condition.rank):
@@ -166,7 +166,7 @@ def _nonzero(call: Arguments) -> Value:
 def _argwhere(call: Arguments) -> Value:
     data = formula(call, "a").truth()
     if data.rank == 0:
-        raise Refusal("argwhere of a scalar", call.given["a"].span, hint="compare it: x != 0")
+        raise RefusalError("argwhere of a scalar", call.given["a"].span, hint="compare it: x != 0")
     return _argwhere_of(data).value
 
 
@@ -181,7 +181,7 @@ def _searchsorted(call: Arguments) -> Value:
     ordered, values = pair(call, "a", "v")
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {shape_shown(ordered.shape)}"
-        raise Refusal(message, call.given["a"].span)
+        raise RefusalError(message, call.given["a"].span)
     right = word(call, "side", ("left", "right"), "right" if flag(call, "right") else "left") == "right"
     flat = values.flat() if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
@@ -224,7 +224,7 @@ def _ordering(call: Arguments) -> tuple[Formula, int]:
     if "axis" in call.given and call.known("axis") is None:
         return (data.flat() if data.rank else data.reshape((1,))), 0
     if data.rank == 0:
-        raise Refusal(f"{call.name} of a scalar", call.given["a"].span)
+        raise RefusalError(f"{call.name} of a scalar", call.given["a"].span)
     return data, one_axis(call, "axis", data.rank, -1)
 
 
@@ -249,7 +249,7 @@ def _unsupported(name: str, reason: str, hint: str) -> Builtin:
     """A name that people type and that cannot be: it says why."""
 
     def apply_to(call: Arguments) -> Value:
-        raise Refusal(f"{name}: {reason}", call.span, hint=hint)
+        raise RefusalError(f"{name}: {reason}", call.span, hint=hint)
 
     return Builtin(name, "*args", apply_to, "Refused: " + reason + ".", None, method=False)
 

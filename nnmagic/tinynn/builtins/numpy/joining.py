@@ -24,7 +24,15 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import at_least, constant_of, cut, joined
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
-from nnmagic.tinynn.values.values import Known, Operand, Refusal, TupleOf, Value, described, number_constant
+from nnmagic.tinynn.values.values import (
+    Known,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    described,
+    number_constant,
+)
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -40,7 +48,9 @@ def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
     for part in parts:
         if part.rank != parts[0].rank:
             shown = f"{shape_shown(parts[0].shape)} and {shape_shown(part.shape)}"
-            raise Refusal(f"{call.name}: the shapes {shown} do not fit together", call.given["arrays"].span)
+            raise RefusalError(
+                f"{call.name}: the shapes {shown} do not fit together", call.given["arrays"].span
+            )
 
 
 def _concatenate(call: Arguments) -> Value:
@@ -49,7 +59,9 @@ def _concatenate(call: Arguments) -> Value:
         return joined(call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0).value
     if parts[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
-        raise Refusal(f"{call.name} takes tensors of rank 1 or more", call.given["arrays"].span, hint=hint)
+        raise RefusalError(
+            f"{call.name} takes tensors of rank 1 or more", call.given["arrays"].span, hint=hint
+        )
     _same_rank(call, parts)
     return joined(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
 
@@ -93,7 +105,7 @@ def _append(call: Arguments) -> Value:
     axis = one_axis(call, "axis", parts[0].rank)
     if parts[0].rank != parts[1].rank:
         shown = f"{shape_shown(parts[0].shape)} and {shape_shown(parts[1].shape)}"
-        raise Refusal(f"append: the shapes {shown} do not fit together", call.span)
+        raise RefusalError(f"append: the shapes {shown} do not fit together", call.span)
     return joined(call, parts, axis).value
 
 
@@ -113,7 +125,7 @@ def _split_by(name: str, fixed_axis: int | None, *, equal: bool = True) -> Built
         places = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)
         if bad or not all(isinstance(place, int) for place in places or ()):
-            raise Refusal(f"{name}: `indices_or_sections` must be an int or a tuple of ints", at)
+            raise RefusalError(f"{name}: `indices_or_sections` must be an int or a tuple of ints", at)
         if places is None:
             assert isinstance(how, int)
             return _equal_parts(call, data, axis, how, equal)
@@ -127,7 +139,7 @@ def _split_by(name: str, fixed_axis: int | None, *, equal: bool = True) -> Built
 def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: bool) -> Value:
     at = call.given["indices_or_sections"].span
     if not 0 < count <= 10_000:
-        raise Refusal(f"{call.name}: {count} parts", at)
+        raise RefusalError(f"{call.name}: {count} parts", at)
     size = data.shape[axis]
     if not isinstance(size, int) or size % count == 0:
         operand = Operand(data.value, call.given["ary"].span)
@@ -135,7 +147,7 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
         return call_operator(OPERATORS["split"], [operand], attrs, call.span)
     if equal:
         message = f"{call.name}: axis {axis} of size {size} does not divide into {count} equal parts"
-        raise Refusal(message, at, hint="array_split takes parts of different sizes")
+        raise RefusalError(message, at, hint="array_split takes parts of different sizes")
     small, larger = divmod(size, count)
     ends, end = [], 0
     for part in range(count - 1):
@@ -156,7 +168,7 @@ def _repeat(call: Arguments) -> Value:
     count = call.known("repeats")
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         hint = "one number, for all elements"
-        raise Refusal(
+        raise RefusalError(
             "repeat: `repeats` must be an int known while compiling", call.given["repeats"].span, hint=hint
         )
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
@@ -172,7 +184,7 @@ def _tile(call: Arguments) -> Value:
     reps = call.known("reps")
     listed = reps if isinstance(reps, tuple) else (reps,)
     if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in listed):
-        raise Refusal("tile: `reps` must be ints that are not negative", call.given["reps"].span)
+        raise RefusalError("tile: `reps` must be ints that are not negative", call.given["reps"].span)
     counts = [count for count in listed if isinstance(count, int)]
     repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
     for axis, count in enumerate(counts, repeated.rank - len(counts)):
@@ -206,9 +218,9 @@ def _pad_width(call: Arguments, rank: int) -> list[tuple[int, int]]:
         pairs = []
     if len(pairs) != rank:
         hint = "write one number, (before, after), or a pair for each dimension"
-        raise Refusal(f"pad: `pad_width` does not fit a tensor of rank {rank}", at, hint=hint)
+        raise RefusalError(f"pad: `pad_width` does not fit a tensor of rank {rank}", at, hint=hint)
     if any(width < 0 for each in pairs for width in each):
-        raise Refusal("pad: `pad_width` must not be negative", at)
+        raise RefusalError("pad: `pad_width` must not be negative", at)
     return [(each[0], each[-1]) for each in pairs]
 
 
@@ -224,7 +236,9 @@ def _pad(call: Arguments) -> Value:
         )
     mode = word(call, "mode", _MODES, "constant")
     if mode != "constant" and "constant_values" in call:
-        raise Refusal(f"pad: `constant_values` with the mode {mode!r}", call.given["constant_values"].span)
+        raise RefusalError(
+            f"pad: `constant_values` with the mode {mode!r}", call.given["constant_values"].span
+        )
     if mode == "constant":
         operand = call.given.get("constant_values", Operand(Known(0), call.span))
         number = known_or_none(operand.value)
@@ -236,7 +250,7 @@ def _pad(call: Arguments) -> Value:
             value = operand.value
         else:
             message = f"pad: `constant_values` must be one number, not {described(operand.value)}"
-            raise Refusal(message, operand.span)
+            raise RefusalError(message, operand.span)
         if not any(map(any, widths)):
             return data.value
         operands = [Operand(data.value, call.given["array"].span), Operand(value, operand.span)]
@@ -251,12 +265,12 @@ def _extended(call: Arguments, data: Formula, axis: int, before: int, after: int
     """One axis made longer by its own elements."""
     size = fixed(call, data.shape[axis], call.given["array"].span)
     if size == 0:
-        raise Refusal(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
+        raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
 
     total = before + size + after
     if total > _MOST_PLACES:
         message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MOST_PLACES})"
-        raise Refusal(message, call.given["pad_width"].span)
+        raise RefusalError(message, call.given["pad_width"].span)
     places = np.arange(-before, size + after)
     match mode:
         case "edge":

@@ -23,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import unary_named
-from nnmagic.tinynn.values.values import Known, Refusal, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 
 def folded(call: Arguments, twin: str) -> Known | None:
@@ -37,7 +37,7 @@ def folded(call: Arguments, twin: str) -> Known | None:
         except TypeError:  # not defined for it: so it is for a tensor
             return None
         except (ValueError, OverflowError) as error:
-            raise Refusal(f"{call.name}: {error}", call.span) from None
+            raise RefusalError(f"{call.name}: {error}", call.span) from None
     return Known(found.item() if isinstance(found, np.generic) else found)
 
 
@@ -70,7 +70,7 @@ def _of_numbers(
             hint = "convert it first, as in x.astype(f32)"
             kinds = "numbers" if integers else "floats"
             message = f"{name} is defined for {kinds}, not {dtype_short_name(data.dtype)}"
-            raise Refusal(message, call.given["x"].span, hint=hint)
+            raise RefusalError(message, call.given["x"].span, hint=hint)
         return function(data).value
 
     return Builtin(name, "x", apply_to, summary, name, "input=x a=x")
@@ -143,7 +143,7 @@ def _reciprocal(call: Arguments) -> Value:
     data = formula(call, "x")
     if not data.is_float:
         message = f"reciprocal of {dtype_short_name(data.dtype)} would be 0 nearly everywhere"
-        raise Refusal(message, call.given["x"].span, hint="convert it first, as in x.astype(f32)")
+        raise RefusalError(message, call.given["x"].span, hint="convert it first, as in x.astype(f32)")
     return (1 / data).value
 
 
@@ -230,17 +230,17 @@ def _round(call: Arguments) -> Value:
     """To a number of decimals, as NumPy: scaled by a power of ten, rounded, scaled back."""
     decimals = known_int(call, "decimals", 0)
     if abs(decimals) > 300:  # 10 ** decimals would be no float, or compute for hours
-        raise Refusal(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
+        raise RefusalError(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
     number = known_or_none(call.given["a"].value)
     if isinstance(number, int | float):
         try:
             return Known(round(number, decimals) if "decimals" in call else round(number))
         except (ValueError, OverflowError) as error:
-            raise Refusal(f"round: {error}", call.given["a"].span) from None
+            raise RefusalError(f"round: {error}", call.given["a"].span) from None
     data = formula(call, "a")
     if data.dtype == "bool":
         hint = "convert it first, as in x.astype(i32)"
-        raise Refusal("round is defined for numbers, not bool_", call.given["a"].span, hint=hint)
+        raise RefusalError("round is defined for numbers, not bool_", call.given["a"].span, hint=hint)
     if not data.is_float:
         return data.value if decimals >= 0 else _round_integers(data, 10**-decimals).value
     if decimals == 0:

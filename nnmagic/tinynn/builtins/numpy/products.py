@@ -26,7 +26,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.operator_calls import call_operator, computed_part
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, Refusal, TupleOf, Value, is_number
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, is_number
 
 _PAIR = "x=a y=b lhs=a rhs=b input=a other=b tensor_a=a tensor_b=b"
 
@@ -87,7 +87,7 @@ def _vecdot(call: Arguments) -> Value:
     first, second = one.shape[-1], other.shape[-1]
     if dims_differ(first, second):
         shown = f"{dim_shown(first)} and {dim_shown(second)}"
-        raise Refusal(f"vecdot: the vectors have different lengths, {shown}", call.span)
+        raise RefusalError(f"vecdot: the vectors have different lengths, {shown}", call.span)
     if same_dim(first, second):
         product_ = one * other
         return product_.reduce("sum", (product_.rank - 1,)).value
@@ -109,7 +109,7 @@ def _contracted(
         if dims_differ(one.shape[first], other.shape[second]):
             shown = f"{shape_shown(one.shape)} and {shape_shown(other.shape)}"
             message = f"{call.name}: axis {first} and axis {second} of {shown} have different sizes"
-            raise Refusal(message, call.span)
+            raise RefusalError(message, call.span)
     unknown = [
         first
         for first, second in zip(left, right, strict=True)
@@ -119,7 +119,7 @@ def _contracted(
         message = (
             f"{call.name}: the size of axis {unknown[0]} of {shape_shown(one.shape)} is known only in a call"
         )
-        raise Refusal(
+        raise RefusalError(
             message, call.span, hint="sum over one axis, or give the sizes names in the annotations"
         )
     kept = [axis for axis in range(one.rank) if axis not in left]
@@ -143,16 +143,16 @@ def _tensordot(call: Arguments) -> Value:
     at = call.given["axes"].span if "axes" in call else call.span
     if isinstance(given, int) and not isinstance(given, bool):
         if not 0 <= given <= min(one.rank, other.rank):
-            raise Refusal(f"tensordot: {given} axes", at)
+            raise RefusalError(f"tensordot: {given} axes", at)
         return _contracted(
             call, one, other, tuple(range(one.rank - given, one.rank)), tuple(range(given))
         ).value
     if not isinstance(given, tuple) or len(given) != 2:
         hint = "write a number, or two lists of axes: axes=([1], [0])"
-        raise Refusal("tensordot: `axes` must be an int or a pair", at, hint=hint)
+        raise RefusalError("tensordot: `axes` must be an int or a pair", at, hint=hint)
     left, right = (each if isinstance(each, tuple) else (each,) for each in given)
     if len(left) != len(right):
-        raise Refusal("tensordot: both lists of axes must have one length", at)
+        raise RefusalError("tensordot: both lists of axes must have one length", at)
     first = tuple(checked_axis(call, "axes", axis, one.rank) for axis in left)
     second = tuple(checked_axis(call, "axes", axis, other.rank) for axis in right)
     return _contracted(call, one, other, first, second).value
@@ -176,7 +176,7 @@ def _cross(call: Arguments) -> Value:
         axis = one_axis(call, "axis", each.rank, -1)
         if each.shape[axis] != 3:
             message = f"cross takes vectors of 3 components, not a tensor of shape {shape_shown(each.shape)}"
-            raise Refusal(message, call.span)
+            raise RefusalError(message, call.span)
         parts.append([_component(each, axis, place) for place in range(3)])
     (a0, a1, a2), (b0, b1, b2) = parts
 
@@ -194,7 +194,7 @@ def _einsum(call: Arguments) -> Value:
     """The equation first, as in NumPy; without ``->`` the indices that stand once, in order."""
     equation = call.known("equation")
     if not isinstance(equation, str):
-        raise Refusal(
+        raise RefusalError(
             "einsum: the equation must be a string",
             call.given["equation"].span,
             hint='as in einsum("ij,jk->ik", a, b)',
@@ -203,7 +203,7 @@ def _einsum(call: Arguments) -> Value:
     assert isinstance(given, TupleOf)
     span = call.given["operands"].span
     if not given.items:
-        raise Refusal("einsum needs at least one tensor", call.span)
+        raise RefusalError("einsum needs at least one tensor", call.span)
     parts = of_one_dtype(call, [Operand(item, span) for item in given.items])
     plain = equation.replace(" ", "")
     if "->" not in plain and "." not in plain:
@@ -231,7 +231,7 @@ def _norm(call: Arguments) -> Value:
         order = known_number(call, "ord", 2)
     if order is not None and ((along is None and data.rank > 1) or (along is not None and len(along) > 1)):
         hint = "give the axis of the vectors, or leave `ord` out"
-        raise Refusal("norm: matrix norms are not part of TinyNN", call.given["ord"].span, hint=hint)
+        raise RefusalError("norm: matrix norms are not part of TinyNN", call.given["ord"].span, hint=hint)
     if order in (math.inf, -math.inf):
         return data.abs().reduce("max" if order == math.inf else "min", along, keepdims=keepdims).value
     if order == 1:
@@ -242,13 +242,13 @@ def _norm(call: Arguments) -> Value:
         return (
             (data.abs() ** float(order)).reduce("sum", along, keepdims=keepdims).op("power", 1 / order).value
         )
-    raise Refusal("norm: `ord` must be a number above 0", call.given["ord"].span)
+    raise RefusalError("norm: `ord` must be a number above 0", call.given["ord"].span)
 
 
 def _multi_dot(call: Arguments) -> Value:
     given = call.given["arrays"].value
     if not isinstance(given, TupleOf) or len(given.items) < 2:
-        raise Refusal("multi_dot takes a list of matrices", call.given["arrays"].span)
+        raise RefusalError("multi_dot takes a list of matrices", call.given["arrays"].span)
     span = call.given["arrays"].span
     found = as_formula(Operand(given.items[0], span), call.span, call.name).value
     for item in given.items[1:]:

@@ -26,7 +26,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import known_result
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import Known, Refusal, TupleOf, Value, source_text
+from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value, source_text
 from nnmagic.tinynn.values.weak_types import as_weak, both_weak
 
 _NAMES = "x=a input=a"
@@ -65,7 +65,7 @@ def _masked(call: Arguments, data: Formula, neutral: Number) -> Formula:
     mask = formula(call, "where")
     if mask.dtype != "bool":
         message = f"{call.name}: `where` must be of bools, not {dtype_short_name(mask.dtype)}"
-        raise Refusal(message, call.given["where"].span, hint="compare it first, as in x != 0")
+        raise RefusalError(message, call.given["where"].span, hint="compare it first, as in x != 0")
     return mask.choose(data, neutral)
 
 
@@ -94,7 +94,7 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
             try:
                 return known_result(name, of_known(known), call.span)
             except OverflowError:  # an int beyond the range of a float, and a float
-                raise Refusal(f"the result of `{name}` is no number of 64 bits", call.span) from None
+                raise RefusalError(f"the result of `{name}` is no number of 64 bits", call.span) from None
         data = formula(call, "a")
         dtype = dtype_argument(call) or wide_dtype(data.dtype)
         if dtype == "bool":
@@ -129,7 +129,7 @@ def _of_several(
     if more or is_tensor(second.value):
         names = [source_text(each.span) for each in (first, second)]
         message = f"{call.name} takes one tensor and its axes, not two tensors"
-        raise Refusal(message, call.span, hint=f"write {operator}({', '.join(names)})")
+        raise RefusalError(message, call.span, hint=f"write {operator}({', '.join(names)})")
     return None
 
 
@@ -154,10 +154,10 @@ def _extreme(name: str, kind: str) -> Builtin:
         along = reduced_axes(call, data)
         if is_empty(data, along) and "initial" not in call:
             message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
-            raise Refusal(message, call.given["a"].span, hint="give `initial`, what it is then")
+            raise RefusalError(message, call.given["a"].span, hint="give `initial`, what it is then")
         if "where" in call and "initial" not in call:
             hint = "give `initial` too: the mask may choose nothing"
-            raise Refusal(f"{name}: `where` without `initial`", call.given["where"].span, hint=hint)
+            raise RefusalError(f"{name}: `where` without `initial`", call.given["where"].span, hint=hint)
         if "where" in call:
             start = known_or_none(call.given["initial"].value)
             neutral: Number = start if isinstance(start, bool | int | float) else worst
@@ -197,10 +197,10 @@ def _position(name: str) -> Builtin:
         along = axes(call, data.rank)
         if along is not None and len(along) > 1:
             hint = "one axis, or none for the place in the flattened tensor"
-            raise Refusal(f"{name} takes one axis", call.given["axis"].span, hint=hint)
+            raise RefusalError(f"{name} takes one axis", call.given["axis"].span, hint=hint)
         if is_empty(data, along):
             message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
-            raise Refusal(message, call.given["a"].span)
+            raise RefusalError(message, call.given["a"].span)
         found = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
         return found.cast("int64").value
 
@@ -213,7 +213,7 @@ def _range_of(call: Arguments) -> Value:
     data = formula(call, "a")
     along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
     if is_empty(data, along):
-        raise Refusal("ptp of no elements", call.given["a"].span)
+        raise RefusalError("ptp of no elements", call.given["a"].span)
     largest = data.reduce("max", along, keepdims=keepdims)
     return (largest - data.reduce("min", along, keepdims=keepdims)).value
 

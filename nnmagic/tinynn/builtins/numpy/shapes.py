@@ -27,7 +27,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import dim_of, in_shape, open_sizes, shape_tensor
-from nnmagic.tinynn.values.values import Operand, Refusal, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value, number_constant
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -39,7 +39,7 @@ def _flatten(call: Arguments) -> Value:
         return data.reshape((1,)).value
     first, last = one_axis(call, "start_dim", data.rank, 0), one_axis(call, "end_dim", data.rank, -1)
     if first > last:
-        raise Refusal("flatten: `start_dim` is after `end_dim`", call.span)
+        raise RefusalError("flatten: `start_dim` is after `end_dim`", call.span)
     shape = data.shape
     if first == last and data.rank > 1:
         return data.value
@@ -61,7 +61,7 @@ def _transpose(call: Arguments) -> Value:
         hint = "list each axis once"
         if len(found) == 2:  # PyTorch's transpose exchanges two
             hint += f", or write swapaxes({found[0]}, {found[1]}), which exchanges these two"
-        raise Refusal(message, call.given["axes"].span, hint=hint)
+        raise RefusalError(message, call.given["axes"].span, hint=hint)
     return data.op("transpose", axes=found).value
 
 
@@ -83,7 +83,7 @@ def _moveaxis(call: Arguments) -> Value:
     data = formula(call, "a")
     source, target = axes(call, data.rank, "source") or (), axes(call, data.rank, "destination") or ()
     if len(source) != len(target):
-        raise Refusal("moveaxis: `source` and `destination` have different lengths", call.span)
+        raise RefusalError("moveaxis: `source` and `destination` have different lengths", call.span)
     order = [axis for axis in range(data.rank) if axis not in source]
     for place, axis in sorted(zip(target, source, strict=True)):
         order.insert(place, axis)
@@ -95,7 +95,7 @@ def _rollaxis(call: Arguments) -> Value:
     axis, start = one_axis(call, "axis", data.rank), known_int(call, "start", 0)
     start += data.rank if start < 0 else 0
     if not 0 <= start <= data.rank:
-        raise Refusal(f"rollaxis: start {start} is out of range", call.span)
+        raise RefusalError(f"rollaxis: start {start} is out of range", call.span)
     order = list(range(data.rank))
     order.remove(axis)
     order.insert(start - (start > axis), axis)
@@ -111,13 +111,13 @@ def _squeeze(call: Arguments) -> Value:
             known = [axis for axis, dim in enumerate(data.shape) if dim == 1]
             shown = f"as in axis={known[0] if len(known) == 1 else tuple(known) or 0}"
             message = f"squeeze: which axes of {shape_shown(data.shape)} have size 1 is known only in a call"
-            raise Refusal(message, call.span, hint=f"name the axes that go, {shown}")
+            raise RefusalError(message, call.span, hint=f"name the axes that go, {shown}")
         found = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
     for axis in found:
         dim = data.shape[axis]
         if isinstance(dim, int) and dim != 1:
             message = f"squeeze: axis {axis} has the size {dim_shown(dim)}, not 1"
-            raise Refusal(message, call.given["axis"].span)
+            raise RefusalError(message, call.given["axis"].span)
     return data.op("squeeze", axis=found).value if found else data.value
 
 
@@ -131,7 +131,7 @@ def _expand_dims(call: Arguments) -> Value:
     rank = data.rank + len(listed)
     places = sorted(checked_axis(call, "axis", axis, rank) for axis in listed)
     if len(set(places)) != len(places):
-        raise Refusal("expand_dims: an axis is listed twice", call.given["axis"].span)
+        raise RefusalError("expand_dims: an axis is listed twice", call.given["axis"].span)
     for place in places:
         data = data.expand(place)
     return data.value
@@ -143,7 +143,7 @@ def _broadcast_to_open(call: Arguments, sizes: Sequence[Value]) -> Value:
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
     if data.rank > len(wanted) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
         message = f"broadcast_to: {shape_shown(data.shape)} cannot become the shape {shape_shown(wanted)}"
-        raise Refusal(message, call.given["shape"].span)
+        raise RefusalError(message, call.given["shape"].span)
     if list(data.shape) == wanted and AnyDim() not in wanted:
         return data.value
     found = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
@@ -214,7 +214,7 @@ def _roll(call: Arguments) -> Value:
     shift = call.known("shift")
     shifts = shift if isinstance(shift, tuple) else (shift,)
     if not all(isinstance(step, int) for step in shifts):
-        raise Refusal("roll: `shift` must be an int or a tuple of ints", call.given["shift"].span)
+        raise RefusalError("roll: `shift` must be an int or a tuple of ints", call.given["shift"].span)
     along = axes(call, data.rank)
     if along is None:
         data, along = data.flat() if data.rank else data.reshape((1,)), (0,)
@@ -223,7 +223,7 @@ def _roll(call: Arguments) -> Value:
     if len(along) == 1:
         along *= len(shifts)
     if len(along) != len(shifts):
-        raise Refusal("roll: `shift` and `axis` have different lengths", call.span)
+        raise RefusalError("roll: `shift` and `axis` have different lengths", call.span)
     for axis, step in zip(along, shifts, strict=True):
         size = fixed(call, data.shape[axis], call.given["a"].span)
         assert isinstance(step, int)
@@ -239,7 +239,7 @@ def _rot90(call: Arguments) -> Value:
     turns = known_int(call, "k", 1) % 4
     plane = axes(call, data.rank, "axes") or (0, 1)
     if len(plane) != 2:
-        raise Refusal("rot90: `axes` must be two axes", call.given["axes"].span)
+        raise RefusalError("rot90: `axes` must be two axes", call.given["axes"].span)
     one, other = plane
     order = list(range(data.rank))
     order[one], order[other] = other, one
@@ -274,7 +274,7 @@ def _triangle(*, upper: bool) -> Callable[[Arguments], Value]:
 def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: int) -> Formula:
     """The elements whose places along two axes differ by the offset, along a last axis."""
     if axis1 == axis2:
-        raise Refusal(f"{call.name}: the two axes are one", call.span)
+        raise RefusalError(f"{call.name}: the two axes are one", call.span)
     rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
     data = data.transpose([*rest, axis1, axis2])
     at = next(iter(call.given.values())).span
@@ -315,10 +315,10 @@ def _diag(call: Arguments) -> Value:
         return diagonal_of(call, data, k, 0, 1).value
     if data.rank != 1:
         message = f"diag takes a tensor of rank 1 or 2, not one of shape {shape_shown(data.shape)}"
-        raise Refusal(message, call.given["v"].span)
+        raise RefusalError(message, call.given["v"].span)
     size = data.shape[0]
     if not isinstance(size, int):
-        raise Refusal("diag of a named dimension is not supported yet", call.given["v"].span)
+        raise RefusalError("diag of a named dimension is not supported yet", call.given["v"].span)
 
     zero = Formula(number_constant(False if data.dtype == "bool" else 0, data.dtype, call.span), call.span)
     values = data.op("nn.pad", zero, pad_width=[(abs(k), 0)]) if k else data

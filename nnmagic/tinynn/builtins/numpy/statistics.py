@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduced_a
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stacked
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Refusal, Value
+from nnmagic.tinynn.values.values import RefusalError, Value
 
 _NAMES = "x=a input=a"
 
@@ -34,7 +34,7 @@ def _statistics_data(call: Arguments) -> Formula:
     dtype = dtype_argument(call) or (data.dtype if data.is_float else "float64")
     if not is_float(dtype):
         message = f"{call.name}: `dtype` must be a float dtype, not {dtype_short_name(dtype)}"
-        raise Refusal(message, call.given["dtype"].span)
+        raise RefusalError(message, call.given["dtype"].span)
     return data.cast(dtype)
 
 
@@ -82,12 +82,12 @@ def _average(call: Arguments) -> Value:
             f"average of {dtype_short_name(data.dtype)} with weights of {dtype_short_name(weights.dtype)}"
         )
         hint = f"convert them, as in weights.astype({dtype_short_name(data.dtype)})"
-        raise Refusal(message, call.given["weights"].span, hint=hint)
+        raise RefusalError(message, call.given["weights"].span, hint=hint)
     if weights.shape != data.shape:
         if weights.rank != 1 or along is None or len(along) != 1:
             message = f"average: weights of shape {shape_shown(weights.shape)} for {shape_shown(data.shape)}"
             hint = "give the weights the shape of the data, or one axis and a weight for each of its places"
-            raise Refusal(message, call.given["weights"].span, hint=hint)
+            raise RefusalError(message, call.given["weights"].span, hint=hint)
         shape = [weights.shape[0] if axis == along[0] else 1 for axis in range(data.rank)]
         weights = (weights.reshape(shape) * 1).op("broadcast_to", shape=data.shape)
     total = (data * weights).reduce("sum", along, keepdims=keepdims)
@@ -104,7 +104,7 @@ def _without_nan(name: str, kind: str, neutral: float) -> Builtin:
         if total:
             data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
         elif is_empty(data, along):
-            raise Refusal(f"{name} of no elements", call.given["a"].span)
+            raise RefusalError(f"{name} of no elements", call.given["a"].span)
         if not data.is_float:
             return data.reduce(kind, along, keepdims=keepdims).value
         missing = data.op("isnan")
@@ -153,11 +153,11 @@ def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[
     else:
         if len(along) != 1:
             hint = "reshape the axes to one first"
-            raise Refusal(f"{call.name} takes one axis, or all", call.given["axis"].span, hint=hint)
+            raise RefusalError(f"{call.name} takes one axis, or all", call.given["axis"].span, hint=hint)
         flat, axis = data, along[0]
     count = fixed(call, flat.shape[axis], call.given["a"].span, "the number of elements")
     if count == 0:
-        raise Refusal(f"{call.name} of no elements", call.given["a"].span)
+        raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
     ordered = flat.op("sort", axis=axis)
     missing = flat.op("isnan").reduce("any", (axis,))
     found = []
@@ -202,9 +202,11 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
         listed = shares if isinstance(shares, tuple) else (shares,)
         numbers = [share for share in listed if isinstance(share, int | float)]
         if not listed or len(numbers) != len(listed) or not all(0 <= share <= hundred for share in numbers):
-            raise Refusal(f"{call.name}: `q` must be numbers from 0 to {hundred:g}", call.given["q"].span)
+            raise RefusalError(
+                f"{call.name}: `q` must be numbers from 0 to {hundred:g}", call.given["q"].span
+            )
         if "method" in call and call.known("method") != _LINEAR:
-            raise Refusal(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
+            raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
         if isinstance(shares, tuple):  # several are f64 in NumPy, one has the dtype of the data
             data = data.cast("float64")
         found = _quantiles(call, data, [share / hundred for share in numbers])

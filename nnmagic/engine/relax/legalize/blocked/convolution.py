@@ -15,7 +15,7 @@ from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked, blocked, constant_of, lanes_of, moved
-from nnmagic.engine.relax.legalize.registry import Site, Value, dtype_of, shape_of
+from nnmagic.engine.relax.legalize.registry import OpCall, Value, attr_dtype, shape_of
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
@@ -27,7 +27,7 @@ _FUSABLE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Convolution:
+class _BlockedConvolution:
     """shape: of the plain result. axis: of the channels, in the data and the result."""
 
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class _Convolution:
         return -(-self.channels.result // self.lanes)
 
 
-def direct(site: Site, pads: Sequence[int], *, transposed: bool) -> Value | None:
+def direct(site: OpCall, pads: Sequence[int], *, transposed: bool) -> Value | None:
     """The result, blocked; None for a call that these kernels do not compute."""
     found = _understood(site, pads, transposed=transposed)
     if found is None:
@@ -70,13 +70,13 @@ def direct(site: Site, pads: Sequence[int], *, transposed: bool) -> Value | None
     return Blocked(made, found.shape, found.axis)
 
 
-def _understood(site: Site, pads: Sequence[int], *, transposed: bool) -> _Convolution | None:
+def _understood(site: OpCall, pads: Sequence[int], *, transposed: bool) -> _BlockedConvolution | None:
     data, weight = site.args
-    attrs, dtype = site.attrs, dtype_of(data)
+    attrs, dtype = site.attrs, attr_dtype(data)
     layout, kernel = str(attrs["data_layout"]), str(attrs["kernel_layout"])
     lanes = lanes_of(dtype)
     sizes, window = shape_of(data), shape_of(weight)
-    if lanes is None or dtype_of(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
+    if lanes is None or attr_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
         return None
     if not all(isinstance(dim, int) for dim in (*sizes, *window)) or 0 in (*sizes, *window):
         return None
@@ -113,7 +113,7 @@ def _understood(site: Site, pads: Sequence[int], *, transposed: bool) -> _Convol
     )
     assert len(pads) == 2 * spatial
     channels = Channels(groups, size["C"], made, -1)
-    return _Convolution(tuple(shape), axis, axes, channels, lanes, dtype)
+    return _BlockedConvolution(tuple(shape), axis, axes, channels, lanes, dtype)
 
 
 def _multiplier(taps: dict[str, int], size: dict[str, int], groups: int) -> int:
@@ -121,7 +121,7 @@ def _multiplier(taps: dict[str, int], size: dict[str, int], groups: int) -> int:
     return taps["I"] if groups > 1 and taps["I"] != size["C"] // groups and taps["O"] == groups else 1
 
 
-def _packed(site: Site, found: _Convolution, weight: Value, *, transposed: bool) -> Value:
+def _packed(site: OpCall, found: _BlockedConvolution, weight: Value, *, transposed: bool) -> Value:
     """The weights as ``[block, (kd, kh,) channel, kw, lane]``, zero in the lanes beyond the channels."""
     kernel = str(site.attrs["kernel_layout"])
     letters = [letter for letter in "DHW" if letter in kernel]
@@ -147,7 +147,7 @@ def _packed(site: Site, found: _Convolution, weight: Value, *, transposed: bool)
     return relax.const(as_tensor(np.ascontiguousarray(split.transpose(places))))
 
 
-def _pack(found: _Convolution, weight: Any, *, transposed: bool) -> Any:
+def _pack(found: _BlockedConvolution, weight: Any, *, transposed: bool) -> Any:
     channels, lanes = found.channels, found.lanes
     taps = [axis.taps for axis in found.axes]
     made = channels.result // channels.groups
@@ -175,7 +175,7 @@ def _pack(found: _Convolution, weight: Any, *, transposed: bool) -> Any:
     )
 
 
-def _sums(found: _Convolution, data: Any, weight: Any, *, padded: bool) -> Any:
+def _sums(found: _BlockedConvolution, data: Any, weight: Any, *, padded: bool) -> Any:
     """The convolution as a tensor expression."""
     channels, lanes = found.channels, found.lanes
     k = te.reduce_axis((0, channels.each), "k")

@@ -20,14 +20,14 @@ from nnmagic.engine.relax.legalize.registry import (
     BLOCKED_RULES,
     OPAQUE,
     RULES,
+    OpCall,
     Rule,
-    Site,
     Value,
-    dtype_of,
+    attr_dtype,
     shape_of,
 )
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
-from nnmagic.engine.relax.schedules import machine_of
+from nnmagic.engine.relax.schedules import cpu_model
 from nnmagic.engine.relax.schedules.registry import KIND
 
 
@@ -42,7 +42,7 @@ class Blocked:
     @property
     def ty(self) -> Any:
         """The type of the plain tensor."""
-        return relax.TensorType(self.shape, dtype_of(self.data))
+        return relax.TensorType(self.shape, attr_dtype(self.data))
 
     @property
     def lanes(self) -> int:
@@ -79,13 +79,13 @@ def lanes_of(dtype: str) -> int | None:
     target = tvm.target.Target.current(allow_none=True)
     if target is None or int(target.attrs.get("opt-level", 0)) == 0 or dtype not in ("float32", "float64"):
         return None
-    return machine_of(target).lanes(dtype)
+    return cpu_model(target).lanes(dtype)
 
 
-def blocked(site: Site, value: Value, axis: int) -> Blocked:
+def blocked(site: OpCall, value: Value, axis: int) -> Blocked:
     """A plain tensor with its channels in blocks."""
     shape = shape_of(value)
-    lanes = lanes_of(dtype_of(value))
+    lanes = lanes_of(attr_dtype(value))
     assert lanes is not None
     channels = shape[axis]
     others = [dim for at, dim in enumerate(shape) if at not in (0, axis)]
@@ -111,7 +111,7 @@ def blocked(site: Site, value: Value, axis: int) -> Blocked:
     return Blocked(moved(site, compute, value), tuple(shape), axis)
 
 
-def moved(site: Site, compute: Callable[[Any], Any], value: Value) -> Value:
+def moved(site: OpCall, compute: Callable[[Any], Any], value: Value) -> Value:
     """A tensor in another layout: a kernel of its own."""
     return site.builder.emit_te(
         compute, value, primfunc_name_hint="blocked", primfunc_attrs={"op_pattern": OPAQUE}
@@ -123,7 +123,7 @@ def constant_of(value: Value) -> np.ndarray | None:
     return as_array(value.value) if isinstance(value, tvm.ir.GenericConst) else None
 
 
-def vector_of(site: Site, value: Value, like: Blocked) -> Value:
+def vector_of(site: OpCall, value: Value, like: Blocked) -> Value:
     """A number for each channel as ``[block, 1, ..., lane]``, which broadcasts to blocked data."""
     lanes, blocks, channels = like.lanes, like.blocks, like.shape[like.axis]
     shape = [blocks, *[1] * (len(like.shape) - 2), lanes]
@@ -144,7 +144,7 @@ def vector_of(site: Site, value: Value, like: Blocked) -> Value:
     return site.builder.emit_te(compute, flat, primfunc_name_hint="vector")
 
 
-def _operand(site: Site, value: Value, like: Blocked) -> Value | None:
+def _operand(site: OpCall, value: Value, like: Blocked) -> Value | None:
     """An operand that broadcasts to blocked data; None where it does not."""
     if isinstance(value, Blocked):
         same = value.shape == like.shape and value.axis == like.axis and value.lanes == like.lanes
@@ -162,7 +162,7 @@ def _operand(site: Site, value: Value, like: Blocked) -> Value | None:
         return site.emit(relax.op.reshape(value, []))
     if all(dim == (like.shape[at] if at == like.axis else 1) for at, dim in enumerate(sizes)):
         return vector_of(site, value, like)
-    if tuple(sizes) == like.shape == tuple(shape) and lanes_of(dtype_of(value)) == like.lanes:
+    if tuple(sizes) == like.shape == tuple(shape) and lanes_of(attr_dtype(value)) == like.lanes:
         return blocked(site, value, like.axis).data
     return None
 
@@ -170,7 +170,7 @@ def _operand(site: Site, value: Value, like: Blocked) -> Value | None:
 def _elementwise(name: str) -> Rule:
     """The operator's own rule, on the blocked data: it is the same for every element."""
 
-    def rule(site: Site) -> Value | None:
+    def rule(site: OpCall) -> Value | None:
         given = [arg for arg in site.args if isinstance(arg, Blocked)]
         if not given:
             return None
@@ -187,7 +187,7 @@ def _elementwise(name: str) -> Rule:
     return rule
 
 
-def _bias_add(site: Site) -> Value | None:
+def _bias_add(site: OpCall) -> Value | None:
     data, bias = site.args
     if not isinstance(data, Blocked) or integer(site.attrs["axis"]) % len(data.shape) != data.axis:
         return None
@@ -196,7 +196,7 @@ def _bias_add(site: Site) -> Value | None:
     return data.like(site.emit(RULES["add"](replace(site, args=(data.data, vector_of(site, bias, data))))))
 
 
-def _batch_norm(site: Site) -> Value | None:
+def _batch_norm(site: OpCall) -> Value | None:
     """``(x - mean) * scale + shift``, the scale of each channel computed once."""
     data, gamma, beta, mean, variance = site.args
     attrs = site.attrs
@@ -229,16 +229,16 @@ def _batch_norm(site: Site) -> Value | None:
     return (data.like(site.emit(site.te(compute, data.data, *vectors))), mean, variance)
 
 
-def _dropout(site: Site) -> Value | None:
+def _dropout(site: OpCall) -> Value | None:
     """The data, which stays blocked, and a mask of ones."""
     (data,) = site.args
     if not isinstance(data, Blocked):
         return None
-    dtype = dtype_of(data)
+    dtype = attr_dtype(data)
     return (data, site.emit(relax.op.full(list(data.shape), relax.const(1, dtype), dtype)))
 
 
-def _concatenate(site: Site) -> Value | None:
+def _concatenate(site: OpCall) -> Value | None:
     """Along the channels, where all but the last have whole blocks."""
     (parts,) = site.args
     first = parts[0]

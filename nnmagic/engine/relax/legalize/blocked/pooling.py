@@ -11,7 +11,7 @@ from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.convolution import padding_of
 from nnmagic.engine.relax.legalize.reduction import MAX
-from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, Rule, Site, Value
+from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, OpCall, Rule, Value
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, LARGEST
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
 from nnmagic.engine.relax.schedules.registry import KIND
@@ -22,7 +22,7 @@ _FUSABLE = 4
 
 
 def _pool(spatial: int, kind: str) -> Rule:
-    def rule(site: Site) -> Value | None:
+    def rule(site: OpCall) -> Value | None:
         (data,) = site.args
         attrs = site.attrs
         if not isinstance(data, Blocked) or not _has_channels_at(data.axis, attrs):
@@ -47,7 +47,7 @@ def _pool(spatial: int, kind: str) -> Rule:
 
 
 def _global(kind: str) -> Rule:
-    def rule(site: Site) -> Value | None:
+    def rule(site: OpCall) -> Value | None:
         (data,) = site.args
         if not isinstance(data, Blocked) or not _has_channels_at(data.axis, site.attrs):
             return None
@@ -65,14 +65,14 @@ def _has_channels_at(axis: int, attrs: Attrs) -> bool:
     return channels == "C" and layout == ["N", *"DHW"[4 - len(layout) :]]
 
 
-def _shape(site: Site) -> tuple[int, ...]:
+def _shape(site: OpCall) -> tuple[int, ...]:
     type_ = site.call.checked_type
     assert isinstance(type_, TensorType)
     return tuple(dim for dim in type_.shape if isinstance(dim, int))
 
 
 def _windows(
-    site: Site, data: Blocked, axes: Sequence[Axis], shape: tuple[int, ...], kind: str, *, counted: bool
+    site: OpCall, data: Blocked, axes: Sequence[Axis], shape: tuple[int, ...], kind: str, *, counted: bool
 ) -> Value:
     """The largest or the mean of each window; ``counted``: padding counts as elements of the mean."""
 

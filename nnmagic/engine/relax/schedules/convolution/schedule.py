@@ -19,14 +19,14 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, Phase, Run, read
 from nnmagic.engine.relax.schedules.fusion_analysis import (
-    Fused,
+    FusedKernel,
+    analyze_fused,
     parts_of,
-    rebuilt,
+    rebuild,
     statements_after,
     statements_before,
-    taken_apart,
 )
-from nnmagic.engine.relax.schedules.machine_model import Machine
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import expr, loop, ramp, sequence
 
@@ -75,10 +75,10 @@ class Channels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Direct:
+class _ConvolutionKernel:
     """What the loops are made of."""
 
-    fused: Fused
+    fused: FusedKernel
     data: Any
     weight: Any  # None where nothing is multiplied
     axes: tuple[Axis, ...]
@@ -95,9 +95,9 @@ class _Direct:
         return tirx.Select(tirx.any(total > value, tirx.isnan(total)), total, value)
 
 
-def _pooling(function: tirx.PrimFunc, machine: Machine) -> Any:
+def _pooling(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     """Windows without weights: their largest element or their sum."""
-    fused = taken_apart(function, "pooling")
+    fused = analyze_fused(function, "pooling")
     if fused is None:
         return function
     main, made = fused.main, fused.made.ty
@@ -106,12 +106,12 @@ def _pooling(function: tirx.PrimFunc, machine: Machine) -> Any:
     shape = [int(dim) for dim in made.shape]
     channels = Channels(shape[1] * shape[-1], shape[1] * shape[-1], shape[1] * shape[-1], -1)
     largest = bool(int(main.annotations[LARGEST]))
-    direct = _Direct(fused, data, None, axes, channels, shape[-1], str(made.dtype), largest)
+    direct = _ConvolutionKernel(fused, data, None, axes, channels, shape[-1], str(made.dtype), largest)
     return _built(function, direct, shape, machine)
 
 
-def _convolution(function: tirx.PrimFunc, machine: Machine) -> Any:
-    fused = taken_apart(function, "convolution")
+def _convolution(function: tirx.PrimFunc, machine: CpuModel) -> Any:
+    fused = analyze_fused(function, "convolution")
     if fused is None:
         return function
     main = fused.main
@@ -124,20 +124,24 @@ def _convolution(function: tirx.PrimFunc, machine: Machine) -> Any:
     shape = [int(dim) for dim in made.shape]
     data, weight = sources
     padded = bool(int(main.annotations[PADDED]))
-    direct = _Direct(fused, data, weight, axes, channels, shape[-1], str(made.dtype), padded=padded)
+    direct = _ConvolutionKernel(
+        fused, data, weight, axes, channels, shape[-1], str(made.dtype), padded=padded
+    )
     return _built(function, direct, shape, machine)
 
 
-def _built(function: tirx.PrimFunc, direct: _Direct, shape: Sequence[int], machine: Machine) -> tirx.PrimFunc:
+def _built(
+    function: tirx.PrimFunc, direct: _ConvolutionKernel, shape: Sequence[int], machine: CpuModel
+) -> tirx.PrimFunc:
     fused, channels = direct.fused, direct.channels
     work = channels.each * math.prod(shape) * math.prod(axis.taps for axis in direct.axes)
     # Where each lane has its own data, memory is the limit.
     parallel = machine.parallel and work > _WORTH_THREADS * (1 if channels.groups == 1 else 0.25)
     body = _loops(direct, shape, machine, parallel=parallel)
-    return rebuilt(function, [*statements_before(fused, parallel=parallel), body])
+    return rebuild(function, [*statements_before(fused, parallel=parallel), body])
 
 
-def _loops(direct: _Direct, shape: Sequence[int], machine: Machine, *, parallel: bool) -> Any:
+def _loops(direct: _ConvolutionKernel, shape: Sequence[int], machine: CpuModel, *, parallel: bool) -> Any:
     batch, blocks, *image, _ = shape
     rows = image[:-1]
     shared, wide = _tile(direct, blocks, machine)
@@ -165,7 +169,7 @@ def _loops(direct: _Direct, shape: Sequence[int], machine: Machine, *, parallel:
     return loop("task", count, task, _Kind.PARALLEL if parallel else _Kind.SERIAL)
 
 
-def _tile(direct: _Direct, blocks: int, machine: Machine) -> tuple[int, int]:
+def _tile(direct: _ConvolutionKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:
     """How many blocks and how many elements of a row a tile has: what takes the least time, as counted."""
     row = max(phase.count for phase in direct.axes[-1].phases())
     groups, made = direct.channels.groups, direct.channels.result // direct.channels.groups
@@ -190,7 +194,7 @@ def _time(shared: int, wide: int) -> float:
     return max(shared * wide / 2, (shared + wide) / 2, 4.0, shared * 2.0) + 0.25
 
 
-def _run(direct: _Direct, phase: Phase, run: Run, shared: int, place: Sequence[Any]) -> Any:
+def _run(direct: _ConvolutionKernel, phase: Phase, run: Run, shared: int, place: Sequence[Any]) -> Any:
     """The tiles of a row that have the same code."""
 
     def tile(number: Any) -> Any:
@@ -215,7 +219,13 @@ def _run(direct: _Direct, phase: Phase, run: Run, shared: int, place: Sequence[A
 
 
 def _taps(
-    direct: _Direct, phase: Phase, run: Run, shared: int, place: Sequence[Any], start: Any, sums: Any
+    direct: _ConvolutionKernel,
+    phase: Phase,
+    run: Run,
+    shared: int,
+    place: Sequence[Any],
+    start: Any,
+    sums: Any,
 ) -> Any:
     """The sums over all taps and channels."""
     outer = direct.axes[:-1]
@@ -245,7 +255,7 @@ def _taps(
 
 
 def _channels(
-    direct: _Direct,
+    direct: _ConvolutionKernel,
     phase: Phase,
     run: Run,
     shared: int,
@@ -300,7 +310,7 @@ def _channels(
     return loop("channel", channels.each, channel)
 
 
-def _element(direct: _Direct, image: Any, channel: Any, place: Sequence[Any]) -> Any:
+def _element(direct: _ConvolutionKernel, image: Any, channel: Any, place: Sequence[Any]) -> Any:
     """An element of the data, in the layout that it has."""
     axis = direct.channels.axis
     if axis < 0:
@@ -312,7 +322,13 @@ def _element(direct: _Direct, image: Any, channel: Any, place: Sequence[Any]) ->
 
 
 def _finish(
-    direct: _Direct, phase: Phase, run: Run, shared: int, place: Sequence[Any], start: Any, sums: Any
+    direct: _ConvolutionKernel,
+    phase: Phase,
+    run: Run,
+    shared: int,
+    place: Sequence[Any],
+    start: Any,
+    sums: Any,
 ) -> Any:
     """What follows the sums, and the store."""
     image, block, *rows = place

@@ -17,7 +17,7 @@ from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import Place, loads_of, same_places
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The kind of a block that multiplies matrices.
 PRODUCT = "product"
@@ -61,7 +61,7 @@ class Factor:
     @property
     def batched(self) -> bool:
         """Whether it differs between places in the batch."""
-        return builders.known(self.base) != 0
+        return builders.static_int(self.base) != 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class Product:
     @property
     def whole(self) -> bool:
         """Whether the batch is one matrix of more rows."""
-        if self.right.batched or builders.known(self.left.column) != 1:
+        if self.right.batched or builders.static_int(self.left.column) != 1:
             return False
-        stride = builders.plain(self.rows * self.left.row)
+        stride = builders.as_index(self.rows * self.left.row)
         expected: Any = 0
         for axis, size in zip(reversed(self.batch), reversed(self.sizes), strict=True):
             expected = axis * stride + expected
-            stride = builders.plain(stride * size)
+            stride = builders.as_index(stride * size)
         return bool(self.batch) and Analyzer().can_prove_equal(
             builders.expr(expected), builders.expr(self.left.base)
         )
@@ -109,7 +109,7 @@ class Product:
         """How many matrices there are."""
         found: Place = 1
         for size in self.sizes:
-            found = builders.plain(found * size)
+            found = builders.as_index(found * size)
         return found
 
     def unfused(self) -> list[Any]:
@@ -146,7 +146,7 @@ class Product:
         """Whether the epilogue is too long to be written out for each vector of a tile."""
         nodes: list[Any] = []
         for stage in self.after if self.fused else ():
-            walk(stage.value, [(tvm.ir.Expr, nodes.append)])
+            visit(stage.value, [(tvm.ir.Expr, nodes.append)])
         return len(nodes) > _LONG
 
 
@@ -156,13 +156,13 @@ def rewritten(expr: Any, variables: Mapping[Any, Any], buffers: Mapping[Any, Any
     What it binds gets new names: TVM wants one value for each in a function.
     """
     bound: list[Any] = []
-    walk(expr, [(tirx.Let, lambda let: bound.append(let.var))])
+    visit(expr, [(tirx.Let, lambda let: bound.append(let.var))])
     names = {**variables, **{var: tirx.Var(var.name, str(var.ty.dtype)) for var in bound}}
     rewrites = [
         (tvm.ir.TensorLoad, lambda load: buffers.get(load.source, load)),
         (tvm.ir.Var, lambda var: names.get(var, var)),
     ]
-    return replaced(expr, rewrites)
+    return rewrite(expr, rewrites)
 
 
 #: How many nodes of an epilogue's expressions are written out for each vector of a tile.
@@ -242,7 +242,7 @@ def _product(
     function: tirx.PrimFunc, main: Any, before: Sequence[Stage], after: Sequence[Stage]
 ) -> Product | None:
     axes = [var.var for var in main.iter_vars]
-    extents = [builders.plain(var.dom.extent) for var in main.iter_vars]
+    extents = [builders.as_index(var.dom.extent) for var in main.iter_vars]
     store = main.body
     if len(axes) < 3 or main.iter_vars[-1].iter_type != tirx.IterVar.CommReduce:
         return None
@@ -291,7 +291,7 @@ _MOST_BINDINGS = 12
 def _bindings(stages: Sequence[Stage]) -> int:
     found: list[Any] = []
     for stage in stages:
-        walk(stage.value, [(tirx.Let, found.append)])
+        visit(stage.value, [(tirx.Let, found.append)])
     return len(found)
 
 
@@ -328,12 +328,12 @@ def _factor(value: Any, first: Any, second: Any) -> Factor | None:
             strides[index] = stride
         else:
             used: list[Any] = []
-            walk(index, [(tvm.ir.Var, used.append)])
+            visit(index, [(tvm.ir.Var, used.append)])
             if first in used or second in used:
                 return _in_panels(value, first, second)
-            if builders.known(index) != 0:
+            if builders.static_int(index) != 0:
                 base = index * stride + base
-        stride = builders.plain(stride * builders.plain(dim))
+        stride = builders.as_index(stride * builders.as_index(dim))
     if first not in strides or second not in strides:
         return _in_panels(value, first, second)
     return Factor(buffer, base, strides[first], strides[second])
@@ -342,11 +342,11 @@ def _factor(value: Any, first: Any, second: Any) -> Factor | None:
 def _in_panels(value: Any, row: Any, column: Any) -> Factor | None:
     """A matrix whose columns stand in panels: [columns / width][rows][width]."""
     indices, dims = list(value.indices), list(value.source.ty.shape)
-    if len(indices) != 3 or not indices[1].same_as(row) or builders.known(dims[2]) is None:
+    if len(indices) != 3 or not indices[1].same_as(row) or builders.static_int(dims[2]) is None:
         return None
-    width = int(builders.known(dims[2]) or 1)
+    width = int(builders.static_int(dims[2]) or 1)
     panel, place = indices[0], indices[2]
     if not (isinstance(panel, tirx.FloorDiv) and isinstance(place, tirx.FloorMod)):
         return None
-    same = all(one.a.same_as(column) and builders.known(one.b) == width for one in (panel, place))
+    same = all(one.a.same_as(column) and builders.static_int(one.b) == width for one in (panel, place))
     return Factor(value.source, 0, width, 1, width) if same else None

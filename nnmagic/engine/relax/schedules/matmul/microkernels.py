@@ -16,7 +16,7 @@ from typing import Any
 
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.machine_model import Machine
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import Place
 
@@ -105,7 +105,7 @@ def register_tile(
     if parts == 1:
         made.append(builders.loop("k", depth, lambda k: builders.sequence(step(k, 0))))
     else:
-        number = builders.known(depth)
+        number = builders.static_int(depth)
         turns = number // parts if number is not None else tirx.floordiv(depth, tirx.const(parts, "int64"))
         made.append(
             builders.loop(
@@ -190,7 +190,7 @@ def dot_tile(
     zero = builders.spread(tirx.const(0, dtype), lanes)
     made = [tirx.AllocBuffer(rest), *(tirx.AllocBuffer(one) for row in sums for one in row)]
     made += [builders.store(one, 0, lanes, zero) for row in sums for one in row]
-    number = builders.known(depth)
+    number = builders.static_int(depth)
     turns = number // lanes if number is not None else tirx.floordiv(depth, tirx.const(lanes, "int64"))
 
     def step(k: Any) -> Any:
@@ -263,7 +263,7 @@ def packed(panel: Any, place: Place, tile: Tile, depth: Place, right: Matrix, dt
     the rows in blocks of as many as a vector has lanes.
     """
     width, lanes = tile.width, tile.lanes
-    if builders.known(right.column) == 1 or lanes == 1:
+    if builders.static_int(right.column) == 1 or lanes == 1:
         return builders.loop(
             "k",
             depth,
@@ -288,13 +288,13 @@ def packed(panel: Any, place: Place, tile: Tile, depth: Place, right: Matrix, dt
         )
 
     slowly = builders.loop("k", depth, one_by_one)
-    if builders.known(right.row) != 1 or dtype not in {"float32", "float64"}:
+    if builders.static_int(right.row) != 1 or dtype not in {"float32", "float64"}:
         return slowly
 
     def block(kb: Any, start: Any) -> Any:
         k0 = (
             kb * lanes
-            if (builders.known(depth) or 1) % lanes == 0
+            if (builders.static_int(depth) or 1) % lanes == 0
             else builders.smaller(kb * lanes, depth - lanes)
         )
         made: list[Any] = []
@@ -322,11 +322,11 @@ def packed(panel: Any, place: Place, tile: Tile, depth: Place, right: Matrix, dt
         len(tile.starts),
         lambda v: builders.loop(
             "kb",
-            builders.upwards(depth, lanes),
+            builders.round_up_div(depth, lanes),
             lambda kb: block(kb, builders.smaller(v * lanes, width - lanes)),
         ),
     )
-    number = builders.known(depth)
+    number = builders.static_int(depth)
     if number is not None:
         return quickly if number >= lanes else slowly
     return tirx.IfThenElse(depth >= lanes, quickly, slowly)
@@ -344,7 +344,7 @@ def exchanged(rows: Sequence[Any], step: int, lanes: int) -> list[Any]:
     return found
 
 
-def tile_for(rows: int | None, columns: int | None, lanes: int, machine: Machine, width: int = 0) -> Tile:
+def tile_for(rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0) -> Tile:
     """The tile that covers the result with the least work; of unknown sizes, the best for large ones.
 
     ``width``: what the columns of a tile must divide (a packed matrix has panels), 0 for anything.

@@ -17,7 +17,7 @@ import tvm
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from nnmagic.engine.relax.schedules.machine_model import Machine
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.matmul import microkernels
 from nnmagic.engine.relax.schedules.matmul.analysis import PRODUCT, Product, read
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile
@@ -41,7 +41,7 @@ _FEW = 4
 _NEAR = 1 << 19
 
 
-def schedule_product(function: tirx.PrimFunc, machine: Machine) -> Any:
+def schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     """The kernel of a product with loops for the machine; the kernel itself where it has another form."""
     product = read(function)
     if product is None or 0 in (product.count, product.rows, product.columns):
@@ -51,9 +51,9 @@ def schedule_product(function: tirx.PrimFunc, machine: Machine) -> Any:
     views = [builders.flat(factor.buffer) for factor in (product.left, product.right)]
     whole = product.whole
     count: Place = 1 if whole else product.count
-    rows = builders.plain(product.count * product.rows) if whole else product.rows
+    rows = builders.as_index(product.count * product.rows) if whole else product.rows
     shared = _worth_threads(product, machine)
-    batched = shared and builders.known(count) != 1
+    batched = shared and builders.static_int(count) != 1
 
     def one(place: Any) -> Any:
         batch = _unravelled(place, product.sizes)
@@ -90,12 +90,12 @@ def schedule_product(function: tirx.PrimFunc, machine: Machine) -> Any:
 SCHEDULES[PRODUCT] = schedule_product
 
 
-def _worth_threads(product: Product, machine: Machine) -> bool:
+def _worth_threads(product: Product, machine: CpuModel) -> bool:
     if not machine.parallel:
         return False
     work = 1
     for size in (product.count, product.rows, product.columns, product.depth):
-        number = builders.known(size)
+        number = builders.static_int(size)
         work *= 64 if number is None else number
     return work >= _PARALLEL_WORK
 
@@ -130,7 +130,7 @@ class Job:
         self.finish = finish
         self.unrolled = unrolled
 
-    def loops(self, machine: Machine, *, shared: bool) -> Any:
+    def loops(self, machine: CpuModel, *, shared: bool) -> Any:
         """The statement that computes it; ``shared``: by several threads."""
         width = self.right.panel
         rest = self.columns % width if width else 0
@@ -150,8 +150,8 @@ class Job:
             parts.append(job._all_columns(machine, shared=shared))
         return builders.sequence(parts)
 
-    def _all_columns(self, machine: Machine, *, shared: bool) -> Any:
-        rows, columns = builders.known(self.rows), builders.known(self.columns)
+    def _all_columns(self, machine: CpuModel, *, shared: bool) -> Any:
+        rows, columns = builders.static_int(self.rows), builders.static_int(self.columns)
         lanes = machine.lanes(self.dtype)
         if self._along_depth(lanes):
             return self._dots(lanes, shared=shared)
@@ -167,16 +167,16 @@ class Job:
         return tirx.IfThenElse(Analyzer().simplify(enough), fast, rest)
 
     def _along_depth(self, lanes: int) -> bool:
-        rows, depth = builders.known(self.rows), builders.known(self.depth)
+        rows, depth = builders.static_int(self.rows), builders.static_int(self.depth)
         return (
             rows is not None
             and rows <= _FEW
             and depth is not None
             and depth >= lanes
-            and builders.known(self.right.row) == 1
-            and builders.known(self.right.column) != 1
-            and builders.known(self.left.column) == 1
-            and builders.known(self.columns) is not None
+            and builders.static_int(self.right.row) == 1
+            and builders.static_int(self.right.column) != 1
+            and builders.static_int(self.left.column) == 1
+            and builders.static_int(self.columns) is not None
         )
 
     def _dots(self, lanes: int, *, shared: bool) -> Any:
@@ -199,18 +199,20 @@ class Job:
                 lambda r, j, value: self.finish(builders.expr(r), start + j, value),
             )
 
-        return builders.parallel("panel", builders.upwards(columns, width), some, wanted=shared)
+        return builders.parallel("panel", builders.round_up_div(columns, width), some, wanted=shared)
 
     def _panels(self, tile: Tile, *, shared: bool) -> Any:
         """The result in panels of columns and tiles of rows."""
-        panels = builders.upwards(self.columns, tile.width)
-        heights = builders.upwards(self.rows, tile.rows)
+        panels = builders.round_up_div(self.columns, tile.width)
+        heights = builders.round_up_div(self.rows, tile.rows)
         pack = self._packing(tile, heights)
-        size = builders.plain(self.depth * tile.width)
-        count, high = builders.known(panels), builders.known(heights)
+        size = builders.as_index(self.depth * tile.width)
+        count, high = builders.static_int(panels), builders.static_int(heights)
         by_rows = count is not None and (high is None or high >= 2 * count)
         if pack and by_rows:
-            bytes_ = (builders.known(size) or 1 << 40) * (count or 1) * tvm.DataType(self.dtype).bits // 8
+            bytes_ = (
+                (builders.static_int(size) or 1 << 40) * (count or 1) * tvm.DataType(self.dtype).bits // 8
+            )
             by_rows = bytes_ <= _NEAR or count == 1
         if by_rows:
             return self._rows_first(tile, panels, heights, size, pack=pack, shared=shared)
@@ -237,7 +239,7 @@ class Job:
         made = []
         if pack:
             room = tirx.decl_buffer(
-                (self._room(builders.plain(size * panels)),), self.dtype, "panels", data_alignment=64
+                (self._room(builders.as_index(size * panels)),), self.dtype, "panels", data_alignment=64
             )
             made = [
                 tirx.AllocBuffer(room),
@@ -262,14 +264,14 @@ class Job:
         return builders.sequence(made)
 
     def _packing(self, tile: Tile, heights: Place) -> bool:
-        high = builders.known(heights)
+        high = builders.static_int(heights)
         if self.right.panel:
             return False
-        if builders.known(self.right.column) != 1:
+        if builders.static_int(self.right.column) != 1:
             return tile.lanes > 1
         if high is not None and high < _MANY:
             return False
-        size = builders.known(builders.plain(self.depth * self.columns))
+        size = builders.static_int(builders.as_index(self.depth * self.columns))
         return size is None or size * tvm.DataType(self.dtype).bits // 8 >= _FAR
 
     def _room(self, size: Place) -> Place:
@@ -278,7 +280,7 @@ class Job:
 
     def _first(self, p: Any, tile: Tile) -> Any:
         """The first column of a panel."""
-        number = builders.known(self.columns)
+        number = builders.static_int(self.columns)
         regular = number is not None and number % tile.width == 0
         return p * tile.width if regular else builders.smaller(p * tile.width, self.columns - tile.width)
 
@@ -296,7 +298,7 @@ class Job:
         return Matrix(right.buffer, right.at(0, first), right.row, right.column)
 
     def _tile(self, tile: Tile, t: Any, first: Any, room: Any, place: Place) -> Any:
-        number = builders.known(self.rows)
+        number = builders.static_int(self.rows)
         regular = tile.rows == 1 or (number is not None and number % tile.rows == 0)
         top = t * tile.rows if regular else builders.smaller(t * tile.rows, self.rows - tile.rows)
         right = self._based(first)

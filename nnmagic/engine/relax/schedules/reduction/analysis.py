@@ -15,7 +15,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.tir.builders import loads_of
-from nnmagic.engine.relax.tir.visitors import replaced, walk
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The annotation of a reduction to a place (argmax, argmin): a key of ``places.KEEPS``.
 PLACE = "nnmagic.place"
@@ -94,7 +94,7 @@ def rewritten(
         return node if found is None else found(list(node.indices))
 
     callbacks = [(tvm.ir.Var, variable), (tvm.ir.TensorLoad, load)]
-    return replaced(expr, callbacks)
+    return rewrite(expr, callbacks)
 
 
 def always(expr: Any) -> Callable[[list[Any]], Any]:
@@ -110,7 +110,7 @@ def _of_dtype(expr: Any, like: Any) -> Any:
 def variables(expr: Any) -> list[Any]:
     """The variables of an expression of indices, in order."""
     found: list[Any] = []
-    walk(expr, [(tvm.ir.Var, found.append)])
+    visit(expr, [(tvm.ir.Var, found.append)])
     return found
 
 
@@ -127,7 +127,7 @@ def dtype_of(buffer: Any) -> str:
 def size(expr: Any) -> tuple[int, int]:
     """How many nodes an expression has, and how many of them are costly: functions, divisions."""
     nodes: list[Any] = []
-    walk(expr, [(tvm.ir.Expr, nodes.append)])
+    visit(expr, [(tvm.ir.Expr, nodes.append)])
     costly = [node for node in nodes if isinstance(node, tirx.Div) or _costly_call(node)]
     return len(nodes), len(costly)
 
@@ -273,7 +273,7 @@ def _worth_inlining(stage: Stage, readers: Sequence[Stage], extents: Mapping[Any
 def _has_let(exprs: Sequence[Any]) -> bool:
     found: list[Any] = []
     for expr in exprs:
-        walk(expr, [(tirx.Let, found.append)])
+        visit(expr, [(tirx.Let, found.append)])
     return bool(found)
 
 
@@ -443,7 +443,7 @@ def _with_views(
             return node
         return tirx.BufferLoad(new[node.source], joined(list(node.indices), k))
 
-    values = [replaced(value, [(tvm.ir.TensorLoad, load)]) for value in stage.values]
+    values = [rewrite(value, [(tvm.ir.TensorLoad, load)]) for value in stage.values]
     target = stage.targets[0]
     moved = target in places and any(index.same_as(a) for index in stage.at)
     return replace(

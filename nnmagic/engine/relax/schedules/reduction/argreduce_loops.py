@@ -16,7 +16,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.reduction import argreduce
 from nnmagic.engine.relax.tir.builders import over_lanes, sequence
-from nnmagic.engine.relax.tir.vectorizable_isnan import vectorizable
+from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 
 #: How many vectors are a group.
 VECTORS = 4
@@ -25,7 +25,7 @@ _NOWHERE = {"first": 2**31 - 1, "last": -1}
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ArgReduce:
     """A row of ``width`` elements, a group or more; ``element``: the number and the value at an index.
 
     ``ahead``: what fetches the data that comes after the vector at an index.
@@ -161,4 +161,4 @@ class Search:
 
 
 def _stored(array: Any, value: Any, lane: Any) -> Any:
-    return tirx.BufferStore(array, vectorizable(value), [lane])
+    return tirx.BufferStore(array, make_isnan_vectorizable(value), [lane])

@@ -17,7 +17,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.machine_model import Machine
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.reduction import argreduce, argreduce_loops
 from nnmagic.engine.relax.schedules.reduction.analysis import (
     Stage,
@@ -31,8 +31,8 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     variables,
 )
 from nnmagic.engine.relax.tir.builders import item_bytes, loads_of, prefetch, sequence
-from nnmagic.engine.relax.tir.vectorizable_isnan import vectorizable
-from nnmagic.engine.relax.tir.visitors import replaced
+from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 #: How many vectors of partial results a reduction keeps: the latency of an addition times those a cycle.
 _PARTIAL = 4
@@ -125,7 +125,7 @@ def _replaced(value: Any, target: Any, a: Any, term: Any, b: Any) -> Any:
             return a
         return b if tvm_ffi.structural_equal(one, term) else one
 
-    return replaced(value, [(tvm.ir.Expr, node)], before_parts=True)
+    return rewrite(value, [(tvm.ir.Expr, node)], before_parts=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Rows:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: CpuModel,
         stages: Sequence[Stage],
         rows: Sequence[Any],
         lane: Any,
@@ -389,7 +389,7 @@ class Rows:
         assert stage.place is not None
         dtype = dtype_of(stage.targets[1])
         ahead = self._ahead([stage], env)
-        row = argreduce_loops.Search(stage.place, self.width, self.vector, dtype, element, ahead, alloc)
+        row = argreduce_loops.ArgReduce(stage.place, self.width, self.vector, dtype, element, ahead, alloc)
         statements, number, value = row.statements()
         targets = zip(stage.targets, (number, value), strict=True)
         return [*statements, *(self._store(stage, target, found, env) for target, found in targets)]
@@ -498,11 +498,11 @@ class Rows:
             if mask is not None:
                 chosen = [tirx.Select(mask, new, old) for old, new in zip(held, chosen, strict=True)]
             return [
-                tirx.BufferStore(buffer, vectorizable(value), [place])
+                tirx.BufferStore(buffer, make_isnan_vectorizable(value), [place])
                 for buffer, value in zip(buffers, chosen, strict=True)
             ]
         (old,) = held
-        value = vectorizable(rewritten(stage.values[0], env, {stage.targets[0]: always(old)}))
+        value = make_isnan_vectorizable(rewritten(stage.values[0], env, {stage.targets[0]: always(old)}))
         value = value if mask is None else tirx.Select(mask, value, old)
         return [tirx.BufferStore(buffers[0], value, [place])]
 
@@ -535,7 +535,7 @@ class Rows:
                 values = combined(stage, left, right)
                 assert values is not None
                 return [
-                    tirx.BufferStore(buffer, vectorizable(value), [lane])
+                    tirx.BufferStore(buffer, make_isnan_vectorizable(value), [lane])
                     for buffer, value in zip(halves, values, strict=True)
                 ]
 
@@ -554,7 +554,7 @@ class Rows:
         return tirx.BufferStore(buffer, value, [rewritten(index, env, {}) for index in indices])
 
     def _stored(self, stage: Stage, value: Any, env: Env) -> list[Any]:
-        value = vectorizable(rewritten(value, env, {}))
+        value = make_isnan_vectorizable(rewritten(value, env, {}))
         return [self._store(stage, stage.targets[0], value, env)]
 
     def _across(self, stages: Sequence[Stage], inner: Sequence[Any], env: Env, start: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.machine_model import Machine
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.reduction.analysis import (
     Kernel,
     Stage,
@@ -37,7 +37,7 @@ CHUNK = 1 << 14
 _LONG_ROW = 1 << 17
 
 
-def reduction(function: tirx.PrimFunc, machine: Machine) -> Any:
+def reduction(function: tirx.PrimFunc, machine: CpuModel) -> Any:
     """Fast loops for a kernel that reduces."""
     kernel = kernel_of(function)
     if kernel is None or not all(_is_known(stage) for stage in kernel.stages):
@@ -112,7 +112,7 @@ def _lane(stages: Sequence[Stage], extents: Any) -> Any | None:
 class _Parts:
     """Stages that are computed one after the other, each over all of the array."""
 
-    def __init__(self, machine: Machine, kernel: Kernel, views: dict[Any, View]) -> None:
+    def __init__(self, machine: CpuModel, kernel: Kernel, views: dict[Any, View]) -> None:
         self.machine = machine
         self.extents = dict(kernel.extents)
         self.views = views

@@ -1,0 +1,116 @@
+"""Prepare the TIR kernels of a fused module: alignment, empty reductions, schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+
+from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
+from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
+from nnmagic.engine.relax.tir.builders import item_bytes
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.progress import report
+
+
+def prepare_kernels(
+    kernels: Iterable[tuple[Any, tirx.PrimFunc]], target: tvm.target.Target, opt_level: int
+) -> Iterator[tuple[Any, tirx.PrimFunc]]:
+    """Yield the kernels made safe for empty reductions, unaligned arrays and forked processes.
+
+    From optimisation level 1 on they are scheduled for the target's CPU, too.
+    """
+    machine = cpu_model(target) if opt_level else None
+    waiting = list(kernels)
+    for done, (var, function) in enumerate(waiting):
+        interrupt_safepoint()
+        report("kernels", done, len(waiting))
+        with target:
+            alone = relax_alignment(initialize_reductions(function.with_attr("global_symbol", "main")))
+            found = alone if machine is None else apply_schedule(alone, machine)
+        yield var, found.without_attr("global_symbol")
+
+
+def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+    """Return the module with every kernel prepared by `prepare_kernels`."""
+    kernels = [each for each in module.functions_items() if isinstance(each[1], tirx.PrimFunc)]
+    functions = {**dict(module.functions_items()), **dict(prepare_kernels(kernels, target, opt_level))}
+    return tvm.IRModule(functions, attrs=module.attrs)
+
+
+def has_parallel_loops(functions: Iterable[Any]) -> bool:
+    """Return whether a kernel of these functions uses the thread pool."""
+    found: list[bool] = []
+    look = [(tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.PARALLEL))]
+    for function in functions:
+        if isinstance(function, tirx.PrimFunc):
+            visit(function.body, look)
+    return any(found)
+
+
+def initialize_reductions(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Hoist the initialisation out of each reduction that may have no elements: TVM keeps it in the loop."""
+    found: list[Any] = []
+    visit(function.body, [(s_tir.SBlock, found.append)])
+    names = [block.name_hint for block in found if block.init is not None and _may_be_empty(block)]
+    if not names:
+        return function
+    schedule = s_tir.Schedule(function)
+    for name in names:
+        block = schedule.get_sblock(name)
+        loops = schedule.get_loops(block)
+        kinds = [var.iter_type for var in schedule.get(block).iter_vars]
+        reduced = kinds.index(tirx.IterVar.CommReduce) if len(kinds) == len(loops) else 0
+        schedule.decompose_reduction(block, loops[reduced])
+    return schedule.mod["main"]
+
+
+def _may_be_empty(block: Any) -> bool:
+    """Return whether some axis that the block reduces may have no elements."""
+    extents = [var.dom.extent for var in block.iter_vars if var.iter_type == tirx.IterVar.CommReduce]
+    return not all(isinstance(extent, tirx.IntImm) and extent.value > 0 for extent in extents)
+
+
+def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Require no more alignment of parameters than their elements need, and make parallel loops serial.
+
+    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy guarantees 16, and a view less. Some loops
+    of topi are parallel: in a forked child they would wait forever for threads that do not exist there.
+    """
+    instead: dict[Any, Any] = {
+        param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)
+    }
+    for param in list(instead):  # arrays begin where their pointer points
+        if isinstance(param.ty.elem_offset, tirx.Var):
+            instead[param.ty.elem_offset] = tirx.const(0, str(param.ty.elem_offset.ty.dtype))
+    rewrites = [
+        (tvm.ir.Var, lambda var: instead.get(var, var)),
+        (tirx.For, _serial),
+        (tirx.AttrStmt, lambda node: node.body if node.attr_key == "pragma_scope" else node),
+    ]
+    body = rewrite(function.body, rewrites)
+    params = [instead.get(param, param) for param in function.params]
+    return tirx.PrimFunc(params, body, function.ret_type, function.attrs)
+
+
+def _serial(loop: tirx.For) -> tirx.For:
+    if loop.kind != tirx.ForKind.PARALLEL:
+        return loop
+    return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
+
+
+def _element_aligned(buffer: Any) -> Any:
+    type_ = buffer.ty
+    dtype = str(type_.dtype)
+    return tirx.decl_buffer(
+        type_.shape,
+        dtype,
+        buffer.name,
+        strides=type_.strides,
+        elem_offset=0 if isinstance(type_.elem_offset, tirx.Var) else type_.elem_offset,
+        data_alignment=item_bytes(dtype),
+        offset_factor=type_.offset_factor,
+        layout=type_.layout,
+    )

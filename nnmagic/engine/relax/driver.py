@@ -1,0 +1,226 @@
+"""Drive a compilation from a typed Relay module to an executable."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnmagic.diagnostics import CompileError, last_line
+from nnmagic.engine import cpu, engine_error
+from nnmagic.fork_safety import Lock
+from nnmagic.progress import report
+from nnmagic.relay.hashing import code_data, content_digest
+from nnmagic.relay.module import Module
+
+if TYPE_CHECKING:
+    from nnmagic.engine.arguments import Parameter
+    from nnmagic.engine.relax.artifact import Artifact, Json
+    from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
+    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+    from nnmagic.engine.relax.interpreter.instructions import FunctionCode
+    from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
+
+
+#: A child that is forked while TVM is being loaded could load it no more.
+_LOADING = Lock()
+
+
+def build(
+    module: Module,
+    entry: str,
+    *,
+    target: str | Mapping[str, object] | None = None,
+    opt_level: int = 3,
+) -> AotExecutable | VmExecutable | InterpretedProgram:
+    """Compile the function ``entry`` of a typed module.
+
+    Args:
+        module: a typed module.
+        entry: the name of the function to run.
+        target: None for this machine's CPU, or TVM's dict of settings.
+        opt_level: 0 keeps one kernel per operator; from 1 on operators are fused. LLVM's level is the same.
+
+    Raises:
+        EngineError: if the program or the target cannot be compiled.
+        ValueError: for an invalid level.
+
+    """
+    if "tvm" not in sys.modules:
+        report("loading the compiler")
+    from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
+    from nnmagic.engine.relax.runtime.loader import has_compiler
+
+    if opt_level not in range(4):
+        raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
+    if not has_compiler():
+        raise engine_error(
+            f"@{entry} cannot be compiled: TVM's compiler is not here",
+            hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
+        )
+    with _LOADING, defer_interrupts():  # TVM is loaded here
+        from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
+
+    refuse_unknown_operators(module, entry)
+    prepared = _prepare(module, entry, opt_level)
+    compiled = _compile(prepared, target, opt_level)
+    return _make_executable(compiled.artifact, prepared, lambda: compiled)
+
+
+def load(
+    artifact: Artifact,
+    module: Module,
+    entry: str,
+    *,
+    target: str | Mapping[str, object] | None = None,
+    opt_level: int = 3,
+) -> AotExecutable | VmExecutable | InterpretedProgram:
+    """Return what ``build`` makes of the same arguments, from its artifact and without loading the compiler.
+
+    The compiler is loaded when the text of a stage is asked for.
+
+    Raises:
+        EngineError: if this machine cannot run the code.
+        ValueError, KeyError, TypeError, RuntimeError: if the artifact belongs to a different program.
+
+    """
+    _check_machine(artifact, entry)
+    prepared = _prepare(module, entry, opt_level)
+    found: list[CompiledProgram] = []
+
+    def compiled() -> CompiledProgram:
+        if not found:
+            found.append(_compile(prepared, target, opt_level))
+        return found[0]
+
+    return _make_executable(artifact, prepared, compiled)
+
+
+def _check_machine(artifact: Artifact, entry: str) -> None:
+    made_for = artifact.facts["machine"]
+    if made_for != cpu.platform_name():
+        raise engine_error(f"@{entry} was compiled for {made_for}, and this is {cpu.platform_name()}")
+    lacking = cpu.missing_features(artifact.facts["instruction sets"])
+    if lacking:
+        raise engine_error(f"@{entry} was compiled for a CPU with {', '.join(lacking)}, which this one lacks")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A program before it is compiled: its module, its first-order functions, its control flow."""
+
+    module: Module
+    entry: str
+    plain: frozenset[str]
+    control: _Control | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """The part of a program that the interpreter runs, and the kernels in between."""
+
+    code: FunctionCode
+    parameters: Sequence[Parameter]
+    kernels: Sequence[ProgramKernel]
+
+    def facts(self, module: Module) -> Json:
+        """Return the names of the kernels, and a digest by which an artifact's kernels are recognised."""
+        names = [kernel.name for kernel in self.kernels]
+        around = {**module.functions, **{kernel.name: kernel.function for kernel in self.kernels}}
+        data = code_data(Module(around, module.types), names, labels=False)
+        return {"names": names, "kernels": content_digest(*data)}
+
+
+def _prepare(module: Module, entry: str, opt_level: int) -> _Prepared:
+    """Do the part of a compilation that needs no TVM; building and loading share it."""
+    from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
+    from nnmagic.engine.relax.analysis.entry_signature import parameters_of
+    from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
+    from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
+    from nnmagic.engine.relax.runtime.tensors import as_tensor
+    from nnmagic.relay.passes.batch_norm import fold_batch_norm
+
+    plain = first_order_functions(module)
+    if entry not in plain:
+        module = eliminate_closures(module, entry)
+        plain = first_order_functions(module)
+    if opt_level:
+        module = fold_batch_norm(module)
+    control = None
+    if entry not in plain:
+        parameters = parameters_of(module, entry)
+        program = ProgramCompiler(module, plain, as_tensor)
+        control = _Control(program.compile(entry), parameters, program.kernels)
+    return _Prepared(module, entry, plain, control)
+
+
+def _compile(
+    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+) -> CompiledProgram:
+    import tvm
+
+    from nnmagic.engine.relax.artifact import INTERPRETER, VM
+    from nnmagic.engine.relax.codegen import relax_pipeline
+    from nnmagic.engine.relax.codegen.aot_program import plan_aot_program
+    from nnmagic.engine.relax.codegen.build import build_aot, build_vm
+    from nnmagic.engine.relax.codegen.target import resolve_target
+    from nnmagic.engine.relax.deferred_interrupts import defer_interrupts, interrupt_safepoint
+    from nnmagic.engine.relax.lowering.module import lower_module
+    from nnmagic.engine.relax.runtime import loader
+    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
+
+    module, entry, control = prepared.module, prepared.entry, prepared.control
+    entries = {ENTRY: entry}
+    if control is not None:
+        called = {name: function for name, function in module.functions.items() if name in prepared.plain}
+        kernels = {kernel.name: kernel.function for kernel in control.kernels}
+        module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
+    loader.ensure()
+    # Settings for TVM's passes that somebody made around us are no part of a function's key.
+    with relax_pipeline.COMPILING, defer_interrupts(), tvm.transform.PassContext():
+        resolved = resolve_target(target, opt_level)
+        try:
+            report("Relax")
+            with resolved:
+                lowered = lower_module(module, entries)
+            grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
+            interrupt_safepoint()
+            report("machine code")
+            program = plan_aot_program(grouped, ENTRY) if control is None else None
+            if program is not None:
+                return build_aot(program, lowered, resolved, opt_level)
+            if control is not None:
+                kind, facts = INTERPRETER, control.facts(prepared.module)
+            else:
+                kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
+            return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
+        except CompileError:
+            raise
+        except Exception as error:  # TVM raises nearly every kind
+            reason = last_line(error)
+            message = f"TVM cannot build the function @{entry}: {reason}"
+            raise engine_error(message, prepared.module.functions[entry].span) from error
+
+
+def _make_executable(
+    artifact: Artifact, prepared: _Prepared, compiled: Callable[[], CompiledProgram]
+) -> AotExecutable | VmExecutable | InterpretedProgram:
+    from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VM
+    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+    from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
+
+    function, control = prepared.module.functions[prepared.entry], prepared.control
+    if control is not None and artifact.kind == INTERPRETER:
+        if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
+            raise ValueError("its kernels are those of another program")
+        names = map(str, artifact.facts["names"])  # those of the program that was compiled
+        kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
+        return InterpretedProgram(control.code, control.parameters, kernels, artifact, compiled)
+    if control is None and artifact.kind == AOT:
+        return AotExecutable(prepared.entry, function, artifact, compiled)
+    if control is None and artifact.kind == VM:
+        return VmExecutable(prepared.entry, function, artifact, compiled)
+    raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")
