@@ -1,4 +1,4 @@
-"""The graph as SVG: boxes by kind and family, types where the edges begin, regions as boxes around boxes.
+"""Draw a graph as SVG: boxes by kind and family, types where the edges begin, regions as boxes around boxes.
 
 Its colours hold on white and on black: boxes are light with dark letters, everything else is a grey between.
 """
@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.graph import Graph, Node, Region
+from nnmagic.rendering.graph_data import Node, Region
 from nnmagic.rendering.layout import Layout, layered
 
 #: The colours of families of operators: fill and border.
@@ -64,7 +64,7 @@ _PAGE_WIDTH = 640.0
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A region with the places of what is in it; ``inner``: of the nodes that hold regions."""
+    """A region and its layout; ``inner`` has the same of the regions that its nodes hold."""
 
     region: Region
     layout: Layout
@@ -72,21 +72,21 @@ class _Drawn:
 
     @property
     def size(self) -> tuple[float, float]:
-        """With its margins and its title."""
+        """The width and height with the margins and the title."""
         title = len(self.region.title) * _WIDE + 2 * _MARGIN
         head = _LINE if self.region.title else 0.0
         return max(self.layout.width + 2 * _MARGIN, title), self.layout.height + 2 * _MARGIN + head
 
 
-def graph_svg(graph: Graph) -> str:
+def graph_svg(regions: Sequence[Region]) -> str:
     """Return an SVG document of a graph, the functions side by side as far as a page is wide.
 
     It is never wider than the page, which makes it smaller where it must.
     """
-    drawn = [_lay_out(region) for region in graph.regions]
+    drawn = [_lay_out(region) for region in regions]
     rows = _arrange(drawn, _MARGIN)
     body = [shape for part, x, y in rows.positions for shape in _region(part, x, y, framed=len(drawn) > 1)]
-    legend, legend_width = _legend(graph, rows.height)
+    legend, legend_width = _legend(regions, rows.height)
     width, height = max(rows.width, legend_width), rows.height + (_LINE + 4 if legend else 0)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
@@ -102,7 +102,7 @@ def graph_svg(graph: Graph) -> str:
 def _lay_out(region: Region) -> _Drawn:
     inner = {node.key: tuple(map(_lay_out, node.regions)) for node in region.nodes if node.regions}
     index = {node.key: place for place, node in enumerate(region.nodes)}
-    sizes = [_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
+    sizes = [_size_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
     edges = [(index[edge.source], index[edge.target]) for edge in region.edges]
     return _Drawn(region, layered(sizes, edges), inner)
 
@@ -131,7 +131,7 @@ def _arrange(parts: Sequence[_Drawn], gap: float) -> _Rows:
 
 
 def _box(node: Node, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
-    """The size of a node's box."""
+    """Return the size of a node's box."""
     width, height = len(_label(node)) * _WIDE, _LINE
     for line in _detail_lines(node):
         width, height = max(width, len(line) * _SMALL), height + _SMALL_LINE
@@ -141,8 +141,8 @@ def _box(node: Node, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
     return max(width + 2 * _PAD, 34.0), height + 8
 
 
-def _with_type(node: Node, size: tuple[float, float]) -> tuple[float, float]:
-    """The size with the type below the box."""
+def _size_with_type(node: Node, size: tuple[float, float]) -> tuple[float, float]:
+    """Return the size with the type below the box."""
     width, height = size
     return max(width, len(_type(node)) * _SMALL + 4), height + (_TYPE_LINE if node.type else 0)
 
@@ -156,7 +156,7 @@ def _type(node: Node) -> str:
 
 
 def _detail_lines(node: Node) -> list[str]:
-    """The details in lines: a weight has its own, attributes share theirs."""
+    """Return the details in lines: a weight has its own, attributes share theirs."""
     lines: list[str] = []
     shared = False
     for detail in node.details:
@@ -177,7 +177,7 @@ def _short(text: str, most: int) -> str:
 
 
 def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]:
-    """A region with its top left corner at a place."""
+    """Yield the shapes of a region whose top left corner is at (x, y)."""
     width, height = drawn.size
     if framed:
         yield (
@@ -196,7 +196,7 @@ def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]
 
 
 def _edge(points: list[tuple[float, float]]) -> str:
-    """A line that leaves and arrives upright, with a head."""
+    """Return a line that leaves and arrives vertically, with an arrow's head."""
     (x, y), *rest = points
     path = f"M{_n(x)} {_n(y)}"
     for px, py in rest:
@@ -212,7 +212,7 @@ def _edge(points: list[tuple[float, float]]) -> str:
 
 def _node(node: Node, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterator[str]:
     width, height = _box(node, inner)
-    _, whole = _with_type(node, (width, height))
+    _, whole = _size_with_type(node, (width, height))
     x, y = cx - width / 2, cy - whole / 2
     yield f"<g><title>{html.escape(_title(node))}</title>\n"
     yield _shape(node, x, y, width, height)
@@ -232,7 +232,7 @@ def _node(node: Node, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterat
 
 
 def _shape(node: Node, x: float, y: float, width: float, height: float) -> str:
-    """The box of a node, by its kind."""
+    """Return the box of a node, by its kind."""
     place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
     match node.kind:
         case "parameter":
@@ -255,7 +255,7 @@ def _color(node: Node) -> str:
 
 
 def _title(node: Node) -> str:
-    """What hovering a node shows."""
+    """Return what hovering a node shows."""
     lines = [node.label if not node.type else f"{node.label} -> {node.type}", node.summary, *node.details]
     return "\n".join(line for line in lines if line)
 
@@ -269,9 +269,9 @@ def _text(
     return f"<text {where}{small}{weight}>{html.escape(text)}</text>\n"
 
 
-def _legend(graph: Graph, y: float) -> tuple[str, float]:
-    """What the colours mean, of those that are there; and how wide that is."""
-    present = dict.fromkeys(_color(node) for node in _all_nodes(graph) if _colored(node))
+def _legend(regions: Sequence[Region], y: float) -> tuple[str, float]:
+    """Return the legend of the colours that the graph has, and its width."""
+    present = dict.fromkeys(_color(node) for node in _all_nodes(regions) if _colored(node))
     x, parts = _MARGIN, []
     for name in (name for name in _COLORS if name in present):
         fill, border = _COLORS[name]
@@ -286,14 +286,14 @@ def _colored(node: Node) -> bool:
     return node.kind == "operator" or node.kind in _KINDS
 
 
-def _all_nodes(graph: Graph) -> Iterator[Node]:
-    regions = list(graph.regions)
-    while regions:
-        region = regions.pop()
+def _all_nodes(regions: Sequence[Region]) -> Iterator[Node]:
+    work = list(regions)
+    while work:
+        region = work.pop()
         yield from region.nodes
-        regions += [inner for node in region.nodes for inner in node.regions]
+        work += [inner for node in region.nodes for inner in node.regions]
 
 
 def _n(number: float) -> str:
-    """A number with one digit after the point, and none that is not needed."""
+    """Format a number with at most one digit after the point."""
     return f"{number:.1f}".removesuffix(".0")

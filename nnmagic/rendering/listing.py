@@ -39,7 +39,7 @@ _MOST_LINES, _FIRST_LINES = 25, 16
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A code as HTML: all of it, and with the lines after the first ones folded if it is long."""
+    """Code as HTML: ``whole``, and ``folded`` after the first lines if it is long."""
 
     whole: str
     folded: str
@@ -112,7 +112,7 @@ def _table(rows: Sequence[str]) -> str:
 
 
 def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
-    """The types of a module's nodes, by the same nodes without them: walks meet both in the same order."""
+    """Map each node of the untyped module to its type; both modules are walked in the same order."""
     types: dict[Expr, Type | None] = {}
     for name, function in untyped.functions.items():
         for node, twin in zip(post_order(function), post_order(typed.functions[name]), strict=True):
@@ -209,7 +209,7 @@ class _Row:
 
 
 def _spans(text: str, places: Iterable[Place]) -> Mapping[int, Span]:
-    """Where each line of Relay text came from: the widest expression that begins in it says so."""
+    """Map each line of Relay text to its source: that of the widest expression that begins in the line."""
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
     found: dict[int, Span] = {}
     width: dict[int, int] = defaultdict(int)
@@ -222,7 +222,7 @@ def _spans(text: str, places: Iterable[Place]) -> Mapping[int, Span]:
 
 
 def _is_name(place: Place, text: str) -> bool:
-    """Whether it is a variable or a number, which says where a value is defined, not where it is used."""
+    """Whether the text is a variable or a number, whose span is that of the definition, not of the use."""
     return isinstance(place.expr, Var) or text.startswith("%", place.start)
 
 

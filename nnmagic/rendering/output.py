@@ -1,4 +1,4 @@
-"""What a cell shows: one MIME bundle of plain text, HTML and, where there is a graph, SVG."""
+"""Combine sections into one MIME bundle: plain text, HTML and, if there is a graph, SVG."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnmagic.rendering.theme import STYLE
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of what is shown, as text and as HTML.
+    """A part of an output, as text and as HTML.
 
     title: shown where there are several. body: escaped HTML. closed: the HTML in its place where it is one of
     several sections and closed until the reader opens it. head: HTML above it, which text does without.
@@ -54,7 +54,7 @@ class Output:
         return f'<style>{STYLE}</style><div class="nnmagic">{"".join(parts)}</div>'
 
     def bundle(self) -> dict[str, str]:
-        """The forms of it by MIME type."""
+        """Return the output by MIME type."""
         bundle = {"text/plain": str(self), "text/html": self.html()}
         return bundle if self.svg is None else {**bundle, "image/svg+xml": self.svg}
 
@@ -63,7 +63,7 @@ class Output:
 
 
 def table(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...], note: str = "") -> Section:
-    """Rows of text in columns, under a header; a cell may have several lines. ``note`` stands above."""
+    """Return a table: rows of cells under a header, with ``note`` above. A cell may have several lines."""
     text = table_text(rows, header)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
@@ -73,12 +73,12 @@ def table(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...], 
 
 
 def plain(title: str, text: str) -> Section:
-    """A text without colours."""
+    """Return a text without colours."""
     return Section(title, text, f'<pre class="head">{html.escape(text, quote=False)}</pre>')
 
 
 def table_text(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
-    """Rows of text in columns, under a header; a cell may have several lines."""
+    """Return a table as text: rows in columns under a header. A cell may have several lines."""
     cells = [[cell.split("\n") for cell in row] for row in [header, *rows]]
     widths = [max(len(line) for row in cells for line in row[column]) for column in range(len(header))]
     cells.insert(1, [["-" * width] for width in widths])

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
     from nnmagic.relay.module import Module
-    from nnmagic.rendering.graph import Graph
 
 #: The name of a Pygments lexer of each stage's language.
 _LANGUAGES = {
@@ -39,15 +38,14 @@ def stage_section(title: str, stage: str, text: str) -> Section:
     return Section(title, text, listing.folded, closed=listing.whole)
 
 
-def graph_section(title: str, graph: Graph) -> Section:
+def graph_section(title: str, text: str, svg: str) -> Section:
     """Return a graph as SVG, with lines of text for a page that drops the picture or the style sheet.
 
     The picture's element is ``hidden`` until the style sheet shows it: JupyterLab takes the elements of a
     picture out of a notebook that is not trusted, and leaves the letters.
     """
-    text = str(graph)
     fallback = f'<div class="fallback">{text_html(text, "the graph")}</div>'
-    return Section(title, text, f'<div class="graph" hidden="hidden">{graph.svg}</div>{fallback}')
+    return Section(title, text, f'<div class="graph" hidden="hidden">{svg}</div>{fallback}')
 
 
 def signature_head(name: str, signature: str, doc: str | None) -> str:

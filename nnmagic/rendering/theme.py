@@ -1,4 +1,4 @@
-"""Colours: of text, which follow the page's theme, and of the families of operators. Knows no page.
+"""Define the colours of code, which follow the page's theme, and the style sheet of all outputs.
 
 Text takes the theme's own colours where the page has them (JupyterLab, Notebook and nbconvert: ``--jp-``;
 VS Code: ``--vscode-``). Elsewhere ``light-dark()`` asks the page, not the reader's system: a page that is
@@ -48,7 +48,7 @@ INLINE_COLORS = {
 
 
 def token_class(kind: _TokenType) -> str:
-    """The class of a token in HTML; "" where it keeps the colour of the text around it."""
+    """Return the class of a token in HTML; "" if it keeps the colour of the text around it."""
     at: _TokenType | None = kind
     while at is not None:
         if at in _TOKENS:

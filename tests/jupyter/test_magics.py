@@ -441,7 +441,7 @@ def test_help_of_a_command(shell: Shell) -> None:
     assert shell.run("%tinynn") == shell.run("%tinynn -h") == shell.run("%tinynn --help") == listed
     page = shell.run("%tinynn help show")
     assert shell.run("%tinynn show -h") == page
-    assert page.startswith("%tinynn show NAME [STAGE,...]\n  a function's Relay")
+    assert page.startswith("%tinynn show NAME [STAGE,...]\n  show a function's Relay")
     for name, command in COMMANDS.items():
         assert f"%tinynn {command.usage}" in listed
         assert f"%tinynn {command.usage}" in shell.run(f"%tinynn help {name}")

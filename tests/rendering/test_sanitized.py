@@ -20,7 +20,7 @@ from nnmagic import relay
 from nnmagic.diagnostics import Source
 from nnmagic.functions.compile import compile_cell
 from nnmagic.functions.options import Options
-from nnmagic.jupyter.cell_output import shown_cell
+from nnmagic.jupyter.cell_output import render_cell
 from nnmagic.jupyter.commands import run
 from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.rendering.listing import relay_html
@@ -87,7 +87,7 @@ def outside_pre(page: str) -> str:
 
 def cell_output(show: list[str]) -> str:
     cell = compile_cell(Source("<cell>", SOURCE, 2), {}, Options())
-    return shown_cell(cell, show, None).html()
+    return render_cell(cell, show, None).html()
 
 
 def as_words(text: str) -> str:
