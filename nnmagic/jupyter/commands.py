@@ -243,8 +243,8 @@ def profile_section(profile: Profile) -> Section:
     peak = profile.peak
     note = (
         f"{profile.name}: {_si(profile.seconds, 's')} a call, {_si(total, 's')} in kernels; "
-        f"the machine's peak: {_si(peak.flops, 'FLOP/s')} ({peak.dtype}), {_si(peak.in_cache, 'B/s')} in the cache, "
-        f"{_si(peak.in_memory, 'B/s')} in memory"
+        f"the machine's peak: {_si(peak.flops, 'FLOP/s')} ({peak.dtype}), "
+        f"{_si(peak.in_cache, 'B/s')} in the cache, {_si(peak.in_memory, 'B/s')} in memory"
     )
     labels = _kernel_labels([kernel.name for kernel in profile.kernels])
     bars = [

@@ -79,13 +79,9 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
         rows = list(_rows(lines, _spans(text, places)))
     if origins == "beside":
         parts = [_table_row(row) for row in rows]
-        heights = [row.height for row in rows]
-        enclose = _table
-    else:
-        parts = [line for row in rows for line in _numbered_lines(row)]
-        heights = [1] * len(parts)
-        enclose = _pre
-    return _listing(parts, heights, "Relay", enclose).folded
+        return _listing(parts, [row.height for row in rows], "Relay", _table).folded
+    parts = [line for row in rows for line in _numbered_lines(row)]
+    return _listing(parts, [1] * len(parts), "Relay", _pre).folded
 
 
 def _listing(
