@@ -1,4 +1,4 @@
-"""A property that is computed once, without a lock. Knows nothing else."""
+"""Provide a property that is computed once, without a lock."""
 
 from __future__ import annotations
 

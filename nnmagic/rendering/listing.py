@@ -21,7 +21,7 @@ from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef, Var
 from nnmagic.relay.infer import erase_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.text.source_map import Place, marked_text
+from nnmagic.relay.text.source_map import TextRange, text_with_ranges
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
@@ -65,18 +65,18 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     folded after the first ones.
     """
     untyped = erase_types(module)
-    text, places = marked_text(untyped)
+    text, ranges = text_with_ranges(untyped)
     types = _types(untyped, module)
     titles: dict[int, str] = {}
-    for place in places:  # inner places come later: a call's own text begins with that of its operator
-        if title := _title(place, types):
-            titles[place.start] = title
+    for part in ranges:  # inner ranges come later: a call's own text begins with that of its operator
+        if title := _title(part, types):
+            titles[part.start] = title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
     lines = _colored_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
     if origins == "none":
         rows = [_Row(None, line) for line in lines]
     else:
-        rows = list(_rows(lines, _spans(text, places)))
+        rows = list(_rows(lines, _spans(text, ranges)))
     if origins == "beside":
         parts = [_table_row(row) for row in rows]
         return _listing(parts, [row.height for row in rows], "Relay", _table).folded
@@ -116,13 +116,13 @@ def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
     return types
 
 
-def _title(place: Place, types: Mapping[Expr, Type | None]) -> str | None:
-    match place.expr:
+def _title(part: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
+    match part.expr:
         case Function() | Let() | OpRef():
             return None
         case Call(op=OpRef(name=name)) if name in OPERATORS:
-            return f"{name} -> {types.get(place.expr)}\n{OPERATORS[name].summary}"
-    type_ = types.get(place.expr)
+            return f"{name} -> {types.get(part.expr)}\n{OPERATORS[name].summary}"
+    type_ = types.get(part.expr)
     return None if type_ is None else str(type_)
 
 
@@ -204,22 +204,22 @@ class _Row:
         return (source or "").rstrip()
 
 
-def _spans(text: str, places: Iterable[Place]) -> Mapping[int, Span]:
+def _spans(text: str, ranges: Iterable[TextRange]) -> Mapping[int, Span]:
     """Map each line of Relay text to its source: that of the widest expression that begins in the line."""
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
-    found: dict[int, Span] = {}
+    spans: dict[int, Span] = {}
     width: dict[int, int] = defaultdict(int)
-    for place in places:
-        line = bisect_right(starts, place.start) - 1
-        reach = place.end - place.start
-        if place.expr.span is not None and not _is_name(place, text) and reach > width[line]:
-            found[line], width[line] = place.expr.span, reach
-    return found
+    for part in ranges:
+        line = bisect_right(starts, part.start) - 1
+        reach = part.end - part.start
+        if part.expr.span is not None and not _is_name(part, text) and reach > width[line]:
+            spans[line], width[line] = part.expr.span, reach
+    return spans
 
 
-def _is_name(place: Place, text: str) -> bool:
+def _is_name(part: TextRange, text: str) -> bool:
     """Whether the text is a variable or a number, whose span is that of the definition, not of the use."""
-    return isinstance(place.expr, Var) or text.startswith("%", place.start)
+    return isinstance(part.expr, Var) or text.startswith("%", part.start)
 
 
 def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Row]:

@@ -18,7 +18,7 @@ from bleach.css_sanitizer import CSSSanitizer
 import nnmagic
 from nnmagic import relay
 from nnmagic.diagnostics import Source
-from nnmagic.functions.compile import compile_cell
+from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.options import Options
 from nnmagic.jupyter.cell_output import render_cell
 from nnmagic.jupyter.commands import run
