@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
-from nnmagic.frames import hide_frames, short_errors
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tracebacks import hide_frames, short_errors
 
 if TYPE_CHECKING:
     import inspect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnmagic.frames import frames_of, hide_frames, is_ours, shows_frames, traceback_of
+from nnmagic.tracebacks import frames_of, hide_frames, is_ours, shows_frames, traceback_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -18,7 +18,6 @@ from traitlets import Bool, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
-from nnmagic.frames import show_frames, shows_frames, with_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.cell_output import SHOWN, parse_show_option, render_cell
@@ -26,6 +25,7 @@ from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_fr
 from nnmagic.jupyter.function_origin import remember_cell
 from nnmagic.jupyter.progress import show_progress
 from nnmagic.jupyter.settings import directory_of, problem, target_of
+from nnmagic.tracebacks import show_frames, shows_frames, with_frames
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import TYPE_CHECKING, NoReturn
 
-from nnmagic.frames import short_errors
+from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     import numpy as np
