@@ -288,10 +288,10 @@ def _by_position(cursor: Cursor, names: Names, namespace: Mapping[str, object]) 
 
 
 def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    from nnmagic.tinynn.editor.symbols import TYPE_WORDS
+    from nnmagic.tinynn.editor.symbols import TYPE_NAMES
     from nnmagic.tinynn.namespace.capture import compiled_type
 
-    found = _dtypes() | dict.fromkeys(TYPE_WORDS, "type") | dict.fromkeys(names.classes, "class")
+    found = _dtypes() | dict.fromkeys(TYPE_NAMES, "type") | dict.fromkeys(names.classes, "class")
     for name, value in namespace.items():
         if not name.startswith("_") and (
             compiled_type(value) is not None or isinstance(value, bool | int | tuple)

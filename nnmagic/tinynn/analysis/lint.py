@@ -15,10 +15,10 @@ from nnmagic.tinynn.analysis.bound_names import targets_of, walk
 from nnmagic.tinynn.syntax import tree
 
 #: What a span of the tree is in diagnostics.
-Place = Callable[[ast.Span], Span]
+ToSpan = Callable[[ast.Span], Span]
 
 
-def lint(cell: tree.CellNode, place: Place) -> list[Diagnostic]:
+def lint(cell: tree.CellNode, place: ToSpan) -> list[Diagnostic]:
     """Every warning of a cell, in source order."""
     found: list[Diagnostic] = []
     for definition in cell.funcs.values():
@@ -35,15 +35,17 @@ def lint(cell: tree.CellNode, place: Place) -> list[Diagnostic]:
 # -- variables that nothing reads ------------------------------------------------------------------------
 
 
-def _unused(function: tree.FunctionNode, place: Place, dead: set[int]) -> Iterator[Diagnostic]:
+def _unused(function: tree.FunctionNode, place: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
     """A function's own variables that are assigned, and read neither by it nor by a function inside it."""
     parts = list(walk(function.body))
-    targets = {id(target) for part in parts for target in (*_assigned(part), *_spared(part))}
+    targets = {
+        id(target) for part in parts for target in (*_assigned_variables(part), *_exempt_variables(part))
+    }
     quiet = {part.id.name for part in parts if isinstance(part, ast.Var) and id(part) not in targets}
-    quiet.update(target.id.name for part in parts for target in _spared(part))
+    quiet.update(target.id.name for part in parts for target in _exempt_variables(part))
     quiet.update(part.name for part in parts if isinstance(part, tree.CapturePattern) and part.name)
     for part in walk(function.body, into_functions=False):
-        for target in _assigned(part):
+        for target in _assigned_variables(part):
             name = target.id.name
             if name in quiet or name.startswith("_") or id(target) in dead:
                 continue
@@ -53,7 +55,7 @@ def _unused(function: tree.FunctionNode, place: Place, dead: set[int]) -> Iterat
             yield Diagnostic(message, place(target.span), hint, severity="warning")
 
 
-def _assigned(node: ast.Node) -> Iterator[ast.Var]:
+def _assigned_variables(node: ast.Node) -> Iterator[ast.Var]:
     """The variables of an assignment that stand for its whole value."""
     match node:
         case ast.Assign(lhs=targets) | tree.Unpack(targets=targets):
@@ -62,7 +64,7 @@ def _assigned(node: ast.Node) -> Iterator[ast.Var]:
             yield target
 
 
-def _spared(node: ast.Node) -> Iterator[ast.Var]:
+def _exempt_variables(node: ast.Node) -> Iterator[ast.Var]:
     """The variables that a node binds without a choice: of a loop, and of a tuple that is unpacked."""
     match node:
         case tree.Unpack(targets=targets):
@@ -76,7 +78,7 @@ def _spared(node: ast.Node) -> Iterator[ast.Var]:
 # -- statements that are never reached -------------------------------------------------------------------
 
 
-def _unreachable(statements: Sequence[ast.Stmt], place: Place, dead: set[int]) -> Iterator[Diagnostic]:
+def _unreachable(statements: Sequence[ast.Stmt], place: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
     """The first statement after one that always leaves; the parts of all of them are added to ``dead``."""
     for index, before in enumerate(statements):
         if _leaves(before):

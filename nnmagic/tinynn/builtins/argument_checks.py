@@ -166,7 +166,7 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
     )
 
 
-def word(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
+def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
     """An argument that must be one of some strings."""
     found = call.known(parameter) if parameter in call else default
     if isinstance(found, str) and found in choices:
@@ -237,10 +237,10 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
         )
     if not operand.value.items:
         raise RefusalError(f"{call.name} needs at least one tensor", operand.span)
-    return of_one_dtype(call, [Operand(item, operand.span) for item in operand.value.items])
+    return unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
 
 
-def of_one_dtype(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
+def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     """Operands as tensors of the dtype that the tensors among them have."""
     dtypes = [tensor_type(each).dtype for each in operands if is_tensor(each.value)]
     if len(set(dtypes)) > 1:
@@ -267,10 +267,10 @@ def of_one_dtype(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
 
 def one_axis(call: Arguments, parameter: str, rank: int, default: int | None = None) -> int:
     """An axis, not negative."""
-    return checked_axis(call, parameter, known_int(call, parameter, default), rank)
+    return normalize_axis(call, parameter, known_int(call, parameter, default), rank)
 
 
-def checked_axis(call: Arguments, parameter: str, axis: object, rank: int) -> int:
+def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> int:
     """An axis that a tensor of that rank has, not negative."""
     operand = call.given.get(parameter)
     span = call.span if operand is None else operand.span
@@ -289,7 +289,7 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
         return None
     given = call.known(parameter)
     listed = given if isinstance(given, tuple) else (given,)
-    found = tuple(checked_axis(call, parameter, axis, rank) for axis in listed)
+    found = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
     if len(set(found)) != len(found):
         raise RefusalError(f"{call.name}: an axis is listed twice", call.given[parameter].span)
     return found
@@ -351,7 +351,7 @@ def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
     return tuple(found)
 
 
-def fixed(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
+def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
     """A dimension that must be a number."""
     if isinstance(dim, int):
         return dim
@@ -377,7 +377,7 @@ def require_float(call: Arguments, data: Formula, parameter: str) -> None:
         raise RefusalError(message, span, hint="convert it first, as in x.astype(f32)")
 
 
-def of_formula(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:
+def float_function(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:
     """A function of one tensor of floats as a function of the language."""
 
     def apply_to(call: Arguments) -> Value:

@@ -24,10 +24,10 @@ def reshape(call: Arguments) -> Value:
     if sizes is None:
         shape = call.known("newshape")
         sizes = [Known(dim) for dim in (shape if isinstance(shape, tuple) else (shape,))]
-    wanted = [_checked(size, operand.span) for size in sizes]
+    wanted = [_check_size(size, operand.span) for size in sizes]
     if wanted.count(-1) > 1:
         raise RefusalError("reshape: only one dimension can be -1", operand.span)
-    full = _completed(given.shape, wanted, operand.span)
+    full = _complete_shape(given.shape, wanted, operand.span)
     if reshape_codes(given.shape, full) is not None:
         return reshape_to(given.value, full, call.span)
     result = apply(
@@ -36,7 +36,7 @@ def reshape(call: Arguments) -> Value:
     return Computed(result.expr, TensorType(full, given.dtype))
 
 
-def _checked(size: Value, span: Span) -> Dim:
+def _check_size(size: Value, span: Span) -> Dim:
     """A dimension of a new shape."""
     try:
         found = known_value(size)
@@ -51,7 +51,7 @@ def _checked(size: Value, span: Span) -> Dim:
     return found
 
 
-def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
+def _complete_shape(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
     """The new shape with -1 filled in; the numbers of elements must agree as far as they are known."""
     size, rest = product(given), product(dim for dim in wanted if dim != -1)
     refusal = RefusalError(f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}", span)

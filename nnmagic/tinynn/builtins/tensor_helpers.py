@@ -39,7 +39,7 @@ def broadcast(data: Formula, shape: Sequence[Dim]) -> Formula:
     return data if data.shape == tuple(shape) else data.op("broadcast_to", shape=tuple(shape))
 
 
-def at_least(data: Formula, rank: int) -> Formula:
+def atleast_nd(data: Formula, rank: int) -> Formula:
     """With axes of size 1 as atleast_1d, atleast_2d and atleast_3d put them."""
     if data.rank == 0 and rank:
         data = data.reshape((1,))
@@ -50,7 +50,9 @@ def at_least(data: Formula, rank: int) -> Formula:
     return data
 
 
-def joined(call: Arguments, parts: Sequence[Formula], axis: int, operator: str = "concatenate") -> Formula:
+def concatenate(
+    call: Arguments, parts: Sequence[Formula], axis: int, operator: str = "concatenate"
+) -> Formula:
     """Tensors of one dtype as one, along an axis (or a new one)."""
     first = next(iter(call.given.values()))
     whole = TupleOf(tuple(part.value for part in parts))
@@ -61,13 +63,13 @@ def joined(call: Arguments, parts: Sequence[Formula], axis: int, operator: str =
     return Formula(result, call.span)
 
 
-def stacked(parts: Sequence[Formula], axis: int) -> Formula:
+def stack(parts: Sequence[Formula], axis: int) -> Formula:
     """Tensors of one shape and dtype along a new axis."""
     call = Arguments("stack", {"arrays": Operand(Known(None), parts[0].span)}, parts[0].span)
-    return joined(call, parts, axis, "stack")
+    return concatenate(call, parts, axis, "stack")
 
 
-def cut(data: Formula, axis: int, begin: int, end: int) -> Formula:
+def static_slice(data: Formula, axis: int, begin: int, end: int) -> Formula:
     """The elements from ``begin`` to before ``end`` along an axis."""
     return data.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
 
@@ -80,11 +82,11 @@ def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
 
 def unit_matrix(rows: int, columns: int, k: int, dtype: str, span: Span) -> Formula:
     """Ones along a diagonal: where the place of the row and k meet that of the column."""
-    row = apply_arange(rows, span).expand(1)
-    return (row + k).equal(apply_arange(columns, span)).cast(dtype)
+    row = arange(rows, span).expand(1)
+    return (row + k).equal(arange(columns, span)).cast(dtype)
 
 
-def apply_arange(size: int, span: Span) -> Formula:
+def arange(size: int, span: Span) -> Formula:
     """0, 1, 2, ... as int64."""
     start, stop, step = (number_constant(number, "int64", span) for number in (0, size, 1))
     return Formula(whole_numbers(start, stop, step, span), span)
@@ -96,18 +98,17 @@ def size_along(data: Formula, axis: int, like: Formula) -> Formula:
     if isinstance(size, int):
         return like.like(size)
     sizes = data.op("shape_of", dtype="int64")
-    cut = sizes.op("strided_slice", begin=[axis], end=[axis + 1], strides=[1], axes=[0])
-    return cut.op("squeeze", axis=[0]).cast(like.dtype)
+    element = sizes.op("strided_slice", begin=[axis], end=[axis + 1], strides=[1], axes=[0])
+    return element.op("squeeze", axis=[0]).cast(like.dtype)
 
 
-def piece(data: Formula, axis: int, begin: int, end: int | None) -> Formula:
+def slice_axis(data: Formula, axis: int, begin: int, end: int | None) -> Formula:
     """``data[begin:end]`` along an axis; an end that is negative counts from it."""
     size = data.shape[axis]
     if isinstance(size, int):
         first, last, _ = slice(begin, end).indices(size)
         return data.op("strided_slice", begin=[first], end=[max(first, last)], strides=[1], axes=[axis])
     last = 2**31 - 1 if end is None else end
-    cut = data.op("strided_slice", begin=[begin], end=[last], strides=[1], axes=[axis])
-    value = cut.value
-    shape = tuple(AnyDim() if place == axis else dim for place, dim in enumerate(data.shape))
-    return Formula(Computed(value.expr, TensorType(shape, data.dtype)), data.span)
+    sliced = data.op("strided_slice", begin=[begin], end=[last], strides=[1], axes=[axis])
+    shape = tuple(AnyDim() if index == axis else dim for index, dim in enumerate(data.shape))
+    return Formula(Computed(sliced.value.expr, TensorType(shape, data.dtype)), data.span)

@@ -27,9 +27,9 @@ def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object
     match path:
         case (name,) if name in module.funcs:
             elaborator.transform_module(module)
-            return _function_word(elaborator, source, module.funcs[name])
+            return _function_symbol(elaborator, source, module.funcs[name])
         case (name,) if name in module.types:
-            return _type_word(elaborator, source, module.types[name])
+            return _type_symbol(elaborator, source, module.types[name])
         case (name,):
             candidates = list(module.types.values())
         case (owner, name) if owner in module.types:
@@ -39,11 +39,11 @@ def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object
     for data in candidates:
         for constructor in data.constructors:
             if constructor.name == name:
-                return _constructor_word(elaborator, source, data, constructor)
+                return _constructor_symbol(elaborator, source, data, constructor)
     return None
 
 
-def _function_word(elaborator: Elaborator, source: Source, definition: tree.FunctionNode) -> Symbol:
+def _function_symbol(elaborator: Elaborator, source: Source, definition: tree.FunctionNode) -> Symbol:
     known = elaborator.scope.functions[definition.name].type
     if known is not None:
         types = [type_shown(type_) for type_ in known.arg_types]
@@ -61,8 +61,8 @@ def _function_word(elaborator: Elaborator, source: Source, definition: tree.Func
     )
 
 
-def _type_word(elaborator: Elaborator, source: Source, data: tree.DataTypeNode) -> Symbol:
-    made = [_constructor_word(elaborator, source, data, each).signature for each in data.constructors]
+def _type_symbol(elaborator: Elaborator, source: Source, data: tree.DataTypeNode) -> Symbol:
+    made = [_constructor_symbol(elaborator, source, data, each).signature for each in data.constructors]
     return Symbol(
         data.name,
         "data type of this cell",
@@ -72,7 +72,7 @@ def _type_word(elaborator: Elaborator, source: Source, data: tree.DataTypeNode) 
     )
 
 
-def _constructor_word(
+def _constructor_symbol(
     elaborator: Elaborator, source: Source, data: tree.DataTypeNode, constructor: tree.ConstructorDeclaration
 ) -> Symbol:
     types = [_text(elaborator, source, each.ty) for each in constructor.fields]

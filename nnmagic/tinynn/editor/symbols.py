@@ -30,7 +30,7 @@ KEYWORDS = (
     *("in", "is", "lambda", "match", "None", "not", "or", "pass", "return", "True", "while"),
 )
 #: What stands in an annotation, beside dtypes.
-TYPE_WORDS = {
+TYPE_NAMES = {
     "Tensor": "Tensor[(2, 3), f32]: a tensor's shape and dtype.",
     "tuple": "tuple[A, B]: several values.",
     "Callable": "Callable[[A], B]: a function.",
@@ -104,7 +104,7 @@ def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
     """A function of the language, or the method of tensors that it is."""
     parts = (builtin.form or builtin.signature).split()[1 if method else 0 :]
     twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
-    defaults = {**_USUAL, **_relay_defaults(twin), **_defaults(builtin.numpy)}
+    defaults = {**_COMMON_DEFAULTS, **_relay_defaults(twin), **_defaults(builtin.numpy)}
     shown = []
     for part in parts:
         name, optional, default = part.partition("?")
@@ -112,7 +112,7 @@ def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
     if any(len(name) > 1 and name.startswith("*") for name in shown):
         shown = [name for name in shown if name != "*"]  # what follows is by keyword as it is
     names = [part.partition("?")[0].strip("*") for part in parts]
-    details = tuple(f"{name}: {_TAKES[name]}" for name in names if name in _TAKES)
+    details = tuple(f"{name}: {_PARAMETER_KINDS[name]}" for name in names if name in _PARAMETER_KINDS)
     return Symbol(
         builtin.name,
         "method" if method else "function",
@@ -125,14 +125,14 @@ def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
 
 
 #: Defaults that parameters have wherever they are.
-_USUAL = {
+_COMMON_DEFAULTS = {
     **dict.fromkeys(("keepdims", "exclude", "exclusive", "select_last_index", "training"), "False"),
     **dict.fromkeys(("is_ascend", "center", "scale", "count_include_pad"), "True"),
     **dict.fromkeys(("eps", "epsilon"), "1e-05"),
     "reduction": "'mean'",
 }
 #: What parameters of the language's functions take, where their names say it.
-_TAKES = {
+_PARAMETER_KINDS = {
     **dict.fromkeys(("a", "b", "x", "x1", "x2", "data", "ary", "arr"), "a tensor"),
     **dict.fromkeys(("arrays", "tensors"), "tensors, or a list of them"),
     **dict.fromkeys(("weight", "bias", "gamma", "beta"), "a tensor"),
@@ -182,9 +182,9 @@ def symbols() -> Mapping[str, Symbol]:
         for name, builtin in {**ITERATION, **BUILTINS}.items()
         if not builtin.refused
     }
-    found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
+    found |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
     found |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
-    found |= {name: Symbol(name, "type", summary) for name, summary in TYPE_WORDS.items()}
+    found |= {name: Symbol(name, "type", summary) for name, summary in TYPE_NAMES.items()}
     return found
 
 
@@ -219,7 +219,7 @@ def module_symbols(module: str) -> Mapping[str, Symbol]:
         if not builtin.refused
     }
     if module in ("numpy", "jax.numpy"):
-        found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
+        found |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
     return found
 
 
@@ -232,15 +232,15 @@ def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | 
         known = module_symbols(found.__name__) if isinstance(found, ModuleType) and len(path) > 1 else {}
         if path[-1] in known:
             return known[path[-1]]
-        return _written(path) if len(path) > 1 else None
+        return _language_symbol(path) if len(path) > 1 else None
     if path[0] in namespace and not isinstance(found, ModuleType):
         return members().get(path[-1]) if len(path) > 1 else None
     if len(path) == 1 and path[0] in symbols():
         return symbols()[path[0]]
-    return _written(path) or (members().get(path[-1]) if len(path) > 1 else None)
+    return _language_symbol(path) or (members().get(path[-1]) if len(path) > 1 else None)
 
 
-def _written(path: tuple[str, ...]) -> Symbol | None:
+def _language_symbol(path: tuple[str, ...]) -> Symbol | None:
     """What the language says of a name as it is written."""
     found = language_name(path)
     if found is None or found[1] != len(path):
@@ -251,11 +251,11 @@ def _written(path: tuple[str, ...]) -> Symbol | None:
         case BuiltinName(builtin=builtin):
             return function_symbol(builtin)
         case Known(value=value) if isinstance(value, DType | float | None):
-            return _constant_word(path[-1], value)
+            return _constant_symbol(path[-1], value)
     return None
 
 
-def _constant_word(name: str, value: DType | float | None) -> Symbol:
+def _constant_symbol(name: str, value: DType | float | None) -> Symbol:
     if isinstance(value, DType):
         return Symbol(name, "dtype", f"The dtype {value.name}.")
     return Symbol(

@@ -30,7 +30,7 @@ from nnmagic.tinynn.values.values import (
 )
 
 _Key = TypeVar("_Key")
-_Taken = TypeVar("_Taken")
+_Captured = TypeVar("_Captured")
 
 #: A tuple of the notebook is for shapes, settings and the arrays of layers, not for data.
 _MAX_ITEMS, _MAX_DEPTH = 10_000, 20
@@ -183,7 +183,7 @@ def holds_values(value: object) -> bool:
 def _is_type(value: object) -> bool:
     """Whether a value names a type or a dtype of a cell."""
     try:
-        return isinstance(captured(value), TypeOf | TupleConstructor | Known)
+        return isinstance(capture(value), TypeOf | TupleConstructor | Known)
     except NotCapturableError:
         return False
 
@@ -207,7 +207,7 @@ _CODE = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.
 _VALUES = (*_NUMBERS, *_TEXTS_AND_COLLECTIONS, *_CODE)
 
 
-def settled(value: object, depth: int = 0) -> object:
+def snapshot(value: object, depth: int = 0) -> object:
     """The value as it is now: arrays, lists and dictionaries, which may change, are copied.
 
     What the cell computes with and what the cache remembers are then the same. Raises NotCapturable.
@@ -221,16 +221,18 @@ def settled(value: object, depth: int = 0) -> object:
             return _constant(value).data
         case tuple() | list():
             _check_size(value, depth)
-            return tuple(taken for _, taken in _each(lambda item: settled(item, depth + 1), enumerate(value)))
+            return tuple(
+                taken for _, taken in _capture_items(lambda item: snapshot(item, depth + 1), enumerate(value))
+            )
         case dict():
             _check_size(value, depth)
-            return dict(_each(lambda item: settled(item, depth + 1), list(dict.items(value))))
+            return dict(_capture_items(lambda item: snapshot(item, depth + 1), list(dict.items(value))))
         case int() if value.bit_length() > MAX_INT_BITS:
             raise NotCapturableError(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
 
 
-def captured(value: object) -> Value:
+def capture(value: object) -> Value:
     """A settled value inside a cell. Raises NotCapturable."""
     match value:
         case None | DType() | Tensor():
@@ -248,9 +250,9 @@ def captured(value: object) -> Value:
         case str():
             return Known(str.__str__(value))
         case tuple():
-            return TupleOf(tuple(taken for _, taken in _each(captured, enumerate(value))))
+            return TupleOf(tuple(taken for _, taken in _capture_items(capture, enumerate(value))))
         case dict():
-            return DictOf(dict(_each(captured, value.items())))
+            return DictOf(dict(_capture_items(capture, value.items())))
         case np.dtype():
             return _dtype(value)
     if value is Ellipsis:
@@ -325,9 +327,9 @@ def _check_size(value: tuple[object, ...] | list[object] | dict[object, object],
             )
 
 
-def _each(
-    take: Callable[[object], _Taken], items: Iterable[tuple[_Key, object]]
-) -> Iterator[tuple[_Key, _Taken]]:
+def _capture_items(
+    take: Callable[[object], _Captured], items: Iterable[tuple[_Key, object]]
+) -> Iterator[tuple[_Key, _Captured]]:
     """Each item as it is taken, with its key. Raises NotCapturable, with the item's place."""
     key: object = None
     try:

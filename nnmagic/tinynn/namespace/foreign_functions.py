@@ -135,7 +135,7 @@ def library_of(value: object) -> str | None:
     return module if isinstance(module, str) and is_library(module) else None
 
 
-def same_as(path: tuple[str, ...], module: str, known: Iterable[str]) -> str | None:
+def cell_equivalent(path: tuple[str, ...], module: str, known: Iterable[str]) -> str | None:
     """What says in a cell what a function of a library's module says; ``known``: what a cell has of it.
 
     None where nothing does: a function of the same name may mean another thing.

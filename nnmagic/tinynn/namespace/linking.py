@@ -98,7 +98,7 @@ class Linker:
         """The name under which a function is here, now or from before."""
         candidate, number = name, 0
         while True:
-            renamed = _with_names(function, {**names, name: candidate})
+            renamed = _rename_globals(function, {**names, name: candidate})
             present = self.functions.get(candidate)
             if present is not None and (present is renamed or _same(present, renamed)):
                 return candidate
@@ -151,7 +151,7 @@ def _callees_first(module: Module, name: str) -> list[str]:
     return [each for group in components(graph) for each in group if each in reached]
 
 
-def _with_names(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
+def _rename_globals(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
     """The function with the globals in it renamed; itself where none changes."""
 
     def renamed(_old: ir.Expr, node: ir.Expr) -> ir.Expr:

@@ -21,23 +21,23 @@ from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
     CompiledType,
     NotCapturableError,
-    captured,
+    capture,
     compiled_function,
     compiled_type,
     holds_values,
     is_method,
     member_names,
     not_capturable,
-    settled,
+    snapshot,
     types_with,
 )
 from nnmagic.tinynn.namespace.foreign_functions import (
     IMPORTS,
     NOT_HERE,
+    cell_equivalent,
     import_hint,
     is_library,
     library_of,
-    same_as,
 )
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import look_up
@@ -185,8 +185,8 @@ class NameResolver:
             elif isinstance(found, ModuleType):
                 raise not_capturable(found)
             else:
-                self.looked_up[name] = settled(found)
-                self._values[name] = captured(self.looked_up[name])
+                self.looked_up[name] = snapshot(found)
+                self._values[name] = capture(self.looked_up[name])
         return self._values[name]
 
     def _data_type(self, written: str, data: CompiledType, span: Span) -> DataTypeName:
@@ -216,7 +216,7 @@ class NameResolver:
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> RefusalError:
         name = ".".join(path)
         if is_library(module.__name__):
-            instead = same_as(path, module.__name__, MODULES.get(module.__name__, ()))
+            instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
             if instead or path[-1] in dir(module):  # some is loaded when it is asked for
                 return _not_supported(name, instead, span)
         elif "__getattr__" in vars(
@@ -257,7 +257,7 @@ class NameResolver:
         if first in IMPORTS:
             hint = import_hint(first)
             dtype = dtype_named(path[-1])
-            own = dtype.short if dtype else same_as(path[-1:], IMPORTS[first], ())
+            own = dtype.short if dtype else cell_equivalent(path[-1:], IMPORTS[first], ())
             if own is not None:
                 hint += f", or write {own}, which needs none"
             return UnknownNameError(f"`{first}` is not defined in the notebook", span, hint=hint)
@@ -327,7 +327,7 @@ def _unusable(
         return RefusalError(message, span, hint=f"write {dtype.short}")
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
-        return _not_supported(name, same_as(path, library, MODULES.get(library, ())), span)
+        return _not_supported(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )

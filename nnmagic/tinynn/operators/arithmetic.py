@@ -119,7 +119,7 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
         return as_weak(binary(op, sign, *alike(left, right), span))
     left, right = beside_tensor(left, right, sign)
     if not is_tensor(left.value) and not is_tensor(right.value):
-        return _on_known(op, sign, left, right, span)
+        return _apply_to_known(op, sign, left, right, span)
     if op is ExtraOp.MatMul:
         return matrix_product(left, right, span)
     if op is BuiltinOp.Div:
@@ -130,12 +130,12 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
     if op is ExtraOp.Pow and is_integer(tensor_type(one).dtype):
         return _integer_power(sign, one, other, right, span)
     if tensor_type(one).dtype == "bool" and op in _ON_BOOLS:
-        return _on_bools(op, sign, one, other, span)
+        return _apply_to_bools(op, sign, one, other, span)
     names = _BITWISE.get(op)
     if names is not None:
         name = names[0] if tensor_type(one).dtype == "bool" else names[1]
-        return _checked(sign, name, one, other, span)
-    return _checked(sign, _BINARY[op], one, other, span)
+        return _apply_checked(sign, name, one, other, span)
+    return _apply_checked(sign, _BINARY[op], one, other, span)
 
 
 #: Arithmetic of two bools that NumPy defines: the logical operator; None: NumPy refuses it, too.
@@ -146,14 +146,14 @@ _ON_BOOLS: dict[AnyOp, str | None] = {
 }
 
 
-def _on_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) -> Computed:
+def _apply_to_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) -> Computed:
     name = _ON_BOOLS[op]
     if name is None:
         hint = (
             f"write {source_text(one.span)} ^ {source_text(other.span)}, or convert both, as in x.astype(i32)"
         )
         raise RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
-    return _checked(sign, name, one, other, span)
+    return _apply_checked(sign, name, one, other, span)
 
 
 def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
@@ -195,7 +195,7 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
     bits = int("".join(filter(str.isdigit, dtype)))
     one = number_constant(1, dtype, span)
     zero = number_constant(0, dtype, span)
-    power: Computed = _checked(sign, "multiply", base, exponent, span)  # of the common shape
+    power: Computed = _apply_checked(sign, "multiply", base, exponent, span)  # of the common shape
     power = apply("ones_like", span, power)
     square: Computed | Operand = base
     for bit in range(bits):
@@ -208,7 +208,7 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
 
 def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:
     if number in _SMALL_POWERS:
-        return _checked(sign, "power", base, exponent, span)
+        return _apply_checked(sign, "power", base, exponent, span)
     power, square = None, base
     while number:
         if number & 1:
@@ -222,7 +222,7 @@ def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span:
     return power.value
 
 
-def _checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
+def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
     """Broadcasting is checked here, so that the message has the sign that the user wrote."""
     types = (tensor_type(left), tensor_type(right))
     try:
@@ -246,7 +246,7 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
         return left, Operand(_number_beside(right, left, other, sign), right.span)
     first, second = tensor_type(left).dtype, tensor_type(right).dtype
     if first != second:
-        target, converted = _converted(left, right)
+        target, converted = _suggest_cast(left, right)
         name = source_text(converted.span)
         raise RefusalError(
             f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
@@ -258,7 +258,7 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
     return left, right
 
 
-def _converted(left: Operand, right: Operand) -> tuple[str, Operand]:
+def _suggest_cast(left: Operand, right: Operand) -> tuple[str, Operand]:
     """What a hint proposes for two dtypes: a constant follows a tensor of floats, else the wider one wins."""
     first, second = tensor_type(left).dtype, tensor_type(right).dtype
     if _is_constant(left) != _is_constant(right):
@@ -319,13 +319,13 @@ def _true_division(left: Operand, right: Operand, span: Span) -> Value:
     """Of integers and bools it is NumPy's: both become float64."""
     dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
     if any(is_float(dtype) for dtype in dtypes):
-        return _checked("/", "divide", *same_dtype(left, right, "/"), span)
+        return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
     if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
         same_dtype(left, right, "/")
     if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
         raise RefusalError("division by zero", right.span)
     one, other = (_as_float64(side, span) for side in (left, right))
-    return _checked("/", "divide", one, other, span)
+    return _apply_checked("/", "divide", one, other, span)
 
 
 def _as_float64(side: Operand, span: Span) -> Operand:
@@ -337,7 +337,7 @@ def _as_float64(side: Operand, span: Span) -> Operand:
     return Operand(number_constant(known, "float64", side.span), side.span)
 
 
-def unary_named(name: str, function: str, operand: Operand, span: Span) -> Value:
+def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Value:
     """``~x`` for the function ``invert`` of NumPy, and so on. Raises Refusal."""
     return unary({"invert": BuiltinOp.Invert, "negative": BuiltinOp.USub}[name], function, operand, span)
 
@@ -394,7 +394,7 @@ _MAX_BITS = 64
 _MAX_ITEMS = 10_000
 
 
-def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Python's meaning, on numbers, strings (== and !=) and tuples (+, * and comparison)."""
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
         return TupleOf(left.value.items + right.value.items)
@@ -403,7 +403,7 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
     except NotStaticError:
         raise _undefined(sign, left, right, span) from None
     if isinstance(one, tuple) and isinstance(other, int) and op is BuiltinOp.Mul:
-        return _repeated(left.value, other, span)
+        return _repeat(left.value, other, span)
     comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
     if any(map(_holds_dimension, (left.value, right.value))):
         raise _undefined(sign, left, right, span)
@@ -435,7 +435,7 @@ def _holds_dimension(value: Value) -> bool:
     return isinstance(value, Dimension)
 
 
-def _repeated(value: Value, times: int, span: Span) -> Value:
+def _repeat(value: Value, times: int, span: Span) -> Value:
     assert isinstance(value, TupleOf)
     length = max(times, 0) * len(value.items)
     if length > _MAX_ITEMS:

@@ -66,7 +66,7 @@ def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex
     """An int, an array or a mask that is known while compiling; None for any other. Raises Refusal."""
     value = item.value
     if isinstance(value, Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
-        return _of_array(tensor, axis, value.expr.data, item.span)
+        return _array_indices(tensor, axis, value.expr.data, item.span)
     try:
         found = known_value(value)
     except NotStaticError:
@@ -76,13 +76,15 @@ def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex
     dim = _dim(tensor, axis)
     if not isinstance(dim, int):
         return [
-            _single(tensor, axis, number_constant(found, "int64", item.span), item.span, negative=found < 0)
+            _scalar_index(
+                tensor, axis, number_constant(found, "int64", item.span), item.span, negative=found < 0
+            )
         ]
     _require_in_range(found, axis, int(dim), item.span)
     return [AxisIndex(axis, found % int(dim), is_array=False)]
 
 
-def _of_array(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> list[AxisIndex] | None:
+def _array_indices(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> list[AxisIndex] | None:
     """An array of the notebook."""
     if array.dtype == np.bool_:
         shape = tensor_type(Operand(tensor, span)).shape[axis : axis + array.ndim]
@@ -121,10 +123,12 @@ def _dim(tensor: Computed, axis: int) -> Dim:
 
 def single_index(tensor: Computed, axis: int, number: Computed, span: Span) -> AxisIndex:
     """An integer of rank 0 that is known when the program runs."""
-    return _single(tensor, axis, number, span, negative=None)
+    return _scalar_index(tensor, axis, number, span, negative=None)
 
 
-def _single(tensor: Computed, axis: int, number: Computed, span: Span, *, negative: bool | None) -> AxisIndex:
+def _scalar_index(
+    tensor: Computed, axis: int, number: Computed, span: Span, *, negative: bool | None
+) -> AxisIndex:
     """``negative``: whether it counts from the end, if that is known."""
     if negative is None:
         return AxisIndex(axis, wrap_negative(tensor, axis, number, span), is_array=False)
@@ -150,25 +154,25 @@ def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
     """An array of integers, or a list of numbers. Raises Refusal."""
     value = item.value
     if isinstance(value, TupleOf):
-        return _of_list(tensor, axis, value, item)
+        return _list_indices(tensor, axis, value, item)
     assert isinstance(value, Computed)
     return AxisIndex(axis, wrap_negative(tensor, axis, value, item.span), is_array=True)
 
 
-def _of_list(tensor: Computed, axis: int, value: TupleOf, item: Operand) -> AxisIndex:
+def _list_indices(tensor: Computed, axis: int, value: TupleOf, item: Operand) -> AxisIndex:
     try:
         known = np.array(known_value(value)) if value.items else np.zeros(0, np.int64)
     except (NotStaticError, ValueError):
         known = None
     if known is not None and known.dtype.kind in "ib":
-        places = _of_array(tensor, axis, known, item.span)
+        places = _array_indices(tensor, axis, known, item.span)
         if places is not None and len(places) == 1:
             return places[0]
         if known.dtype.kind == "i":
             return index_by_array(tensor, axis, Operand(_constant(known, item.span), item.span))
     parts = []
     for each in value.items:
-        number = _whole(each, item.span)
+        number = _as_scalar(each, item.span)
         if number is None:
             hint = "make a tensor of them first: stack([a, b]), or numpy.array in another cell"
             raise RefusalError(
@@ -181,7 +185,7 @@ def _of_list(tensor: Computed, axis: int, value: TupleOf, item: Operand) -> Axis
     return index_by_array(tensor, axis, Operand(places_, item.span))
 
 
-def _whole(value: Value, span: Span) -> Computed | None:
+def _as_scalar(value: Value, span: Span) -> Computed | None:
     """A number of a list as a tensor of rank 0."""
     if is_size(value):
         return number_of(value, span)

@@ -35,7 +35,7 @@ from nnmagic.tinynn.values.values import (
 
 
 def _range(call: Arguments) -> Value:
-    bounds = {name: _whole(call, name) for name in ("start", "stop", "step") if name in call.given}
+    bounds = {name: _range_bound(call, name) for name in ("start", "stop", "step") if name in call.given}
     if "stop" not in bounds:
         bounds["stop"] = bounds.pop("start")
     step = bounds.get("step", Known(1))
@@ -46,7 +46,7 @@ def _range(call: Arguments) -> Value:
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 
-def _whole(call: Arguments, name: str) -> Value:
+def _range_bound(call: Arguments, name: str) -> Value:
     """A bound of a range: an int known now, or an integer of rank 0 as a weak number."""
     operand = as_number(call.given[name])
     try:
@@ -75,7 +75,7 @@ def as_weak_int(operand: Operand) -> Computed | None:
     return weak_int(cast(value, "int64", operand.span))
 
 
-def _zipped(word: str) -> Builtin:
+def _zip_like(word: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         value = call.given["iterables"].value if word == "zip" else TupleOf((call.given["iterable"].value,))
         assert isinstance(value, TupleOf)
@@ -88,7 +88,7 @@ def _zipped(word: str) -> Builtin:
     return Builtin(word, signature, apply_to, f"Python's {word}, for a loop to go over.")
 
 
-def _listed(call: Arguments) -> Value:
+def _list(call: Arguments) -> Value:
     if "iterable" not in call.given:
         return TupleOf(())
     return TupleOf(tuple(items(call.given["iterable"], "list")))
@@ -97,8 +97,8 @@ def _listed(call: Arguments) -> Value:
 #: What makes something to go over, by name.
 ITERATION: dict[str, Builtin] = {
     "range": Builtin("range", "start stop? step?=1", _range, "Python's range, for a loop to go over."),
-    **{word: _zipped(word) for word in ("zip", "enumerate", "reversed")},
-    "list": Builtin("list", "iterable?=()", _listed, "The items, as many as are known while compiling."),
+    **{word: _zip_like(word) for word in ("zip", "enumerate", "reversed")},
+    "list": Builtin("list", "iterable?=()", _list, "The items, as many as are known while compiling."),
 }
 
 

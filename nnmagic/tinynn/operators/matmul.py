@@ -45,7 +45,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@"
         rows = apply("expand_dims", span, rows, axis=0)
     if len(other.shape) == 1:
         columns = apply("expand_dims", span, columns, axis=1)
-    result = _of_matrices(rows, columns, span)
+    result = _multiply_matrices(rows, columns, span)
     dropped = ([-2] if len(one.shape) == 1 else []) + ([-1] if len(other.shape) == 1 else [])
     if not dropped:
         return result
@@ -70,18 +70,18 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
             )
 
 
-def _of_matrices(left: Computed, right: Computed, span: Span) -> Computed:
+def _multiply_matrices(left: Computed, right: Computed, span: Span) -> Computed:
     """The product of two tensors of rank 2 or more."""
     one, other = _shape(left), _shape(right)
     if len(one) == 2 and len(other) == 2:
         return apply("nn.matmul", span, left, right)
-    if len(other) == 2 and _unknown(one[:-1]) <= 1:
+    if len(other) == 2 and _count_dynamic(one[:-1]) <= 1:
         return _rows_times_matrix(left, right, span)
     if len(one) <= 3 and len(other) <= 3:
         left = left if len(one) == 3 else apply("expand_dims", span, left, axis=0)
         right = right if len(other) == 3 else apply("expand_dims", span, right, axis=0)
         return apply("nn.batch_matmul", span, left, right, transpose_b=False)
-    return _of_stacks(left, right, span)
+    return _multiply_stacks(left, right, span)
 
 
 def _rows_times_matrix(left: Computed, right: Computed, span: Span) -> Computed:
@@ -91,22 +91,22 @@ def _rows_times_matrix(left: Computed, right: Computed, span: Span) -> Computed:
     return reshape_to(apply("nn.matmul", span, rows, right), (*one[:-1], other[-1]), span)
 
 
-def _of_stacks(left: Computed, right: Computed, span: Span) -> Computed:
+def _multiply_stacks(left: Computed, right: Computed, span: Span) -> Computed:
     """Leading dimensions broadcast, then flattened to one batch dimension."""
     one, other = _shape(left), _shape(right)
     rank = max(len(one), len(other)) - 2
     first = (1,) * (rank + 2 - len(one)) + one[:-2]
     second = (1,) * (rank + 2 - len(other)) + other[:-2]
     batch = tuple(b if a == 1 else a for a, b in zip(first, second, strict=True))
-    if _unknown((*batch, *one[-2:], *other[-2:])):
-        return _by_names(left, right, batch, span)
-    flat = [_flattened(value, batch, span) for value in (left, right)]
+    if _count_dynamic((*batch, *one[-2:], *other[-2:])):
+        return _einsum_product(left, right, batch, span)
+    flat = [_flatten_batch(value, batch, span) for value in (left, right)]
     return reshape_to(
         apply("nn.batch_matmul", span, *flat, transpose_b=False), (*batch, one[-2], other[-1]), span
     )
 
 
-def _by_names(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
+def _einsum_product(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
     """With dimensions that only the call knows, which one reshape could not tell apart: by names of axes."""
     one, other = _shape(left), _shape(right)
     letters = "abcdefghijklmnopqrstuvw"[: len(batch)]
@@ -125,12 +125,12 @@ def _by_names(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Spa
     return Computed(found.expr, TensorType((*batch, one[-2], other[-1]), found.type.dtype))
 
 
-def _flattened(value: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
+def _flatten_batch(value: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
     matrix = _shape(value)[-2:]
     if _shape(value)[:-2] != batch:
         value = apply("broadcast_to", span, value, shape=(*batch, *matrix))
     return reshape_to(value, (product(batch), *matrix), span)
 
 
-def _unknown(dims: tuple[Dim, ...]) -> int:
+def _count_dynamic(dims: tuple[Dim, ...]) -> int:
     return sum(not isinstance(dim, int) for dim in dims)

@@ -32,7 +32,7 @@ _FAR = 2**48
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class StaticSlice:
     """What strided_slice does along one axis, and how many elements that leaves."""
 
     axis: int
@@ -43,7 +43,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class DynamicSlice:
     """Elements from ``start`` to before ``stop``, both in range and int64 of rank 0; and how many."""
 
     start: Computed
@@ -68,25 +68,27 @@ def known_bound(value: Value, span: Span) -> int | None:
     )
 
 
-def cut_along(slice_: SliceOf, tensor: Computed, axis: int, item: Operand) -> Cut | Stretch | None:
+def resolve_slice(
+    slice_: SliceOf, tensor: Computed, axis: int, item: Operand
+) -> StaticSlice | DynamicSlice | None:
     """What a slice takes along an axis; None where that is all of it. Raises Refusal."""
     start, stop = _bound(slice_.start, item.span), _bound(slice_.stop, item.span)
     step = known_bound(slice_.step, item.span)
     if step == 0:
         raise RefusalError("the step of a slice cannot be zero", item.span)
-    step = None if step is None else _in_reach(step)
+    step = None if step is None else _clamp_bound(step)
     if start in (Known(None), Known(0)) and stop == Known(None) and step in (None, 1):
         return None
     dim = tensor_type(Operand(tensor, item.span)).shape[axis]
     size = _size(start, stop, step or 1, dim)
     if isinstance(start, Known) and isinstance(stop, Known):
         if isinstance(dim, int):
-            return _of_known(slice(start.value, stop.value, step), axis, int(dim))
+            return _static_slice(slice(start.value, stop.value, step), axis, int(dim))
         if _runs_forward(start.value, stop.value, step or 1):
-            return _of_named(start.value, stop.value, step or 1, axis, size)
+            return _open_slice(start.value, stop.value, step or 1, axis, size)
     if size == dim and step in (None, 1) and dim != ANY:
         return None
-    return _later(start, stop, step or 1, size, tensor, axis, item.span)
+    return _dynamic_slice(start, stop, step or 1, size, tensor, axis, item.span)
 
 
 def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
@@ -96,7 +98,7 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
         if found is None:
             return Known(None)
         if isinstance(found, int) and not isinstance(found, bool):
-            return Known(_in_reach(found))
+            return Known(_clamp_bound(found))
     except NotStaticError:
         pass
     if isinstance(value, Dimension):
@@ -110,20 +112,20 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
     raise RefusalError(f"a slice's bound must be an int, not {described(value)}", span)
 
 
-def _in_reach(number: int) -> int:
+def _clamp_bound(number: int) -> int:
     """A bound or a step that means the same and that 64 bits hold: no axis is longer."""
     return max(-_FAR, min(number, _FAR))
 
 
-def _of_known(slice_: slice, axis: int, dim: int) -> Cut | None:
+def _static_slice(slice_: slice, axis: int, dim: int) -> StaticSlice | None:
     begin, end, stride = slice_.indices(dim)
     taken = range(begin, end, stride)
     if len(taken) == dim and stride == 1:
         return None
     if not taken:
-        return Cut(axis, 0, 0, 1, 0)
+        return StaticSlice(axis, 0, 0, 1, 0)
     # A negative end counts from the end in Relay: before the first element is one full turn back.
-    return Cut(axis, begin, end if end >= 0 else end - dim, stride, len(taken))
+    return StaticSlice(axis, begin, end if end >= 0 else end - dim, stride, len(taken))
 
 
 def _runs_forward(start: object, stop: object, step: int) -> bool:
@@ -133,11 +135,11 @@ def _runs_forward(start: object, stop: object, step: int) -> bool:
     return (start < 0) == (stop < 0) and (stop - start) * step >= 0
 
 
-def _of_named(start: object, stop: object, step: int, axis: int, size: Dim) -> Cut:
+def _open_slice(start: object, stop: object, step: int, axis: int, size: Dim) -> StaticSlice:
     """Relay brings the bounds into range when the program runs, as NumPy does."""
     begin = start if isinstance(start, int) else (0 if step > 0 else _FAR)
     end = stop if isinstance(stop, int) else (_FAR if step > 0 else -_FAR)
-    return Cut(axis, int(begin), int(end), step, size)
+    return StaticSlice(axis, int(begin), int(end), step, size)
 
 
 def _size(start: Value, stop: Value, step: int, dim: Dim) -> Dim:
@@ -165,9 +167,9 @@ def _is_sure(dim: Dim) -> bool:
     return found is not None and not_negative(found)
 
 
-def _later(
+def _dynamic_slice(
     start: Value, stop: Value, step: int, size: Dim, tensor: Computed, axis: int, span: Span
-) -> Stretch:
+) -> DynamicSlice:
     """Bounds that are known when the program runs, brought into range then."""
     length = number_of(size_along(tensor, axis, span), span)
     zero, one = _number(0, span), _number(1, span)
@@ -183,7 +185,7 @@ def _later(
         return apply("minimum", span, apply("maximum", span, place, low), high)
 
     first, end = (low, high) if step > 0 else (high, low)
-    return Stretch(
+    return DynamicSlice(
         placed(start, first),
         placed(stop, end),
         step,
@@ -195,7 +197,7 @@ def _number(number: int, span: Span) -> Computed:
     return number_constant(number, "int64", span)
 
 
-def taken_along(tensor: Computed, cut: Stretch, axis: int, span: Span) -> Computed:
+def take_slice(tensor: Computed, cut: DynamicSlice, axis: int, span: Span) -> Computed:
     """The elements of a tensor from one place to another along an axis."""
     places = whole_numbers(cut.start, cut.stop, _number(cut.step, span), span)
     return apply("take", span, tensor, places, axis=axis)

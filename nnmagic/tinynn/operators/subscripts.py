@@ -16,7 +16,7 @@ from nnmagic.tinynn.operators.index_arrays import (
     single_index,
     static_indices,
 )
-from nnmagic.tinynn.operators.slices import Cut, cut_along, known_bound, taken_along
+from nnmagic.tinynn.operators.slices import StaticSlice, known_bound, resolve_slice, take_slice
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -38,16 +38,16 @@ from nnmagic.tinynn.values.values import (
 def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
     """``value[index]`` of a tensor or a tuple. Raises Refusal."""
     if isinstance(value.value, TupleOf):
-        return _of_tuple(value.value, index, span)
+        return _index_tuple(value.value, index, span)
     if isinstance(value.value, DictOf):
-        return _of_dictionary(value.value, index)
+        return _index_dictionary(value.value, index)
     if not is_tensor(value.value):
         raise RefusalError(f"{described(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
-    return _of_tensor(value.value, index, span)
+    return _index_tensor(value.value, index, span)
 
 
-def _of_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
+def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
     try:
         key = known_value(index[0].value) if len(index) == 1 else None
     except NotStaticError:
@@ -71,7 +71,7 @@ def _keys(value: DictOf) -> str:
     return f"its keys: {', '.join(keys[:8])}{', ...' if len(keys) > 8 else ''}" if keys else "it is empty"
 
 
-def _of_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
+def _index_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
     if len(index) != 1:
         raise RefusalError("a tuple takes one index", span)
     only = index[0]
@@ -128,14 +128,14 @@ class _Part:
 _FULL = SliceOf(Known(None), Known(None), Known(None))
 
 
-def _of_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
+def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
     parts = list(_parts(index, value, span))
-    value = _sliced(value, parts, span)
+    value = _apply_slices(value, parts, span)
     chosen = [part for part in parts if not part.is_new and not part.is_slice]
-    places = [place for part in chosen for place in _places(value, part)]
-    value, block, at = _gathered(value, places, span)
+    places = [place for part in chosen for place in _axis_indices(value, part)]
+    value, block, at = _gather(value, places, span)
     if any(place.is_array for place in places):
-        value = _moved(value, block, at, _block_place(parts, chosen), span)
+        value = _move_block(value, block, at, _block_position(parts, chosen), span)
     for axis in _new_axes(parts, chosen, block if any(place.is_array for place in places) else None):
         value = apply("expand_dims", span, value, axis=axis)
     return value
@@ -183,20 +183,20 @@ def _axes_used(item: Operand) -> int:
     return 1
 
 
-def _sliced(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
+def _apply_slices(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
     """With every slice carried out; each keeps its axis."""
-    cuts: list[Cut] = []
+    cuts: list[StaticSlice] = []
     shape = list(tensor_type(Operand(value, span)).shape)
     for part in parts:
         if not isinstance(part.item.value, SliceOf):
             continue
         size = shape[part.axis]
-        found = cut_along(part.item.value, value, part.axis, part.item)
-        if isinstance(found, Cut):
+        found = resolve_slice(part.item.value, value, part.axis, part.item)
+        if isinstance(found, StaticSlice):
             cuts.append(found)
             shape[part.axis] = found.size
         elif found is not None:
-            value = taken_along(value, found, part.axis, span)
+            value = take_slice(value, found, part.axis, span)
             shape[part.axis] = found.size
         else:
             shape[part.axis] = size
@@ -213,7 +213,7 @@ def _sliced(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
     return Computed(value.expr, TensorType(tuple(shape), tensor_type(Operand(value, span)).dtype))
 
 
-def _places(value: Computed, part: _Part) -> list[AxisIndex]:
+def _axis_indices(value: Computed, part: _Part) -> list[AxisIndex]:
     """Where an int, an array or a mask takes from."""
     item = part.item
     found = item.value
@@ -237,7 +237,7 @@ def _places(value: Computed, part: _Part) -> list[AxisIndex]:
     raise RefusalError(f"an index must be an int or a slice, not {described(found)}", item.span, hint=hint)
 
 
-def _gathered(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:
+def _gather(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:
     """The elements at the places: single ones drop their axes, arrays make one block of axes.
 
     Gives the rank of that block, too, and its place.
@@ -272,10 +272,10 @@ def _gathered(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple
         mode = "clip" if only.in_range else "fast"
         rank = len(tensor_type(Operand(only.index, span)).shape)
         return apply("take", span, value, only.index, axis=axes[0], mode=mode), rank, axes[0]
-    return _of_several(value, arrays, axes, span)
+    return _gather_several(value, arrays, axes, span)
 
 
-def _of_several(
+def _gather_several(
     value: Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
 ) -> tuple[Computed, int, int]:
     """Arrays along several axes, broadcast together; their axes come first."""
@@ -297,14 +297,14 @@ def apply_adv_index(parts: Sequence[Computed], span: Span) -> Computed:
     return apply("adv_index", span, whole)
 
 
-def _block_place(parts: Sequence[_Part], chosen: Sequence[_Part]) -> int:
+def _block_position(parts: Sequence[_Part], chosen: Sequence[_Part]) -> int:
     """Before which of the kept axes the axes of arrays stand: of neighbours where they are, else first."""
     if not _are_neighbours(parts, chosen):
         return 0
     return sum(part.is_slice for part in parts[: parts.index(chosen[0])])
 
 
-def _moved(value: Computed, block: int, at: int, wanted: int, span: Span) -> Computed:
+def _move_block(value: Computed, block: int, at: int, wanted: int, span: Span) -> Computed:
     """With the axes of the block before another of the kept axes."""
     if at == wanted or not block:
         return value

@@ -96,7 +96,7 @@ class Tensor:
         shape, dtype = item
         if not isinstance(dtype, DType):
             raise TypeError(f"the second part of Tensor[...] must be a dtype such as f32, not {dtype!r}")
-        return cls(checked_shape(shape), dtype)
+        return cls(check_shape(shape), dtype)
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Python 3.10 takes only what can be called for a type hint."""
@@ -113,20 +113,20 @@ class Tensor:
         return TensorType(dims, self.dtype.name)
 
 
-def checked_shape(shape: object) -> tuple[Dim, ...]:
+def check_shape(shape: object) -> tuple[Dim, ...]:
     """The shape of an annotation: a tuple or list of dimensions, or one dimension for rank 1."""
     if shape is Ellipsis:
         raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")
     if isinstance(shape, int | str):
-        return (checked_dim(shape),)
+        return (check_dim(shape),)
     if isinstance(shape, tuple | list):
-        return tuple(checked_dim(dim) for dim in shape)
+        return tuple(check_dim(dim) for dim in shape)
     if isinstance(shape, Iterable) or hasattr(shape, "__index__"):
         raise TypeError(f"a shape must be a tuple of ints and names, not {type(shape).__name__}")
     raise TypeError(f"a shape must be a tuple of ints and names, not {shape!r}")
 
 
-def checked_dim(dim: object) -> Dim:
+def check_dim(dim: object) -> Dim:
     """One dimension of an annotation."""
     if dim is Ellipsis:
         raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")

@@ -10,15 +10,15 @@ from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
     axes,
-    fixed,
+    choice_argument,
     flag,
+    float_function,
     formula,
     known_int,
     known_number,
-    of_formula,
     one_axis,
     require_float,
-    word,
+    static_size,
 )
 from nnmagic.tinynn.builtins.numpy.mathematics import expm1, log1p
 from nnmagic.tinynn.builtins.numpy.reductions import is_empty
@@ -30,9 +30,9 @@ from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 _INPUT = "input=x"
 
 
-def _plain(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
+def _float_activation(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
     """Of one tensor of floats."""
-    return Builtin(name, "x", of_formula(function, "x"), summary, None, _INPUT)
+    return Builtin(name, "x", float_function(function, "x"), summary, None, _INPUT)
 
 
 def _floats(call: Arguments, parameter: str = "x") -> Formula:
@@ -62,7 +62,7 @@ def softplus(x: Formula) -> Formula:
 def _gelu(call: Arguments) -> Value:
     """X * (1 + erf(x / sqrt(2))) / 2, or with tanh (Hendrycks and Gimpel, arXiv:1606.08415)."""
     x = _floats(call)
-    if word(call, "approximate", ("none", "tanh"), "none") == "tanh":
+    if choice_argument(call, "approximate", ("none", "tanh"), "none") == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
         return (0.5 * x * (1 + inner.op("tanh"))).value
     return (x * 0.5 * (1 + _erf(x * 2**-0.5))).value
@@ -189,7 +189,7 @@ def _glu(call: Arguments) -> Value:
     """The first half times the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
     x = _floats(call)
     axis = one_axis(call, "axis", x.rank, -1)
-    size = fixed(call, x.shape[axis], call.given["x"].span)
+    size = static_size(call, x.shape[axis], call.given["x"].span)
     if size % 2:
         message = f"glu: axis {axis} of size {size} does not divide into two halves"
         raise RefusalError(message, call.given["x"].span)
@@ -240,10 +240,10 @@ _SOFT = "dim=axis " + _INPUT
 
 ACTIVATIONS = (
     Builtin("relu", "x", _relu, "x, or 0 where it is less.", None, _INPUT),
-    _plain("sigmoid", "1 / (1 + exp(-x)).", sigmoid),
-    _plain("erf", "Gauss' error function.", _erf),
-    _plain("erfc", "1 - erf(x).", lambda x: 1 - _erf(x)),
-    _plain("rsqrt", "1 / sqrt(x).", lambda x: x.op("rsqrt")),
+    _float_activation("sigmoid", "1 / (1 + exp(-x)).", sigmoid),
+    _float_activation("erf", "Gauss' error function.", _erf),
+    _float_activation("erfc", "1 - erf(x).", lambda x: 1 - _erf(x)),
+    _float_activation("rsqrt", "1 / sqrt(x).", lambda x: x.op("rsqrt")),
     Builtin(
         "gelu",
         "x * approximate?='none'",
@@ -270,23 +270,23 @@ ACTIVATIONS = (
     ),
     Builtin("elu", "x alpha?=1.0", _elu_of, "x, or alpha * (exp(x) - 1) where less than 0.", None, _INPUT),
     Builtin("celu", "x alpha?=1.0", _celu_of, "x, or alpha * (exp(x / alpha) - 1).", None, _INPUT),
-    _plain("selu", "The self-normalising elu.", _selu),
-    _plain("silu", "x * sigmoid(x).", _silu),
-    _plain("swish", "x * sigmoid(x).", _silu),
-    _plain("mish", "x * tanh(softplus(x)).", _mish),
-    _plain("hardsigmoid", "x / 6 + 1 / 2 from 0 to 1.", _hardsigmoid),
-    _plain("hardswish", "x * hardsigmoid(x).", _hardswish),
+    _float_activation("selu", "The self-normalising elu.", _selu),
+    _float_activation("silu", "x * sigmoid(x).", _silu),
+    _float_activation("swish", "x * sigmoid(x).", _silu),
+    _float_activation("mish", "x * tanh(softplus(x)).", _mish),
+    _float_activation("hardsigmoid", "x / 6 + 1 / 2 from 0 to 1.", _hardsigmoid),
+    _float_activation("hardswish", "x * hardsigmoid(x).", _hardswish),
     Builtin("hardtanh", "x min_val?=-1.0 max_val?=1.0", _hardtanh, "x from -1 to 1.", None, _INPUT),
     Builtin("relu6", "x", _relu6, "x from 0 to 6.", None, _INPUT),
     Builtin(
         "softplus", "x beta?=1.0 threshold?=20.0", _softplus_of, "log(1 + exp(x)), stable.", None, _INPUT
     ),
-    _plain("softsign", "x / (1 + |x|).", _softsign),
-    _plain("tanhshrink", "x - tanh(x).", _tanhshrink),
+    _float_activation("softsign", "x / (1 + |x|).", _softsign),
+    _float_activation("tanhshrink", "x - tanh(x).", _tanhshrink),
     Builtin("softshrink", "x lambd?=0.5", _shrink(soft=True), "x moved to 0 by lambd.", None, _INPUT),
     Builtin("hardshrink", "x lambd?=0.5", _shrink(soft=False), "x, 0 within lambd.", None, _INPUT),
     Builtin("threshold", "x threshold value", _threshold, "x above a threshold, else a value.", None, _INPUT),
-    _plain("logsigmoid", "log(sigmoid(x)), stable.", logsigmoid),
+    _float_activation("logsigmoid", "log(sigmoid(x)), stable.", logsigmoid),
     Builtin(
         "softmax",
         "x axis?=-1",

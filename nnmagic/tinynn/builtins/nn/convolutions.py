@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.tinynn.builtins.argument_checks import fixed, formula, known_int
+from nnmagic.tinynn.builtins.argument_checks import formula, known_int, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.calls.operator_arguments import operator_call
@@ -34,7 +34,7 @@ def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None
     return operator_call(OPERATORS[name], operands, call.span)
 
 
-def _biased(found: Formula, call: Arguments, axis: int) -> Value:
+def _add_bias(found: Formula, call: Arguments, axis: int) -> Value:
     if "bias" not in call:
         return found.value
     operands = [
@@ -55,7 +55,7 @@ _CONV = " ".join(f"{name}?" for name in _CONV_ATTRS.split())
 _CONV_NAMES = "input=data x=data stride=strides"
 
 
-def spread(value: object, rank: int) -> list[int] | None:
+def per_axis(value: object, rank: int) -> list[int] | None:
     """One number for every axis, or one for each."""
     listed = value if isinstance(value, tuple) else (value,) * rank
     if len(listed) != rank or not all(isinstance(one, int) for one in listed):
@@ -68,18 +68,18 @@ def _same_padding(call: Arguments, rank: int, weight: Formula, layout: str) -> t
 
     0 where the weight has not the rank of its layout: the operator says so.
     """
-    strides = spread(call.known("strides") if "strides" in call else 1, rank)
+    strides = per_axis(call.known("strides") if "strides" in call else 1, rank)
     if strides is None or any(stride != 1 for stride in strides):
         hint = "give the numbers, as in padding=1"
         raise RefusalError(
             f'{call.name}: padding="same" needs strides of 1', call.given["padding"].span, hint=hint
         )
-    dilation = spread(call.known("dilation") if "dilation" in call else 1, rank)
+    dilation = per_axis(call.known("dilation") if "dilation" in call else 1, rank)
     axes = re.findall(r"\d*[A-Za-z]", layout)
     windows = [dim for axis, dim in zip(axes, weight.shape, strict=False) if axis in "DHW"]
     if len(axes) != weight.rank or len(windows) != rank:
         return 0
-    sizes = [fixed(call, dim, call.given["weight"].span) for dim in windows]
+    sizes = [static_size(call, dim, call.given["weight"].span) for dim in windows]
     totals = [step * (size - 1) for step, size in zip(dilation or [1] * rank, sizes, strict=True)]
     return (*(total // 2 for total in totals), *(total - total // 2 for total in totals))
 
@@ -99,7 +99,7 @@ def _convolution(rank: int) -> Builtin:
             attrs["padding"] = _same_padding(call, rank, formula(call, "weight"), layout) if same else 0
         found = operator_formula(name, call, "data", "weight", **attrs)
         layout = str(attrs.get("out_layout") or attrs.get("data_layout") or default("data_layout"))
-        return _biased(found, call, layout.find("C"))
+        return _add_bias(found, call, layout.find("C"))
 
     summary = f"{name}, then nn.bias_add where there is a bias."
     return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, None, _CONV_NAMES)
@@ -116,10 +116,10 @@ def _transposed_convolution(rank: int) -> Builtin:
         weight = formula(call, "weight")
         if weight.rank == rank + 2:
             groups = known_int(call, "groups", 1)
-            outputs = fixed(call, weight.shape[1], call.given["weight"].span) * groups
+            outputs = static_size(call, weight.shape[1], call.given["weight"].span) * groups
             attrs |= {"channels": outputs, "kernel_size": weight.shape[2:]}
         attrs["kernel_layout"] = "IO" + "DHW"[3 - rank :]
-        return _biased(operator_formula(name, call, "data", "weight", **attrs), call, 1)
+        return _add_bias(operator_formula(name, call, "data", "weight", **attrs), call, 1)
 
     words = "strides?=1 padding?=0 output_padding?=0 groups?=1 dilation?=1"
     summary = f"{name} with PyTorch's order of the weight: (in, out / groups, ...)."
@@ -132,10 +132,10 @@ def _linear(call: Arguments) -> Value:
     attrs = call.attrs("units", "out_dtype")
     data = formula(call, "data")
     if data.rank != 1:
-        return _biased(operator_formula("nn.dense", call, "data", "weight", **attrs), call, -1)
+        return _add_bias(operator_formula("nn.dense", call, "data", "weight", **attrs), call, -1)
     rows = {**call.given, "data": Operand(data.expand(0).value, call.given["data"].span)}
     found = operator_formula("nn.dense", Arguments(call.name, rows, call.span), "data", "weight", **attrs)
-    return _biased(found.op("squeeze", axis=[0]), call, -1)
+    return _add_bias(found.op("squeeze", axis=[0]), call, -1)
 
 
 def _bilinear(call: Arguments) -> Value:
@@ -148,7 +148,7 @@ def _bilinear(call: Arguments) -> Value:
         OPERATORS["einsum"], [Operand(whole, call.span)], {"equation": "ni,oij,nj->no"}, call.span
     )
     assert isinstance(found, Computed)
-    return _biased(Formula(found, call.span), call, -1)
+    return _add_bias(Formula(found, call.span), call, -1)
 
 
 CONVOLUTIONS = (

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     dtype_argument,
-    fixed,
     flag,
     formula,
     known_int,
     one_axis,
-    word,
+    static_size,
 )
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
-from nnmagic.tinynn.builtins.numpy.indexing import index_formula, taken
+from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import apply_arange
+from nnmagic.tinynn.builtins.tensor_helpers import arange
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import RefusalError, Value
@@ -36,7 +36,7 @@ def _embedding(call: Arguments) -> Value:
     if table.rank != 2:
         message = f"embedding: `weight` must be of rank 2, not of shape {shape_shown(table.shape)}"
         raise RefusalError(message, call.given["weight"].span)
-    return taken(call, table, index_formula(call, "indices"), 0).value
+    return take_checked(call, table, index_formula(call, "indices"), 0).value
 
 
 def _one_hot(call: Arguments) -> Value:
@@ -51,7 +51,7 @@ def _one_hot(call: Arguments) -> Value:
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)
     axis = one_axis(call, "axis", indices.rank + 1, -1)
-    places = apply_arange(count, call.span).cast(indices.dtype)
+    places = arange(count, call.span).cast(indices.dtype)
     shape = [count if place == axis else 1 for place in range(indices.rank + 1)]
     found = indices.expand(axis).equal(places.reshape(shape))
     return found.cast(dtype_argument(call) or "int64").value
@@ -75,7 +75,7 @@ def _interpolate(call: Arguments) -> Value:
     if rank not in _RESIZE:
         raise RefusalError(f"{call.name} takes one to three spatial dimensions", call.given["data"].span)
     default = "nearest"
-    mode = word(call, "mode", tuple(_METHODS), default)
+    mode = choice_argument(call, "mode", tuple(_METHODS), default)
     ranks = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
     if ranks.get(mode, rank) != rank:
         message = f"{call.name}: the mode {mode!r} is for {ranks[mode]} spatial dimensions, not {rank}"
@@ -105,7 +105,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
         assert isinstance(one, int | float)
         size: float = one
         if name == "scale_factor":
-            size = fixed(call, dim, call.given["data"].span) * one
+            size = static_size(call, dim, call.given["data"].span) * one
         if not 1 <= size < 2**63 or size != int(size):
             hint = "give `size`, the number of pixels"
             raise RefusalError(
@@ -129,11 +129,11 @@ def _pixel_unshuffle(call: Arguments) -> Value:
     data = float_data(call, 3)
     factor = known_int(call, "downscale_factor")
     *batch, c, h, w = data.shape
-    rows, columns = (fixed(call, dim, call.given["data"].span) for dim in (h, w))
+    rows, columns = (static_size(call, dim, call.given["data"].span) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:
         message = f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}"
         raise RefusalError(message, call.span)
-    channels = fixed(call, c, call.given["data"].span)
+    channels = static_size(call, c, call.given["data"].span)
     split = data.reshape((*batch, channels, rows // factor, factor, columns // factor, factor))
     first = len(batch)
     order = split.transpose((*range(first + 1), *(first + axis for axis in (2, 4, 1, 3))))

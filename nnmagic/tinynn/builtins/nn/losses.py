@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     flag,
     formula,
     known_int,
@@ -14,11 +15,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
     pair,
     require_float,
     require_rank,
-    word,
 )
 from nnmagic.tinynn.builtins.nn.activations import logsigmoid
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
-from nnmagic.tinynn.builtins.numpy.indexing import checked_places, taken
+from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, common_shape
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -31,8 +31,8 @@ _REDUCTIONS = ("mean", "sum", "none")
 _NAMES = "predictions=input targets=target x=input"
 
 
-def _reduced(call: Arguments, losses: Formula, default: str = "mean") -> Value:
-    how = word(call, "reduction", _REDUCTIONS, default)
+def _reduce(call: Arguments, losses: Formula, default: str = "mean") -> Value:
+    how = choice_argument(call, "reduction", _REDUCTIONS, default)
     return losses.value if how == "none" else losses.reduce(how).value
 
 
@@ -52,12 +52,12 @@ def _pairs(call: Arguments) -> tuple[Formula, Formula]:
     return one, other
 
 
-def _of_differences(
+def _difference_loss(
     name: str, summary: str, function: Callable[[Arguments, Formula], Formula], more: str = ""
 ) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         one, other = _pairs(call)
-        return _reduced(call, function(call, one - other))
+        return _reduce(call, function(call, one - other))
 
     return Builtin(name, f"input target {more}* reduction?", apply_to, summary, None, _NAMES)
 
@@ -89,7 +89,7 @@ def _huber(call: Arguments, gap: Formula) -> Formula:
     return (size <= delta).choose(gap * gap * 0.5, (size - 0.5 * delta) * delta)
 
 
-def _weighted(call: Arguments, losses: Formula) -> Formula:
+def _apply_weight(call: Arguments, losses: Formula) -> Formula:
     return losses * formula(call, "weight") if "weight" in call else losses
 
 
@@ -97,7 +97,7 @@ def _binary_cross_entropy(call: Arguments) -> Value:
     """Logarithms are limited to -100, as in PyTorch."""
     p, y = _pairs(call)
     yes, no = p.log().op("maximum", -100), (1 - p).log().op("maximum", -100)
-    return _reduced(call, _weighted(call, -(y * yes + (1 - y) * no)))
+    return _reduce(call, _apply_weight(call, -(y * yes + (1 - y) * no)))
 
 
 def _binary_with_logits(call: Arguments) -> Value:
@@ -106,7 +106,7 @@ def _binary_with_logits(call: Arguments) -> Value:
     positive = y * yes
     if "pos_weight" in call:
         positive = positive * formula(call, "pos_weight")
-    return _reduced(call, _weighted(call, -(positive + (1 - y) * no)))
+    return _reduce(call, _apply_weight(call, -(positive + (1 - y) * no)))
 
 
 def _kl_div(call: Arguments) -> Value:
@@ -119,7 +119,7 @@ def _kl_div(call: Arguments) -> Value:
     if "reduction" in call and call.known("reduction") == "batchmean":
         total = losses.reduce("sum")
         return (total * (1 / _rows(call, losses))).value
-    return _reduced(call, losses)
+    return _reduce(call, losses)
 
 
 def _rows(call: Arguments, losses: Formula) -> int:
@@ -159,14 +159,14 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     wide = target.cast("int64")
     skipped = wide.equal(ignored)
     places = skipped.choose(0, wide)
-    places = checked_places(places, logs, axis)
+    places = check_indices(places, logs, axis)
     chosen = logs.op("gather", places.expand(axis), axis=axis).op("squeeze", axis=[axis])
     weights = chosen.op("ones_like")
     if "weight" in call:
-        weights = taken(call, _class_weights(call, logs, axis), places, 0, "target")
+        weights = take_checked(call, _class_weights(call, logs, axis), places, 0, "target")
     weights = skipped.choose(0, weights)
     losses = -(chosen * weights)
-    how = word(call, "reduction", _REDUCTIONS, "mean")
+    how = choice_argument(call, "reduction", _REDUCTIONS, "mean")
     if how == "none":
         return losses.value
     total = losses.reduce("sum")
@@ -216,7 +216,7 @@ def _cross_entropy(call: Arguments) -> Value:
         vector = _class_weights(call, x, axis)
         target = target * vector.reshape([vector.shape[0] if place == axis else 1 for place in range(x.rank)])
     losses = -(logs * target).reduce("sum", (axis,))
-    return _reduced(call, losses)
+    return _reduce(call, losses)
 
 
 def _cosine_similarity(call: Arguments) -> Value:
@@ -238,10 +238,10 @@ _CLASSES = "input? target? weight? * ignore_index?=-100 reduction? label_smoothi
 
 
 LOSSES = (
-    _of_differences("mse_loss", "Squared differences.", _square),
-    _of_differences("l1_loss", "Absolute differences.", _absolute),
-    _of_differences("smooth_l1_loss", "Squares below beta, absolute beyond.", _smooth, "beta?=1.0 "),
-    _of_differences("huber_loss", "Squares below delta, absolute beyond.", _huber, "delta?=1.0 "),
+    _difference_loss("mse_loss", "Squared differences.", _square),
+    _difference_loss("l1_loss", "Absolute differences.", _absolute),
+    _difference_loss("smooth_l1_loss", "Squares below beta, absolute beyond.", _smooth, "beta?=1.0 "),
+    _difference_loss("huber_loss", "Squares below delta, absolute beyond.", _huber, "delta?=1.0 "),
     Builtin(
         "binary_cross_entropy",
         "input target weight? * reduction?",

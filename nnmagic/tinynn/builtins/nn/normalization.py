@@ -6,7 +6,7 @@ import math
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import shape_shown
-from nnmagic.tinynn.builtins.argument_checks import axes, fixed, flag, formula, known_int, known_number
+from nnmagic.tinynn.builtins.argument_checks import axes, flag, formula, known_int, known_number, static_size
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -18,7 +18,7 @@ from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value, 
 _DATA = "input=data x=data"
 
 
-def _scaled(
+def _scale_and_shift(
     found: Formula, call: Arguments, shape: tuple[object, ...] | None, weight: str, bias: str
 ) -> Formula:
     """Times a weight, plus a bias, where they are given, in a shape that broadcasts."""
@@ -111,7 +111,7 @@ def _batch_norm(call: Arguments) -> Value:
 _ORDERED = ("second?", "third?", "fourth?")
 
 
-def _named(call: Arguments, torch: tuple[str, ...], relay: tuple[str, ...]) -> Arguments:
+def _name_arguments(call: Arguments, torch: tuple[str, ...], relay: tuple[str, ...]) -> Arguments:
     """Arguments by their names in PyTorch; where the second is a tensor, in Relay: its gamma."""
     names = relay if _is_relay_norm(call, "second") else torch
     given = dict(call.given)
@@ -130,7 +130,7 @@ def _is_relay_norm(call: Arguments, second: str) -> bool:
     return second in call and is_tensor(call.given[second].value)
 
 
-def _normalized(data: Formula, along: tuple[int, ...], epsilon: float) -> Formula:
+def _standardize(data: Formula, along: tuple[int, ...], epsilon: float) -> Formula:
     """Less its mean, over its standard deviation."""
     mean = data.reduce("mean", along, keepdims=True)
     variance = data.op("variance", mean, axis=along, keepdims=True)
@@ -158,19 +158,19 @@ def _epsilon(call: Arguments, default: float = 1e-5) -> float:
 
 def _layer_norm(call: Arguments) -> Value:
     """PyTorch's shape, weight and bias; or Relay's gamma and beta, along one axis."""
-    call = _named(call, ("normalized_shape", "weight", "bias"), ("gamma", "beta", "axis"))
+    call = _name_arguments(call, ("normalized_shape", "weight", "bias"), ("gamma", "beta", "axis"))
     if "gamma" in call:
         return relay_call("nn.layer_norm", call)
     data = float_data(call, 1)
     if "normalized_shape" not in call:
         axis = axes(call, data.rank) or (data.rank - 1,)
-        return _scaled(_normalized(data, axis, _epsilon(call)), call, None, "weight", "bias").value
+        return _scale_and_shift(_standardize(data, axis, _epsilon(call)), call, None, "weight", "bias").value
     along = _last_axes(call, data)
     vectors = [formula(call, name) for name in ("weight", "bias") if name in call]
     if len(along) == 1 and len(vectors) == 2 and all(each.rank == 1 for each in vectors):
         found = data.op("nn.layer_norm", *vectors, axis=-1, epsilon=_epsilon(call))
         return found.value
-    return _scaled(_normalized(data, along, _epsilon(call)), call, None, "weight", "bias").value
+    return _scale_and_shift(_standardize(data, along, _epsilon(call)), call, None, "weight", "bias").value
 
 
 def _rms_norm(call: Arguments) -> Value:
@@ -188,19 +188,19 @@ def _rms_norm(call: Arguments) -> Value:
         data.dtype
     ]
     scale = ((data * data).reduce("mean", along, keepdims=True) + _epsilon(call, smallest)).op("rsqrt")
-    return _scaled(data * scale, call, None, weight, "bias").value
+    return _scale_and_shift(data * scale, call, None, weight, "bias").value
 
 
 def _group_norm(call: Arguments) -> Value:
     """Each group of channels of each image, then a weight and a bias for each channel."""
-    call = _named(call, ("num_groups", "weight", "bias"), ("gamma", "beta", "num_groups"))
+    call = _name_arguments(call, ("num_groups", "weight", "bias"), ("gamma", "beta", "num_groups"))
     if "gamma" in call:
         return relay_call("nn.group_norm", call)
     data = float_data(call, 2)
     if "num_groups" not in call:
         raise RefusalError("group_norm: missing argument `num_groups`", call.span)
     groups = known_int(call, "num_groups")
-    channels = fixed(call, data.shape[1], call.given["data"].span, "the number of channels")
+    channels = static_size(call, data.shape[1], call.given["data"].span, "the number of channels")
     if groups < 1 or channels % groups:
         message = f"group_norm: {channels} channels do not divide into {groups} groups"
         raise RefusalError(message, call.given["num_groups"].span)
@@ -221,8 +221,8 @@ def _instance_norm(call: Arguments) -> Value:
         return relay_call("nn.instance_norm", call)
     data = float_data(call, 3)
     _vectors(call, data, "weight", "bias")
-    found = _normalized(data, tuple(range(2, data.rank)), _epsilon(call))
-    return _scaled(found, call, _channelwise(data), "weight", "bias").value
+    found = _standardize(data, tuple(range(2, data.rank)), _epsilon(call))
+    return _scale_and_shift(found, call, _channelwise(data), "weight", "bias").value
 
 
 def _normalize(call: Arguments) -> Value:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnmagic.tinynn.builtins.argument_checks import fixed, flag, formula
-from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, spread
+from nnmagic.tinynn.builtins.argument_checks import flag, formula, static_size
+from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, per_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
@@ -23,7 +23,7 @@ def _pool(kind: str, rank: int) -> Builtin:
         attrs = {key: value for key, value in attrs.items() if value is not None}
         size = "kernel_size" if torch else "pool_size"
         attrs["pool_size"] = call.known(size)
-        if spread(attrs["pool_size"], rank) is None:
+        if per_axis(attrs["pool_size"], rank) is None:
             wanted = "an int" if rank == 1 else f"an int, or {rank} of them"
             raise RefusalError(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)
         if torch:
@@ -54,7 +54,7 @@ def _pool(kind: str, rank: int) -> Builtin:
 def _without_empty_windows(call: Arguments, found: Formula, attrs: dict[str, object], rank: int) -> Formula:
     """PyTorch leaves out a last window that begins beyond the data."""
     data = formula(call, "data")
-    strides, padding = spread(attrs["strides"], rank), spread(attrs.get("padding", 0), rank)
+    strides, padding = per_axis(attrs["strides"], rank), per_axis(attrs.get("padding", 0), rank)
     if strides is None or padding is None:
         return found
     for place in range(rank):
@@ -79,7 +79,7 @@ def _adaptive(kind: str, rank: int) -> Builtin:
             data = formula(call, "data")
             dims = data.shape[2:]
             attrs["output_size"] = tuple(
-                fixed(call, dim, call.given["data"].span) if size is None else size
+                static_size(call, dim, call.given["data"].span) if size is None else size
                 for size, dim in zip(sizes, dims, strict=False)
             )
         return operator_formula(name, call, "data", **attrs).value

@@ -10,6 +10,7 @@ from nnmagic.relay.signatures import shape_shown
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
+    choice_argument,
     constant_array,
     dtype_argument,
     dtype_of_operand,
@@ -18,12 +19,11 @@ from nnmagic.tinynn.builtins.argument_checks import (
     known_int,
     known_number,
     known_or_none,
-    of_one_dtype,
     shape_argument,
-    word,
+    unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import apply_arange, constant_of, joined, stacked, unit_matrix
+from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, stack, unit_matrix
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.iteration import MAX_ITEMS
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
@@ -52,31 +52,31 @@ def _array(call: Arguments) -> Value:
     if is_number(known) and dtype is not None:
         assert isinstance(known, bool | int | float)
         return number_constant(known, dtype, operand.span)
-    data = _stacked(operand, call)
+    data = _stack_nested(operand, call)
     return (data if dtype is None else data.cast(dtype)).value
 
 
-def _stacked(operand: Operand, call: Arguments) -> Formula:
+def _stack_nested(operand: Operand, call: Arguments) -> Formula:
     """Lists of tensors, stacked as deep as they are."""
     value = operand.value
     if not isinstance(value, TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
 
     parts = [
-        Operand(_stacked(Operand(item, operand.span), call).value, operand.span)
+        Operand(_stack_nested(Operand(item, operand.span), call).value, operand.span)
         if isinstance(item, TupleOf)
         else Operand(item, operand.span)
         for item in value.items
     ]
-    found = of_one_dtype(call, parts)
+    found = unify_dtypes(call, parts)
     for part in found:
         if part.shape != found[0].shape:
             shown = f"{shape_shown(found[0].shape)} and {shape_shown(part.shape)}"
             raise RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
-    return joined(call, found, 0, "stack")
+    return concatenate(call, found, 0, "stack")
 
 
-def filled(call: Arguments, value: Formula, shape: Operand) -> Value:
+def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
     """A tensor of one value."""
     sizes = open_sizes(shape)
     if sizes is not None:
@@ -92,7 +92,7 @@ def _creator(name: str, number: int) -> Builtin:
         dtype = dtype_argument(call) or "float64"
         if open_sizes(call.given["shape"]) is not None:
             value = Formula(_number(number, dtype, call.span), call.span)
-            return filled(call, value, call.given["shape"])
+            return fill(call, value, call.given["shape"])
         shape = shape_argument(call, "shape")
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
 
@@ -122,7 +122,7 @@ def _full(call: Arguments) -> Value:
         raise RefusalError(
             f"full: `fill_value` must be one number, not {described(operand.value)}", operand.span, hint=hint
         )
-    return filled(call, value, shape)
+    return fill(call, value, shape)
 
 
 def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula:
@@ -170,7 +170,7 @@ def _like(name: str, number: int | None) -> Builtin:
 
 def _arange(call: Arguments) -> Value:
     """int64 for ints and float64 for floats, unless a dtype is given."""
-    later = _open_range(call)
+    later = _dynamic_arange(call)
     if later is not None:
         return later
     numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
@@ -194,7 +194,7 @@ def _arange(call: Arguments) -> Value:
     return apply("arange", call.span, *ends, start=start, stop=stop, step=step, dtype=dtype)
 
 
-def _open_range(call: Arguments) -> Value | None:
+def _dynamic_arange(call: Arguments) -> Value | None:
     """``arange`` of whole numbers of which one is known only when the function runs; None for any other."""
     given = {name: as_number(call.given[name]) for name in ("start", "stop", "step") if name in call}
     if not all(is_size(call.given[name].value) or is_weak(each.value) for name, each in given.items()):
@@ -221,14 +221,14 @@ def _whole_number(size: Value, call: Arguments) -> Computed:
     return Formula(size, call.span).cast("int64").value
 
 
-_MOST = 10_000_000
+_MAX_NUMBERS = 10_000_000
 
 
-def _space(call: Arguments) -> np.ndarray:
+def _spaced_numbers(call: Arguments) -> np.ndarray:
     """Numbers from start to stop, as NumPy spaces them."""
     count = known_int(call, "num", 50)
     start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
-    if not 0 <= count <= _MOST:
+    if not 0 <= count <= _MAX_NUMBERS:
         raise RefusalError(f"{call.name}: `num` is {count}", call.given["num"].span)
     endpoint = flag(call, "endpoint", default=True)
     if call.name == "logspace":
@@ -241,10 +241,10 @@ def _space(call: Arguments) -> np.ndarray:
     return np.linspace(start, stop, count, endpoint=endpoint)
 
 
-def _spaced(call: Arguments) -> Value:
+def _linspace(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
     with np.errstate(all="ignore"):  # of ends that are infinite or far apart, too
-        numbers = _space(call)
+        numbers = _spaced_numbers(call)
     if not is_float(dtype):
         numbers = np.floor(numbers)
     finite = numbers[np.isfinite(numbers)]
@@ -285,8 +285,8 @@ def _identity(call: Arguments) -> Value:
 def _tri(call: Arguments) -> Value:
     rows = _size(call, "N")
     columns = _size(call, "M", rows)
-    row = apply_arange(rows, call.span).expand(1)
-    below = apply_arange(columns, call.span) <= row + known_int(call, "k", 0)
+    row = arange(rows, call.span).expand(1)
+    below = arange(columns, call.span) <= row + known_int(call, "k", 0)
     return below.cast(dtype_argument(call) or "float64").value
 
 
@@ -303,7 +303,7 @@ def _vander(call: Arguments) -> Value:
     powers = [data.op("ones_like")]
     for _ in range(count - 1):
         powers.append(powers[-1] * data)
-    return stacked(powers if flag(call, "increasing") else powers[::-1], 1).value
+    return stack(powers if flag(call, "increasing") else powers[::-1], 1).value
 
 
 def _meshgrid(call: Arguments) -> Value:
@@ -317,7 +317,7 @@ def _meshgrid(call: Arguments) -> Value:
     parts = [part if part.rank else part.reshape((1,)) for part in parts]
     rank = len(parts)
     places = list(range(rank))
-    if word(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
+    if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         places[0], places[1] = 1, 0
     shape = [parts[places.index(place)].shape[0] for place in range(rank)]
     found = []
@@ -342,7 +342,7 @@ def _copy(call: Arguments) -> Value:
     return formula(call, "a").value
 
 
-_SPACE = "start stop num? endpoint? retstep? dtype?"
+_SPACE_SIGNATURE = "start stop num? endpoint? retstep? dtype?"
 
 
 CREATION = (
@@ -392,11 +392,11 @@ CREATION = (
         "end=stop",
         method=False,
     ),
-    Builtin("linspace", _SPACE, _spaced, "Evenly spaced numbers.", "linspace", method=False),
+    Builtin("linspace", _SPACE_SIGNATURE, _linspace, "Evenly spaced numbers.", "linspace", method=False),
     Builtin(
         "logspace",
         "start stop num? endpoint? base? dtype?",
-        _spaced,
+        _linspace,
         "Numbers evenly spaced on a log scale.",
         "logspace",
         method=False,
@@ -404,7 +404,7 @@ CREATION = (
     Builtin(
         "geomspace",
         "start stop num? endpoint? dtype?",
-        _spaced,
+        _linspace,
         "A geometric progression.",
         "geomspace",
         method=False,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
-    fixed,
     formula,
     known_int,
     known_number,
     one_axis,
     require_rank,
+    static_size,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import joined, piece
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.iteration import MAX_ITEMS
 from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
@@ -35,13 +35,13 @@ def _diff(call: Arguments) -> Value:
             name: part if part.rank else part.op("broadcast_to", shape=shape) for name, part in parts.items()
         }
         listed = [whole.get("prepend"), data, whole.get("append")]
-        data = joined(call, [part for part in listed if part is not None], axis)
+        data = concatenate(call, [part for part in listed if part is not None], axis)
     size = data.shape[axis]
     rounds = min(times, size) if isinstance(size, int) else times  # what is empty stays empty
     if rounds > MAX_ITEMS:
         raise RefusalError(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
     for _ in range(rounds):
-        later, earlier = piece(data, axis, 1, None), piece(data, axis, 0, -1)
+        later, earlier = slice_axis(data, axis, 1, None), slice_axis(data, axis, 0, -1)
         data = later.differs(earlier) if data.dtype == "bool" else later - earlier
     return data.value
 
@@ -56,15 +56,15 @@ def _gradient(call: Arguments) -> Value:
 
     found = []
     for axis in axes:
-        size = fixed(call, data.shape[axis], call.given["f"].span)
+        size = static_size(call, data.shape[axis], call.given["f"].span)
         if size < 2:
             raise RefusalError(f"gradient needs two elements along axis {axis}", call.given["f"].span)
-        first = (piece(data, axis, 1, 2) - piece(data, axis, 0, 1)) / step
-        last = (piece(data, axis, size - 1, size) - piece(data, axis, size - 2, size - 1)) / step
+        first = (slice_axis(data, axis, 1, 2) - slice_axis(data, axis, 0, 1)) / step
+        last = (slice_axis(data, axis, size - 1, size) - slice_axis(data, axis, size - 2, size - 1)) / step
         parts = [first, last]
         if size > 2:
-            parts.insert(1, (piece(data, axis, 2, None) - piece(data, axis, 0, -2)) / (2 * step))
-        found.append(joined(call, parts, axis).value)
+            parts.insert(1, (slice_axis(data, axis, 2, None) - slice_axis(data, axis, 0, -2)) / (2 * step))
+        found.append(concatenate(call, parts, axis).value)
     return found[0] if len(found) == 1 else TupleOf(tuple(found))
 
 
@@ -78,16 +78,16 @@ def _trapezoid(call: Arguments) -> Value:
         at = formula(call, "x").cast(data.dtype)
         require_rank(call, at, "x", 1)
         along = 0 if at.rank == 1 else axis
-        gaps = piece(at, along, 1, None) - piece(at, along, 0, -1)
+        gaps = slice_axis(at, along, 1, None) - slice_axis(at, along, 0, -1)
         if at.rank == 1:
             gaps = gaps.reshape([gaps.shape[0] if place == axis else 1 for place in range(data.rank)])
-    both = piece(data, axis, 1, None) + piece(data, axis, 0, -1)
+    both = slice_axis(data, axis, 1, None) + slice_axis(data, axis, 0, -1)
     return (both * gaps * 0.5).reduce("sum", (axis,)).value
 
 
 def _ediff1d(call: Arguments) -> Value:
     data = formula(call, "ary").flat()
-    return (piece(data, 0, 1, None) - piece(data, 0, 0, -1)).value
+    return (slice_axis(data, 0, 1, None) - slice_axis(data, 0, 0, -1)).value
 
 
 def _interp(call: Arguments) -> Value:
@@ -95,7 +95,7 @@ def _interp(call: Arguments) -> Value:
     at, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
         raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
-    count = fixed(call, points.shape[0], call.given["xp"].span)
+    count = static_size(call, points.shape[0], call.given["xp"].span)
     if count == 0:
         raise RefusalError("interp: there are no points", call.given["xp"].span)
     flat = at.flat() if at.rank else at.reshape((1,))

@@ -15,7 +15,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     pair,
 )
 from nnmagic.tinynn.builtins.numpy.indexing import nonzero
-from nnmagic.tinynn.builtins.numpy.mathematics import folded, log1p, signbit, with_sign
+from nnmagic.tinynn.builtins.numpy.mathematics import copy_sign, fold_numbers, log1p, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
@@ -112,13 +112,13 @@ _OPERATIONS = (
 )
 
 
-def _of_two(
+def _binary_function(
     name: str, summary: str, function: Callable[[Formula, Formula], Formula], *, floats: bool = False
 ) -> Builtin:
     """A function of two tensors of one dtype that broadcast; ``floats``: integers are converted."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, name)
+        known = fold_numbers(call, name)
         if known is not None:
             return known
         one, other = (float_pair if floats else pair)(call, "x1", "x2")
@@ -131,7 +131,7 @@ def _logical(name: str, summary: str) -> Builtin:
     """Each side may have its own dtype: what counts is whether it is 0."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, name)
+        known = fold_numbers(call, name)
         if known is not None:
             return known
         one, other = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
@@ -169,7 +169,7 @@ def _arctan2(y: Formula, x: Formula) -> Formula:
     both = a.equal(math.inf) & b.equal(math.inf)
     ratio = both.choose(1, (a.equal(0) & b.equal(0)).choose(0, a / b))
     angle = ratio.op("atan")
-    return with_sign(signbit(x).choose(math.pi - angle, angle), y)
+    return copy_sign(signbit(x).choose(math.pi - angle, angle), y)
 
 
 def logaddexp(one: Formula, other: Formula) -> Formula:
@@ -188,7 +188,7 @@ def _heaviside(one: Formula, other: Formula) -> Formula:
     return one.equal(0).choose(other, step)
 
 
-def _same_number(one: Formula, other: Formula) -> Formula:
+def _equal_numbers(one: Formula, other: Formula) -> Formula:
     """Where both are equal; NaN never is, also of a tensor beside itself."""
     same = one.equal(other)
     return same & ~one.op("isnan") if one.is_float else same
@@ -200,7 +200,7 @@ def _closeness(call: Arguments) -> Formula:
         one, other = one.cast("float64"), other.cast("float64")
     rtol, atol = known_number(call, "rtol", 1e-5), known_number(call, "atol", 1e-8)
     near = (one - other).abs() <= (atol + rtol * other.abs())
-    close = (near & other.op("isfinite")) | _same_number(one, other)
+    close = (near & other.op("isfinite")) | _equal_numbers(one, other)
     if flag(call, "equal_nan"):
         close = close | (one.op("isnan") & other.op("isnan"))
     return close
@@ -214,15 +214,15 @@ def _array_equal(call: Arguments) -> Value:
         return Known(value=False)
     if isinstance(alike, Computed):
         one, other = one.flat(), other.flat()
-        one, other = _as_far_as(one, other), _as_far_as(other, one)
-    same = _same_number(one, other)
+        one, other = _truncate_like(one, other), _truncate_like(other, one)
+    same = _equal_numbers(one, other)
     if flag(call, "equal_nan") and one.is_float:
         same = same | (one.op("isnan") & other.op("isnan"))
     found = same.op("all")
     return (found & Formula(alike, call.span) if isinstance(alike, Computed) else found).value
 
 
-def _as_far_as(one: Formula, other: Formula) -> Formula:
+def _truncate_like(one: Formula, other: Formula) -> Formula:
     """The first elements of a vector, as many as another one has, or all."""
     span = one.span
     none, step = (number_constant(number, "int64", span) for number in (0, 1))
@@ -256,18 +256,18 @@ def _divmod(call: Arguments) -> Value:
 
 _BINARY = (
     *(_operation(name, summary, operation) for name, operation, summary in _OPERATIONS),
-    _of_two("maximum", "The larger of two; NaN where either is.", lambda a, b: a.op("maximum", b)),
-    _of_two("minimum", "The smaller of two; NaN where either is.", lambda a, b: a.op("minimum", b)),
-    _of_two("fmax", "The larger of two; NaN where both are.", _ignoring_nan("maximum")),
-    _of_two("fmin", "The smaller of two; NaN where both are.", _ignoring_nan("minimum")),
-    _of_two("fmod", "The remainder with the sign of x1.", _fmod),
-    _of_two("hypot", "sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
-    _of_two("arctan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
-    _of_two("atan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
-    _of_two("logaddexp", "log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
-    _of_two("logaddexp2", "log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True),
-    _of_two("copysign", "x1 with the sign of x2.", lambda a, b: with_sign(a.abs(), b), floats=True),
-    _of_two("heaviside", "0, x2 or 1 for negative, zero and positive x1.", _heaviside, floats=True),
+    _binary_function("maximum", "The larger of two; NaN where either is.", lambda a, b: a.op("maximum", b)),
+    _binary_function("minimum", "The smaller of two; NaN where either is.", lambda a, b: a.op("minimum", b)),
+    _binary_function("fmax", "The larger of two; NaN where both are.", _ignoring_nan("maximum")),
+    _binary_function("fmin", "The smaller of two; NaN where both are.", _ignoring_nan("minimum")),
+    _binary_function("fmod", "The remainder with the sign of x1.", _fmod),
+    _binary_function("hypot", "sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
+    _binary_function("arctan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
+    _binary_function("atan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
+    _binary_function("logaddexp", "log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
+    _binary_function("logaddexp2", "log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True),
+    _binary_function("copysign", "x1 with the sign of x2.", lambda a, b: copy_sign(a.abs(), b), floats=True),
+    _binary_function("heaviside", "0, x2 or 1 for negative, zero and positive x1.", _heaviside, floats=True),
     _logical("logical_and", "Whether both are true, or not 0."),
     _logical("logical_or", "Whether either is true, or not 0."),
     _logical("logical_xor", "Whether exactly one is true, or not 0."),

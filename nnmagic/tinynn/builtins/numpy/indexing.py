@@ -6,8 +6,8 @@ import numpy as np
 
 from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     dtype_argument,
-    fixed,
     flag,
     formula,
     known_int,
@@ -15,16 +15,16 @@ from nnmagic.tinynn.builtins.argument_checks import (
     one_axis,
     pair,
     shape_argument,
-    word,
+    static_size,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
-    apply_arange,
+    arange,
     broadcast,
     common_shape,
     constant_of,
-    cut,
     size_along,
+    static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value, number_constant
@@ -46,7 +46,7 @@ def index_formula(call: Arguments, parameter: str) -> Formula:
     return indices
 
 
-def wrapped(indices: Formula, data: Formula, axis: int) -> Formula:
+def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     """Indices where negative ones count from the end."""
     if indices.dtype.startswith("uint"):
         return indices
@@ -55,7 +55,7 @@ def wrapped(indices: Formula, data: Formula, axis: int) -> Formula:
     return (indices < 0).choose(indices + size_along(data, axis, indices), indices)
 
 
-def checked_known(call: Arguments, parameter: str, size: object) -> None:
+def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
     """Indices that are known while compiling must be in range."""
     known = known_or_none(call.given[parameter].value)
 
@@ -70,7 +70,7 @@ def checked_known(call: Arguments, parameter: str, size: object) -> None:
     visit(known)
 
 
-def _known_places(call: Arguments, parameter: str, size: object) -> Formula | None:
+def _known_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
     """Indices that are known while compiling, in range, from 0 on."""
     known = known_or_none(call.given[parameter].value)
     if known is None or not isinstance(size, int):
@@ -80,19 +80,21 @@ def _known_places(call: Arguments, parameter: str, size: object) -> Formula | No
     return constant_of(np.mod(np.asarray(known), size), dtype, call.given[parameter].span)
 
 
-def taken(call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices") -> Formula:
+def take_checked(
+    call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices"
+) -> Formula:
     """The slices at places along an axis; a place that there is not is an error."""
-    checked_known(call, parameter, data.shape[axis])
-    places = _known_places(call, parameter, data.shape[axis])
+    check_known_indices(call, parameter, data.shape[axis])
+    places = _known_indices(call, parameter, data.shape[axis])
     if places is not None:
         return data.op("take", places, axis=axis)
-    return data.op("take", wrapped(indices, data, axis), axis=axis, mode="fast")
+    return data.op("take", wrap_indices(indices, data, axis), axis=axis, mode="fast")
 
 
 def _take(call: Arguments) -> Value:
     """NumPy's default for an index out of range is an error; "wrap" and "clip" bring it into range."""
     data, indices = formula(call, "a"), index_formula(call, "indices")
-    mode = word(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
+    mode = choice_argument(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
     batch = known_int(call, "batch_dims", 0)
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
@@ -102,17 +104,17 @@ def _take(call: Arguments) -> Value:
             "take", indices, axis=axis, batch_dims=batch, mode="clip" if mode == "raise" else mode
         ).value
     if mode == "raise":
-        return taken(call, data, indices, axis).value
+        return take_checked(call, data, indices, axis).value
     return data.op("take", indices, axis=axis, mode=mode).value
 
 
-def checked_places(indices: Formula, data: Formula, axis: int) -> Formula:
+def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     """Indices along an axis, not negative; one that is out of range is an error when the program runs."""
-    places = wrapped(indices, data, axis)
+    places = wrap_indices(indices, data, axis)
     size = data.shape[axis]
     if not isinstance(size, int):
         return places
-    return apply_arange(size, indices.span).op("take", places, axis=0, mode="fast")
+    return arange(size, indices.span).op("take", places, axis=0, mode="fast")
 
 
 def _take_along_axis(call: Arguments) -> Value:
@@ -126,7 +128,7 @@ def _take_along_axis(call: Arguments) -> Value:
         shapes = f"{shape_shown(data.shape)}, the indices {shape_shown(indices.shape)}"
         message = f"take_along_axis: the data has the shape {shapes}"
         raise RefusalError(message, call.span, hint="both must have as many dimensions")
-    checked_known(call, "indices", data.shape[axis])
+    check_known_indices(call, "indices", data.shape[axis])
 
     outer = [
         tuple(1 if place == axis else dim for place, dim in enumerate(each.shape)) for each in (data, indices)
@@ -137,8 +139,8 @@ def _take_along_axis(call: Arguments) -> Value:
         for each in (data, indices)
     )
     if indices.shape[axis] == 0:
-        return cut(data, axis, 0, 0).value  # Relay's gather takes one at least
-    return data.op("gather", checked_places(indices, data, axis), axis=axis).value
+        return static_slice(data, axis, 0, 0).value  # Relay's gather takes one at least
+    return data.op("gather", check_indices(indices, data, axis), axis=axis).value
 
 
 def nonzero(condition: Formula) -> Value:
@@ -182,7 +184,10 @@ def _searchsorted(call: Arguments) -> Value:
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {shape_shown(ordered.shape)}"
         raise RefusalError(message, call.given["a"].span)
-    right = word(call, "side", ("left", "right"), "right" if flag(call, "right") else "left") == "right"
+    right = (
+        choice_argument(call, "side", ("left", "right"), "right" if flag(call, "right") else "left")
+        == "right"
+    )
     flat = values.flat() if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
     found = ordered.op("searchsorted", flat, right=right, dtype=dtype)
@@ -203,8 +208,8 @@ def _digitize(call: Arguments) -> Value:
 def _unravel_index(call: Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
     shape = shape_argument(call, "shape")
-    sizes = [fixed(call, dim, call.given["shape"].span) for dim in shape]
-    checked_known(call, "indices", _product(sizes))
+    sizes = [static_size(call, dim, call.given["shape"].span) for dim in shape]
+    check_known_indices(call, "indices", _product(sizes))
     found, rest = [], indices
     for size in reversed(sizes):
         found.append(rest.op("floor_mod", max(size, 1)).value)
@@ -219,7 +224,7 @@ def _product(sizes: list[int]) -> int:
     return total
 
 
-def _ordering(call: Arguments) -> tuple[Formula, int]:
+def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     data = formula(call, "a")
     if "axis" in call.given and call.known("axis") is None:
         return (data.flat() if data.rank else data.reshape((1,))), 0
@@ -229,7 +234,7 @@ def _ordering(call: Arguments) -> tuple[Formula, int]:
 
 
 def _sort(call: Arguments) -> Value:
-    data, axis = _ordering(call)
+    data, axis = _sort_operand(call)
     ascending = flag(call, "is_ascend", default=True)
     if data.dtype == "bool":
         return data.cast("int8").op("sort", axis=axis, is_ascend=ascending).truth().value
@@ -237,7 +242,7 @@ def _sort(call: Arguments) -> Value:
 
 
 def _argsort(call: Arguments) -> Value:
-    data, axis = _ordering(call)
+    data, axis = _sort_operand(call)
     if data.dtype == "bool":
         data = data.cast("int8")
 

@@ -10,18 +10,18 @@ import numpy as np
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import shape_shown
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     dtype_argument,
-    fixed,
     formula,
     known_or_none,
-    of_one_dtype,
     one_axis,
     require_rank,
+    static_size,
     tensors,
-    word,
+    unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import at_least, constant_of, cut, joined
+from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, concatenate, constant_of, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.values import (
@@ -37,7 +37,7 @@ from nnmagic.tinynn.values.values import (
 _NAMES = "x=a input=a m=a ary=a array=a"
 
 
-def _all(call: Arguments) -> list[Formula]:
+def _arrays(call: Arguments) -> list[Formula]:
     """The tensors to join: a list of them; a tensor's rows."""
     dtype = dtype_argument(call)
     found = tensors(call, "arrays")
@@ -54,62 +54,64 @@ def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
 
 
 def _concatenate(call: Arguments) -> Value:
-    parts = _all(call)
+    parts = _arrays(call)
     if "axis" in call.given and call.known("axis") is None:
-        return joined(call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0).value
+        return concatenate(
+            call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0
+        ).value
     if parts[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
         raise RefusalError(
             f"{call.name} takes tensors of rank 1 or more", call.given["arrays"].span, hint=hint
         )
     _same_rank(call, parts)
-    return joined(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
+    return concatenate(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
 
 
 def _stack(call: Arguments) -> Value:
-    parts = _all(call)
+    parts = _arrays(call)
     _same_rank(call, parts)
-    return joined(call, parts, one_axis(call, "axis", parts[0].rank + 1, 0), "stack").value
+    return concatenate(call, parts, one_axis(call, "axis", parts[0].rank + 1, 0), "stack").value
 
 
 def _hstack(call: Arguments) -> Value:
-    parts = [at_least(part, 1) for part in _all(call)]
+    parts = [atleast_nd(part, 1) for part in _arrays(call)]
     _same_rank(call, parts)
-    return joined(call, parts, 0 if parts[0].rank == 1 else 1).value
+    return concatenate(call, parts, 0 if parts[0].rank == 1 else 1).value
 
 
 def _vstack(call: Arguments) -> Value:
-    parts = [at_least(part, 2) for part in _all(call)]
+    parts = [atleast_nd(part, 2) for part in _arrays(call)]
     _same_rank(call, parts)
-    return joined(call, parts, 0).value
+    return concatenate(call, parts, 0).value
 
 
 def _dstack(call: Arguments) -> Value:
-    parts = [at_least(part, 3) for part in _all(call)]
+    parts = [atleast_nd(part, 3) for part in _arrays(call)]
     _same_rank(call, parts)
-    return joined(call, parts, 2).value
+    return concatenate(call, parts, 2).value
 
 
 def _column_stack(call: Arguments) -> Value:
-    parts = [at_least(part, 1) for part in _all(call)]
+    parts = [atleast_nd(part, 1) for part in _arrays(call)]
     parts = [part.expand(1) if part.rank == 1 else part for part in parts]
     _same_rank(call, parts)
-    return joined(call, parts, 1).value
+    return concatenate(call, parts, 1).value
 
 
 def _append(call: Arguments) -> Value:
-    parts = of_one_dtype(call, [call.given["arr"], call.given["values"]])
+    parts = unify_dtypes(call, [call.given["arr"], call.given["values"]])
     if "axis" not in call:
         flat = [part.flat() if part.rank else part.reshape((1,)) for part in parts]
-        return joined(call, flat, 0).value
+        return concatenate(call, flat, 0).value
     axis = one_axis(call, "axis", parts[0].rank)
     if parts[0].rank != parts[1].rank:
         shown = f"{shape_shown(parts[0].shape)} and {shape_shown(parts[1].shape)}"
         raise RefusalError(f"append: the shapes {shown} do not fit together", call.span)
-    return joined(call, parts, axis).value
+    return concatenate(call, parts, axis).value
 
 
-def _split_by(name: str, fixed_axis: int | None, *, equal: bool = True) -> Builtin:
+def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) -> Builtin:
     """Into parts of one size, or at places. ``array_split``: into parts as equal as they can be."""
 
     def apply_to(call: Arguments) -> Value:
@@ -129,7 +131,7 @@ def _split_by(name: str, fixed_axis: int | None, *, equal: bool = True) -> Built
         if places is None:
             assert isinstance(how, int)
             return _equal_parts(call, data, axis, how, equal)
-        return _parts_at(call, data, axis, places)
+        return _split_at(call, data, axis, places)
 
     summary = "Parts of one size, or cut at places, as a tuple."
     signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
@@ -153,13 +155,13 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
     for part in range(count - 1):
         end += small + (part < larger)
         ends.append(end)
-    return _parts_at(call, data, axis, tuple(ends))
+    return _split_at(call, data, axis, tuple(ends))
 
 
-def _parts_at(call: Arguments, data: Formula, axis: int, places: tuple[object, ...]) -> Value:
-    size = fixed(call, data.shape[axis], call.given["ary"].span)
+def _split_at(call: Arguments, data: Formula, axis: int, places: tuple[object, ...]) -> Value:
+    size = static_size(call, data.shape[axis], call.given["ary"].span)
     bounds = [0, *(slice(place).indices(size)[1] for place in places if isinstance(place, int)), size]
-    parts = [cut(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
+    parts = [static_slice(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
     return TupleOf(tuple(part.value for part in parts))
 
 
@@ -175,7 +177,7 @@ def _repeat(call: Arguments) -> Value:
     if axis is None:
         data, axis = data.flat() if data.rank else data.reshape((1,)), 0
     if count == 0:
-        return cut(data, axis, 0, 0).value
+        return static_slice(data, axis, 0, 0).value
     return data.op("repeat", repeats=count, axis=axis).value
 
 
@@ -189,13 +191,13 @@ def _tile(call: Arguments) -> Value:
     repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
     for axis, count in enumerate(counts, repeated.rank - len(counts)):
         if count == 0:
-            repeated = cut(repeated, axis, 0, 0)
+            repeated = static_slice(repeated, axis, 0, 0)
     return repeated.value
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 #: How long an axis may become by its own elements: their places are a constant of the program.
-_MOST_PLACES = 10_000_000
+_MAX_INDICES = 10_000_000
 
 
 def _are_ints(items: object) -> bool:
@@ -234,7 +236,7 @@ def _pad(call: Arguments) -> Value:
             {"constant_values": call.given["mode"], **{k: v for k, v in call.given.items() if k != "mode"}},
             call.span,
         )
-    mode = word(call, "mode", _MODES, "constant")
+    mode = choice_argument(call, "mode", _MODES, "constant")
     if mode != "constant" and "constant_values" in call:
         raise RefusalError(
             f"pad: `constant_values` with the mode {mode!r}", call.given["constant_values"].span
@@ -257,19 +259,19 @@ def _pad(call: Arguments) -> Value:
         return call_operator(OPERATORS["nn.pad"], operands, {"pad_width": widths}, call.span)
     for axis, (before, after) in enumerate(widths):
         if before or after:
-            data = _extended(call, data, axis, before, after, mode)
+            data = _extend_axis(call, data, axis, before, after, mode)
     return data.value
 
 
-def _extended(call: Arguments, data: Formula, axis: int, before: int, after: int, mode: str) -> Formula:
+def _extend_axis(call: Arguments, data: Formula, axis: int, before: int, after: int, mode: str) -> Formula:
     """One axis made longer by its own elements."""
-    size = fixed(call, data.shape[axis], call.given["array"].span)
+    size = static_size(call, data.shape[axis], call.given["array"].span)
     if size == 0:
         raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
 
     total = before + size + after
-    if total > _MOST_PLACES:
-        message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MOST_PLACES})"
+    if total > _MAX_INDICES:
+        message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MAX_INDICES})"
         raise RefusalError(message, call.given["pad_width"].span)
     places = np.arange(-before, size + after)
     match mode:
@@ -357,11 +359,11 @@ JOINING = (
         "append",
         method=False,
     ),
-    _split_by("split", None),
-    _split_by("array_split", None, equal=False),
-    _split_by("hsplit", None),
-    _split_by("vsplit", 0),
-    _split_by("dsplit", 2),
+    _split_function("split", None),
+    _split_function("array_split", None, equal=False),
+    _split_function("hsplit", None),
+    _split_function("vsplit", 0),
+    _split_function("dsplit", 2),
     Builtin("repeat", "a repeats axis?", _repeat, "Each element several times.", "repeat", _NAMES),
     Builtin("tile", "A reps", _tile, "The whole tensor several times.", "tile", "x=A"),
     Builtin(

@@ -22,11 +22,11 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.arithmetic import unary_named
+from nnmagic.tinynn.operators.arithmetic import unary_by_name
 from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 
-def folded(call: Arguments, twin: str) -> Known | None:
+def fold_numbers(call: Arguments, twin: str) -> Known | None:
     """What NumPy's function gives for numbers that are known while compiling; None where one is a tensor."""
     given = [python_number(operand.value) for operand in call.given.values()]
     if not all(isinstance(number, bool | int | float) for number in given):
@@ -41,17 +41,19 @@ def folded(call: Arguments, twin: str) -> Known | None:
     return Known(found.item() if isinstance(found, np.generic) else found)
 
 
-def _of_floats(name: str, summary: str, function: Callable[[Formula], Formula], twin: str = "") -> Builtin:
+def _float_function(
+    name: str, summary: str, function: Callable[[Formula], Formula], twin: str = ""
+) -> Builtin:
     """A function of floats; integers are converted as NumPy does."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, twin or name)
+        known = fold_numbers(call, twin or name)
         return known or function(as_float(formula(call, "x"))).value
 
     return Builtin(name, "x", apply_to, summary, twin or name, "input=x a=x")
 
 
-def _of_numbers(
+def _number_function(
     name: str,
     summary: str,
     floats: Callable[[Formula], Formula],
@@ -61,7 +63,7 @@ def _of_numbers(
     """A function that NumPy defines for several kinds; None: it is not defined for that one."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
+        known = fold_numbers(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
         if known is not None:
             return known
         data = formula(call, "x")
@@ -129,7 +131,7 @@ def signbit(x: Formula) -> Formula:
     return x.op("reinterpret", dtype=_BITS[x.dtype]) < 0
 
 
-def with_sign(size: Formula, sign: Formula) -> Formula:
+def copy_sign(size: Formula, sign: Formula) -> Formula:
     """A size that is not negative with another number's sign."""
     return signbit(sign).choose(-size, size)
 
@@ -189,41 +191,43 @@ _FLOAT_FUNCTIONS = (
 
 
 _UNARY = (
-    *(_of_floats(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
-    _of_floats("exp2", "2 to the power of each element.", lambda x: x.like(2) ** x),
-    _of_floats("expm1", "exp(x) - 1, exact near 0.", expm1),
-    _of_floats("log1p", "log(1 + x), exact near 0.", log1p),
-    _of_floats("cbrt", "Cube root.", _cbrt),
-    _of_floats("deg2rad", "Degrees as radians.", _scaled(math.pi / 180)),
-    _of_floats("radians", "Degrees as radians.", _scaled(math.pi / 180)),
-    _of_floats("rad2deg", "Radians as degrees.", _scaled(180 / math.pi)),
-    _of_floats("degrees", "Radians as degrees.", _scaled(180 / math.pi)),
-    _of_floats("sinc", "sin(pi x) / (pi x).", _sinc),
-    _of_numbers("absolute", "Absolute value.", _op("abs"), _op("abs"), _same),
-    _of_numbers("abs", "Absolute value.", _op("abs"), _op("abs"), _same),
-    _of_numbers("fabs", "Absolute value of floats.", _op("abs"), lambda x: as_float(x).abs()),
-    _of_numbers("negative", "Each element with its sign changed.", _op("negative"), _op("negative")),
-    _of_numbers("positive", "The tensor itself.", _same, _same),
-    _of_numbers("square", "x * x.", _square, _square),
-    _of_numbers("sign", "-1, 0 or 1 for negative, zero and positive.", _op("sign"), _op("sign")),
-    _of_numbers("rint", "The nearest whole number, halves to even.", rint, lambda x: rint(as_float(x))),
-    _of_numbers("floor", "Rounded down.", _op("floor"), _same, _same),
-    _of_numbers("ceil", "Rounded up.", _op("ceil"), _same, _same),
-    _of_numbers("trunc", "The fraction cut off.", _op("trunc"), _same, _same),
-    _of_numbers("fix", "The fraction cut off.", _op("trunc"), _same, _same),
-    _of_numbers("isnan", "Whether it is NaN.", _op("isnan"), _never, _never),
-    _of_numbers("isinf", "Whether it is infinite.", _op("isinf"), _never, _never),
-    _of_numbers("isfinite", "Whether it is neither infinite nor NaN.", _op("isfinite"), _always, _always),
-    _of_numbers("isposinf", "Whether it is inf.", _is(math.inf), _never, _never),
-    _of_numbers("isneginf", "Whether it is -inf.", _is(-math.inf), _never, _never),
-    _of_numbers("signbit", "Whether the sign's bit is set.", signbit, signbit),
-    _of_numbers("logical_not", "Whether it is false, or 0.", *[lambda x: ~x.truth()] * 3),
+    *(_float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
+    _float_function("exp2", "2 to the power of each element.", lambda x: x.like(2) ** x),
+    _float_function("expm1", "exp(x) - 1, exact near 0.", expm1),
+    _float_function("log1p", "log(1 + x), exact near 0.", log1p),
+    _float_function("cbrt", "Cube root.", _cbrt),
+    _float_function("deg2rad", "Degrees as radians.", _scaled(math.pi / 180)),
+    _float_function("radians", "Degrees as radians.", _scaled(math.pi / 180)),
+    _float_function("rad2deg", "Radians as degrees.", _scaled(180 / math.pi)),
+    _float_function("degrees", "Radians as degrees.", _scaled(180 / math.pi)),
+    _float_function("sinc", "sin(pi x) / (pi x).", _sinc),
+    _number_function("absolute", "Absolute value.", _op("abs"), _op("abs"), _same),
+    _number_function("abs", "Absolute value.", _op("abs"), _op("abs"), _same),
+    _number_function("fabs", "Absolute value of floats.", _op("abs"), lambda x: as_float(x).abs()),
+    _number_function("negative", "Each element with its sign changed.", _op("negative"), _op("negative")),
+    _number_function("positive", "The tensor itself.", _same, _same),
+    _number_function("square", "x * x.", _square, _square),
+    _number_function("sign", "-1, 0 or 1 for negative, zero and positive.", _op("sign"), _op("sign")),
+    _number_function("rint", "The nearest whole number, halves to even.", rint, lambda x: rint(as_float(x))),
+    _number_function("floor", "Rounded down.", _op("floor"), _same, _same),
+    _number_function("ceil", "Rounded up.", _op("ceil"), _same, _same),
+    _number_function("trunc", "The fraction cut off.", _op("trunc"), _same, _same),
+    _number_function("fix", "The fraction cut off.", _op("trunc"), _same, _same),
+    _number_function("isnan", "Whether it is NaN.", _op("isnan"), _never, _never),
+    _number_function("isinf", "Whether it is infinite.", _op("isinf"), _never, _never),
+    _number_function(
+        "isfinite", "Whether it is neither infinite nor NaN.", _op("isfinite"), _always, _always
+    ),
+    _number_function("isposinf", "Whether it is inf.", _is(math.inf), _never, _never),
+    _number_function("isneginf", "Whether it is -inf.", _is(-math.inf), _never, _never),
+    _number_function("signbit", "Whether the sign's bit is set.", signbit, signbit),
+    _number_function("logical_not", "Whether it is false, or 0.", *[lambda x: ~x.truth()] * 3),
     Builtin("reciprocal", "x", _reciprocal, "1 / x, of floats.", "reciprocal"),
 )
 
 
 def _inverted(call: Arguments) -> Value:
-    return unary_named("invert", call.name, call.given["x"], call.span)
+    return unary_by_name("invert", call.name, call.given["x"], call.span)
 
 
 def _round(call: Arguments) -> Value:
@@ -271,7 +275,7 @@ def _modf(call: Arguments) -> Value:
     data = as_float(formula(call, "x"))
     whole = data.op("trunc")
     rest = data.op("isinf").choose(0, data - whole)
-    return TupleOf((with_sign(rest.abs(), data).value, whole.value))
+    return TupleOf((copy_sign(rest.abs(), data).value, whole.value))
 
 
 MATHEMATICS = (

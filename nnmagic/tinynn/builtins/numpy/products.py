@@ -10,18 +10,18 @@ from nnmagic.relay.signatures import dim_shown, shape_shown
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     axes,
-    checked_axis,
     flag,
     formula,
     known_int,
     known_number,
     known_or_none,
-    of_one_dtype,
+    normalize_axis,
     one_axis,
     pair,
+    unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import stacked
+from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.operator_calls import call_operator, computed_part
@@ -58,9 +58,9 @@ def _dot(call: Arguments) -> Value:
         return (one * other).value
     if other.rank <= 2 or one.rank == 1:
         if one.rank == 1 and other.rank > 2:
-            return _contracted(call, one, other, (0,), (other.rank - 2,)).value
+            return _contract(call, one, other, (0,), (other.rank - 2,)).value
         return _product(call, one, other).value
-    return _contracted(call, one, other, (one.rank - 1,), (other.rank - 2,)).value
+    return _contract(call, one, other, (one.rank - 1,), (other.rank - 2,)).value
 
 
 def _vdot(call: Arguments) -> Value:
@@ -72,7 +72,7 @@ def _inner(call: Arguments) -> Value:
     one, other = pair(call, "a", "b")
     if one.rank == 0 or other.rank == 0:
         return (one * other).value
-    return _contracted(call, one, other, (one.rank - 1,), (other.rank - 1,)).value
+    return _contract(call, one, other, (one.rank - 1,), (other.rank - 1,)).value
 
 
 def _outer(call: Arguments) -> Value:
@@ -83,7 +83,7 @@ def _outer(call: Arguments) -> Value:
 
 def _vecdot(call: Arguments) -> Value:
     """The other axes broadcast, the vectors do not."""
-    one, other = (_axis_last(call, each) for each in pair(call, "a", "b"))
+    one, other = (_move_axis_last(call, each) for each in pair(call, "a", "b"))
     first, second = one.shape[-1], other.shape[-1]
     if dims_differ(first, second):
         shown = f"{dim_shown(first)} and {dim_shown(second)}"
@@ -96,12 +96,12 @@ def _vecdot(call: Arguments) -> Value:
     return found.op("squeeze", axis=[found.rank - 2, found.rank - 1]).value
 
 
-def _axis_last(call: Arguments, data: Formula) -> Formula:
-    axis = checked_axis(call, "axis", known_int(call, "axis", -1), data.rank)
+def _move_axis_last(call: Arguments, data: Formula) -> Formula:
+    axis = normalize_axis(call, "axis", known_int(call, "axis", -1), data.rank)
     return data.transpose([*(each for each in range(data.rank) if each != axis), axis])
 
 
-def _contracted(
+def _contract(
     call: Arguments, one: Formula, other: Formula, left: tuple[int, ...], right: tuple[int, ...]
 ) -> Formula:
     """The sum over pairs of axes, as one matrix product."""
@@ -144,7 +144,7 @@ def _tensordot(call: Arguments) -> Value:
     if isinstance(given, int) and not isinstance(given, bool):
         if not 0 <= given <= min(one.rank, other.rank):
             raise RefusalError(f"tensordot: {given} axes", at)
-        return _contracted(
+        return _contract(
             call, one, other, tuple(range(one.rank - given, one.rank)), tuple(range(given))
         ).value
     if not isinstance(given, tuple) or len(given) != 2:
@@ -153,9 +153,9 @@ def _tensordot(call: Arguments) -> Value:
     left, right = (each if isinstance(each, tuple) else (each,) for each in given)
     if len(left) != len(right):
         raise RefusalError("tensordot: both lists of axes must have one length", at)
-    first = tuple(checked_axis(call, "axes", axis, one.rank) for axis in left)
-    second = tuple(checked_axis(call, "axes", axis, other.rank) for axis in right)
-    return _contracted(call, one, other, first, second).value
+    first = tuple(normalize_axis(call, "axes", axis, one.rank) for axis in left)
+    second = tuple(normalize_axis(call, "axes", axis, other.rank) for axis in right)
+    return _contract(call, one, other, first, second).value
 
 
 def _kron(call: Arguments) -> Value:
@@ -182,7 +182,7 @@ def _cross(call: Arguments) -> Value:
 
     found = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     axis = known_int(call, "axis", -1)
-    return stacked(found, axis if axis >= 0 else found[0].rank + 1 + axis).value
+    return stack(found, axis if axis >= 0 else found[0].rank + 1 + axis).value
 
 
 def _component(data: Formula, axis: int, place: int) -> Formula:
@@ -204,7 +204,7 @@ def _einsum(call: Arguments) -> Value:
     span = call.given["operands"].span
     if not given.items:
         raise RefusalError("einsum needs at least one tensor", call.span)
-    parts = of_one_dtype(call, [Operand(item, span) for item in given.items])
+    parts = unify_dtypes(call, [Operand(item, span) for item in given.items])
     plain = equation.replace(" ", "")
     if "->" not in plain and "." not in plain:
         letters = sorted({letter for letter in plain if letter != "," and plain.count(letter) == 1})

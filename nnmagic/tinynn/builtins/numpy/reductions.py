@@ -38,7 +38,7 @@ REDUCE = "a axis? dtype? * keepdims? initial? where? exclude?"
 _EXTREME = "a axis? *more * keepdims? initial? where? exclude?"
 
 
-def reduced_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
+def reduction_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
     """The axes of a reduction; ``exclude``, Relay's, means all others."""
     found = axes(call, data.rank)
     if found is not None and flag(call, "exclude"):
@@ -58,7 +58,7 @@ def is_empty(data: Formula, along: Sequence[int] | None) -> bool:
     return 0 in (data.shape if along is None else [data.shape[axis] for axis in along])
 
 
-def _masked(call: Arguments, data: Formula, neutral: Number) -> Formula:
+def _apply_where(call: Arguments, data: Formula, neutral: Number) -> Formula:
     """Only the elements that ``where`` chooses: the others become the neutral one."""
     if "where" not in call or known_or_none(call.given["where"].value) is True:
         return data
@@ -78,7 +78,7 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
     return result.op(operator, first)
 
 
-def _numbers(call: Arguments) -> tuple[Number, ...] | None:
+def _python_numbers(call: Arguments) -> tuple[Number, ...] | None:
     """The argument as a tuple of Python numbers, where it is one: sizes, shapes."""
     operand = call.given["a"]
     known = known_or_none(operand.value)
@@ -89,7 +89,7 @@ def _numbers(call: Arguments) -> tuple[Number, ...] | None:
 
 def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        known = _numbers(call)
+        known = _python_numbers(call)
         if known is not None:
             try:
                 return known_result(name, of_known(known), call.span)
@@ -99,9 +99,9 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         dtype = dtype_argument(call) or wide_dtype(data.dtype)
         if dtype == "bool":
             data, dtype = data.truth(), "bool"
-            return data.reduce("any" if name == "sum" else "all", reduced_axes(call, data)).value
-        along = reduced_axes(call, data)
-        data = _masked(call, data.cast(dtype), neutral)
+            return data.reduce("any" if name == "sum" else "all", reduction_axes(call, data)).value
+        along = reduction_axes(call, data)
+        data = _apply_where(call, data.cast(dtype), neutral)
         result = data.reduce(name, along, keepdims=flag(call, "keepdims"))
         return _initial(call, data, result, operator).value
 
@@ -109,7 +109,7 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
     return Builtin(name, REDUCE, apply_to, f"{what} along axes; of integers 64-bit.", name, _NAMES)
 
 
-def _of_several(
+def _extreme_of_several(
     call: Arguments, more: Sequence[Value], operator: str, of_known: Callable[..., Number]
 ) -> Value | None:
     """Python's ``max(a, b)``: of numbers, or tensors of rank 0; None where axes are meant."""
@@ -144,14 +144,14 @@ def _extreme(name: str, kind: str) -> Builtin:
         listed = call.given["more"].value
         more = listed.items if isinstance(listed, TupleOf) else ()
         one = Arguments(call.name, {k: v for k, v in call.given.items() if k != "more"}, call.span)
-        known = _numbers(one)
+        known = _python_numbers(one)
         if known:
             return Known(of_known(known))
-        among = _of_several(call, more, operator, of_known)
+        among = _extreme_of_several(call, more, operator, of_known)
         if among is not None:
             return among
         data = formula(call, "a")
-        along = reduced_axes(call, data)
+        along = reduction_axes(call, data)
         if is_empty(data, along) and "initial" not in call:
             message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
             raise RefusalError(message, call.given["a"].span, hint="give `initial`, what it is then")
@@ -161,7 +161,7 @@ def _extreme(name: str, kind: str) -> Builtin:
         if "where" in call:
             start = known_or_none(call.given["initial"].value)
             neutral: Number = start if isinstance(start, bool | int | float) else worst
-            data = _masked(call, data, neutral)
+            data = _apply_where(call, data, neutral)
         if is_empty(data, along):
             result = data.like(known_number(call, "initial", 0))
             shape = data.reduce(kind, along, keepdims=flag(call, "keepdims")).shape
@@ -178,8 +178,8 @@ def _extreme(name: str, kind: str) -> Builtin:
 def _truth(name: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a").truth()
-        along = reduced_axes(call, data)
-        data = _masked(call, data, neutral=name == "all")
+        along = reduction_axes(call, data)
+        data = _apply_where(call, data, neutral=name == "all")
         return data.reduce(name, along, keepdims=flag(call, "keepdims")).value
 
     which = "all elements are" if name == "all" else "any element is"
@@ -211,7 +211,7 @@ def _position(name: str) -> Builtin:
 
 def _range_of(call: Arguments) -> Value:
     data = formula(call, "a")
-    along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if is_empty(data, along):
         raise RefusalError("ptp of no elements", call.given["a"].span)
     largest = data.reduce("max", along, keepdims=keepdims)
@@ -220,7 +220,7 @@ def _range_of(call: Arguments) -> Value:
 
 def _count_nonzero(call: Arguments) -> Value:
     data = formula(call, "a").truth().cast("int64")
-    return data.reduce("sum", reduced_axes(call, data), keepdims=flag(call, "keepdims")).value
+    return data.reduce("sum", reduction_axes(call, data), keepdims=flag(call, "keepdims")).value
 
 
 def _scan(name: str, operator: str) -> Builtin:

@@ -10,19 +10,26 @@ from nnmagic.relay.signatures import dim_shown, shape_shown
 from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
-    checked_axis,
     dtype_argument,
-    fixed,
     formula,
     known_int,
+    normalize_axis,
     one_axis,
     require_rank,
     shape_argument,
+    static_size,
 )
 from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
 from nnmagic.tinynn.builtins.reshaping import reshape
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import at_least, broadcast, common_shape, cut, joined, unit_matrix
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    atleast_nd,
+    broadcast,
+    common_shape,
+    concatenate,
+    static_slice,
+    unit_matrix,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -129,7 +136,7 @@ def _expand_dims(call: Arguments) -> Value:
     given = call.known("axis")
     listed = given if isinstance(given, tuple) else (given,)
     rank = data.rank + len(listed)
-    places = sorted(checked_axis(call, "axis", axis, rank) for axis in listed)
+    places = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
     if len(set(places)) != len(places):
         raise RefusalError("expand_dims: an axis is listed twice", call.given["axis"].span)
     for place in places:
@@ -137,7 +144,7 @@ def _expand_dims(call: Arguments) -> Value:
     return data.value
 
 
-def _broadcast_to_open(call: Arguments, sizes: Sequence[Value]) -> Value:
+def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
     """To a shape of which sizes are known only when the function runs."""
     data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
@@ -153,7 +160,7 @@ def _broadcast_to_open(call: Arguments, sizes: Sequence[Value]) -> Value:
 def _broadcast_to(call: Arguments) -> Value:
     sizes = open_sizes(call.given["shape"])
     if sizes is not None:
-        return _broadcast_to_open(call, sizes)
+        return _broadcast_to_dynamic(call, sizes)
     data = formula(call, "a")
     operands = [Operand(data.value, call.given["a"].span)]
     attrs = {"shape": shape_argument(call, "shape")}
@@ -180,14 +187,14 @@ def _atleast(rank: int) -> Builtin:
             Arguments(call.name, {"x": Operand(item, call.given["arrays"].span)}, call.span)
             for item in given.items
         ]
-        found = tuple(at_least(formula(one, "x"), rank).value for one in inner)
+        found = tuple(atleast_nd(formula(one, "x"), rank).value for one in inner)
         return found[0] if len(found) == 1 else TupleOf(found)
 
     name = f"atleast_{rank}d"
     return Builtin(name, "*arrays", apply_to, f"With {rank} dimensions at least.", name, method=False)
 
 
-def _flipped(data: Formula, along: Sequence[int]) -> Formula:
+def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
     for axis in along:
         data = data.op("reverse", axis=axis)
     return data
@@ -196,14 +203,14 @@ def _flipped(data: Formula, along: Sequence[int]) -> Formula:
 def _flip(call: Arguments) -> Value:
     data = formula(call, "a")
     found = axes(call, data.rank)
-    return _flipped(data, range(data.rank) if found is None else found).value
+    return _reverse_axes(data, range(data.rank) if found is None else found).value
 
 
 def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
         require_rank(call, data, "a", rank)
-        return _flipped(data, (axis,)).value
+        return _reverse_axes(data, (axis,)).value
 
     return apply_to
 
@@ -225,11 +232,15 @@ def _roll(call: Arguments) -> Value:
     if len(along) != len(shifts):
         raise RefusalError("roll: `shift` and `axis` have different lengths", call.span)
     for axis, step in zip(along, shifts, strict=True):
-        size = fixed(call, data.shape[axis], call.given["a"].span)
+        size = static_size(call, data.shape[axis], call.given["a"].span)
         assert isinstance(step, int)
         step = step % size if size else 0  # noqa: PLW2901
         if step:
-            data = joined(call, [cut(data, axis, size - step, size), cut(data, axis, 0, size - step)], axis)
+            data = concatenate(
+                call,
+                [static_slice(data, axis, size - step, size), static_slice(data, axis, 0, size - step)],
+                axis,
+            )
     return data.value if "axis" in call or not shape else data.reshape(shape).value
 
 
@@ -246,10 +257,10 @@ def _rot90(call: Arguments) -> Value:
     if turns == 0:
         return data.value
     if turns == 2:
-        return _flipped(data, plane).value
+        return _reverse_axes(data, plane).value
     if turns == 1:
-        return _flipped(data, (other,)).transpose(order).value
-    return _flipped(data.transpose(order), (other,)).value
+        return _reverse_axes(data, (other,)).transpose(order).value
+    return _reverse_axes(data.transpose(order), (other,)).value
 
 
 def trilu(data: Formula, k: int, *, upper: bool) -> Formula:
@@ -278,13 +289,13 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
     rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
     data = data.transpose([*rest, axis1, axis2])
     at = next(iter(call.given.values())).span
-    rows, columns = (fixed(call, dim, at) for dim in data.shape[-2:])
+    rows, columns = (static_size(call, dim, at) for dim in data.shape[-2:])
     top, left = max(-offset, 0), max(offset, 0)
     length = max(min(rows - top, columns - left), 0)
     flat = data.reshape((*data.shape[:-2], rows * columns))
     first = top * columns + left
     if length == 0:
-        return cut(flat, len(rest), 0, 0)
+        return static_slice(flat, len(rest), 0, 0)
     end = first + (length - 1) * (columns + 1) + 1
     return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(rest)])
 

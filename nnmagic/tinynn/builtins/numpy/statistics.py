@@ -8,10 +8,17 @@ from collections.abc import Callable, Sequence
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, shape_shown
 from nnmagic.relay.types import is_float
-from nnmagic.tinynn.builtins.argument_checks import axes, dtype_argument, fixed, flag, formula, known_number
-from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduced_axes, wide_dtype
+from nnmagic.tinynn.builtins.argument_checks import (
+    axes,
+    dtype_argument,
+    flag,
+    formula,
+    known_number,
+    static_size,
+)
+from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import stacked
+from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
 
@@ -20,7 +27,7 @@ _NAMES = "x=a input=a"
 
 def _count_of(call: Arguments, data: Formula, along: Sequence[int] | None) -> int:
     dims = data.shape if along is None else [data.shape[axis] for axis in along]
-    return fixed(call, product(dims), call.given["a"].span, "the number of elements")
+    return static_size(call, product(dims), call.given["a"].span, "the number of elements")
 
 
 def mean_of(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
@@ -40,7 +47,7 @@ def _statistics_data(call: Arguments) -> Formula:
 
 def _mean(call: Arguments) -> Value:
     data = _statistics_data(call)
-    along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if "where" in call:
         mask = formula(call, "where").op("broadcast_to", shape=data.shape)
         total = mask.choose(data, 0).reduce("sum", along, keepdims=keepdims)
@@ -50,7 +57,7 @@ def _mean(call: Arguments) -> Value:
 
 def _variance(call: Arguments) -> Formula:
     data = _statistics_data(call)
-    along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if along is not None and not along:
         return data - data
     half = data.dtype in ("float16", "bfloat16")
@@ -94,12 +101,12 @@ def _average(call: Arguments) -> Value:
     return (total / weights.reduce("sum", along, keepdims=keepdims)).value
 
 
-def _without_nan(name: str, kind: str, neutral: float) -> Builtin:
+def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
     """NaN counts as the neutral number; a maximum of nothing but NaN is NaN."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
-        along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+        along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
         total = kind in ("sum", "prod")
         if total:
             data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
@@ -123,7 +130,7 @@ def _without_nan(name: str, kind: str, neutral: float) -> Builtin:
 def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
     """Mean (with its axes kept) and variance of what is not NaN."""
     data = _statistics_data(call)
-    along = reduced_axes(call, data)
+    along = reduction_axes(call, data)
     present = ~data.op("isnan")
     count = present.cast(data.dtype).reduce("sum", along, keepdims=True)
     mean = present.choose(data, 0).reduce("sum", along, keepdims=True) / count
@@ -137,7 +144,7 @@ def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
 def _kept(call: Arguments, found: Formula) -> Value:
     if flag(call, "keepdims"):
         return found.value
-    along = reduced_axes(call, found)
+    along = reduction_axes(call, found)
     along = tuple(range(found.rank)) if along is None else along
     return found.op("squeeze", axis=along).value if along else found.value
 
@@ -155,7 +162,7 @@ def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[
             hint = "reshape the axes to one first"
             raise RefusalError(f"{call.name} takes one axis, or all", call.given["axis"].span, hint=hint)
         flat, axis = data, along[0]
-    count = fixed(call, flat.shape[axis], call.given["a"].span, "the number of elements")
+    count = static_size(call, flat.shape[axis], call.given["a"].span, "the number of elements")
     if count == 0:
         raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
     ordered = flat.op("sort", axis=axis)
@@ -164,29 +171,29 @@ def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[
     for share in shares:
         place = share * (count - 1)
         below = min(math.floor(place), count - 1)
-        low = _at(ordered, axis, below)
-        high = _at(ordered, axis, min(below + 1, count - 1))
+        low = _take_position(ordered, axis, below)
+        high = _take_position(ordered, axis, min(below + 1, count - 1))
         rest = place - below
-        value = low if rest == 0 else _between(low, high, rest)
-        found.append(_with_axes(call, missing.choose(math.nan, value), data, along))
+        value = low if rest == 0 else _interpolate(low, high, rest)
+        found.append(_restore_axes(call, missing.choose(math.nan, value), data, along))
     return found
 
 
-def _between(low: Formula, high: Formula, rest: float) -> Formula:
+def _interpolate(low: Formula, high: Formula, rest: float) -> Formula:
     """As NumPy's: from the nearer end; equal ends, infinite too, are themselves."""
     gap = high - low
     between = low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
     return low.equal(high).choose(low, between)
 
 
-def _with_axes(call: Arguments, found: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
+def _restore_axes(call: Arguments, found: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
     if not flag(call, "keepdims"):
         return found
     axes_ = range(data.rank) if along is None else along
     return found.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)])
 
 
-def _at(data: Formula, axis: int, place: int) -> Formula:
+def _take_position(data: Formula, axis: int, place: int) -> Formula:
     cut = data.op("strided_slice", begin=[place], end=[place + 1], strides=[1], axes=[axis])
     return cut.op("squeeze", axis=[axis])
 
@@ -213,7 +220,7 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
         if not isinstance(shares, tuple):
             return found[0].value
 
-        return stacked(found, 0).value
+        return stack(found, 0).value
 
     return apply_to
 
@@ -242,10 +249,10 @@ STATISTICS = (
         "with_mean=mean " + _NAMES,
     ),
     Builtin("average", "a axis? weights? * keepdims?", _average, "Mean, weighted.", "average"),
-    _without_nan("nansum", "sum", 0),
-    _without_nan("nanprod", "prod", 1),
-    _without_nan("nanmax", "max", -math.inf),
-    _without_nan("nanmin", "min", math.inf),
+    _replace_nan("nansum", "sum", 0),
+    _replace_nan("nanprod", "prod", 1),
+    _replace_nan("nanmax", "max", -math.inf),
+    _replace_nan("nanmin", "min", math.inf),
     Builtin(
         "nanmean", _STATISTIC, lambda c: _kept(c, _nan_moments(c)[0]), "mean without the NaN.", "nanmean"
     ),
