@@ -57,14 +57,25 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
             hint = f"write x.astype({short}) for every element"
         raise RefusalError(f"{name}() of {described(operand.value)}", operand.span, hint=hint)
 
+    article = "an" if name == "int" else "a"
     return Builtin(
-        name, "x", apply_to, f"Python's {name} of a number or a tensor of rank 0.", None, method=False
+        name,
+        "x",
+        apply_to,
+        f"Convert a number or a tensor of rank 0 to {article} {name}.",
+        None,
+        method=False,
     )
 
 
 PYTHON = (
     Builtin(
-        "len", "x", _length, "How many items a tuple has; a tensor's first dimension.", None, method=False
+        "len",
+        "x",
+        _length,
+        "Return the length of a tuple or the first dimension of a tensor.",
+        None,
+        method=False,
     ),
     _number("int", "int64", int),
     _number("float", "float64", float),

@@ -57,14 +57,14 @@ def _all_bytes(value: Computed, span: Span) -> Value:
 
 #: What the attributes of tensors are.
 ATTRIBUTES = {
-    "shape": "The sizes of the dimensions, a tuple.",
-    "ndim": "How many dimensions there are.",
-    "size": "How many elements there are.",
-    "dtype": "The element type.",
-    "itemsize": "The bytes of an element.",
-    "nbytes": "The bytes of all elements.",
-    "T": "The tensor with its dimensions in the reverse order.",
-    "mT": "The tensor with its last two dimensions exchanged.",
+    "shape": "Sizes of the dimensions, as a tuple.",
+    "ndim": "Number of dimensions.",
+    "size": "Number of elements.",
+    "dtype": "Element type.",
+    "itemsize": "Bytes per element.",
+    "nbytes": "Bytes of all elements.",
+    "T": "Tensor with its dimensions in reverse order.",
+    "mT": "Tensor with its last two dimensions swapped.",
     "real": "The tensor itself.",
 }
 
@@ -136,7 +136,7 @@ def _item(call: Arguments) -> Value:
     return reshape_to(call.tensor("a"), (), call.span) if shape else call.tensor("a")
 
 
-_ITEM = Builtin("item", "a", _item, "The one element of a tensor of size 1, as rank 0.")
+_ITEM = Builtin("item", "a", _item, "Return the only element of a tensor of size 1, as rank 0.")
 
 
 def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
@@ -147,7 +147,7 @@ def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
         assert isinstance(owner, DictOf)
         return TupleOf(tuple(items(owner)))
 
-    return Builtin(name, "a", apply_to, f"The {name} of a dictionary of the notebook, a tuple.")
+    return Builtin(name, "a", apply_to, f"Return the {name} of a dictionary from the notebook, as a tuple.")
 
 
 _VIEWS = {

@@ -85,7 +85,7 @@ def _zip_like(word: str) -> Builtin:
         return Zipped(word, parts)
 
     signature = "*iterables" if word == "zip" else "iterable"
-    return Builtin(word, signature, apply_to, f"Python's {word}, for a loop to go over.")
+    return Builtin(word, signature, apply_to, f"Return Python's {word}, for a loop to iterate over.")
 
 
 def _list(call: Arguments) -> Value:
@@ -96,9 +96,16 @@ def _list(call: Arguments) -> Value:
 
 #: What makes something to go over, by name.
 ITERATION: dict[str, Builtin] = {
-    "range": Builtin("range", "start stop? step?=1", _range, "Python's range, for a loop to go over."),
+    "range": Builtin(
+        "range", "start stop? step?=1", _range, "Return Python's range, for a loop to iterate over."
+    ),
     **{word: _zip_like(word) for word in ("zip", "enumerate", "reversed")},
-    "list": Builtin("list", "iterable?=()", _list, "The items, as many as are known while compiling."),
+    "list": Builtin(
+        "list",
+        "iterable?=()",
+        _list,
+        "Return the items as a tuple; their number must be known at compile time.",
+    ),
 }
 
 

@@ -59,7 +59,7 @@ ATTENTION = (
         "scaled_dot_product_attention",
         "query key value attn_mask? dropout_p?=0.0 is_causal?=False scale?=None",
         _attention,
-        "softmax(q @ k.T * scale + mask) @ v.",
+        "Compute softmax(q @ k.T * scale + mask) @ v.",
         None,
         "mask=attn_mask",
         method=False,

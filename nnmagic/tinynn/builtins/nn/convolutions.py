@@ -101,7 +101,7 @@ def _convolution(rank: int) -> Builtin:
         layout = str(attrs.get("out_layout") or attrs.get("data_layout") or default("data_layout"))
         return _add_bias(found, call, layout.find("C"))
 
-    summary = f"{name}, then nn.bias_add where there is a bias."
+    summary = f"Call {name}, followed by nn.bias_add if a bias is given."
     return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, None, _CONV_NAMES)
 
 
@@ -122,7 +122,7 @@ def _transposed_convolution(rank: int) -> Builtin:
         return _add_bias(operator_formula(name, call, "data", "weight", **attrs), call, 1)
 
     words = "strides?=1 padding?=0 output_padding?=0 groups?=1 dilation?=1"
-    summary = f"{name} with PyTorch's order of the weight: (in, out / groups, ...)."
+    summary = f"Call {name}, with PyTorch's weight layout: (in, out / groups, ...)."
     return Builtin(
         f"conv_transpose{rank}d", f"data weight bias? {words}", apply_to, summary, None, _CONV_NAMES
     )
@@ -158,11 +158,15 @@ CONVOLUTIONS = (
         "linear",
         "data weight bias? * units? out_dtype?",
         _linear,
-        "nn.dense, then nn.bias_add where there is a bias.",
+        "Call nn.dense, followed by nn.bias_add if a bias is given.",
         None,
         _DATA,
     ),
     Builtin(
-        "bilinear", "input1 input2 weight bias?", _bilinear, "x1 @ weight @ x2 for each output.", method=False
+        "bilinear",
+        "input1 input2 weight bias?",
+        _bilinear,
+        "Compute input1 @ weight @ input2 for each output.",
+        method=False,
     ),
 )

@@ -46,9 +46,11 @@ def _pool(kind: str, rank: int) -> Builtin:
     signature = (
         f"data kernel_size? strides?=None padding?=0 {order} * pool_size?=None layout? out_layout?{more}"
     )
-    what = "The largest" if kind == "max" else "The mean"
+    what = "largest element" if kind == "max" else "mean"
     names = "input=data x=data stride=strides"
-    return Builtin(f"{kind}_pool{rank}d", signature, apply_to, f"{what} of each window.", None, names)
+    return Builtin(
+        f"{kind}_pool{rank}d", signature, apply_to, f"Return the {what} of each window.", None, names
+    )
 
 
 def _without_empty_windows(call: Arguments, found: Formula, attrs: dict[str, object], rank: int) -> Formula:
@@ -84,12 +86,12 @@ def _adaptive(kind: str, rank: int) -> Builtin:
             )
         return operator_formula(name, call, "data", **attrs).value
 
-    what = "The largest" if kind == "max" else "The mean"
+    what = "largest element" if kind == "max" else "mean"
     return Builtin(
         f"adaptive_{kind}_pool{rank}d",
         "data output_size? * layout? out_layout?",
         apply_to,
-        f"{what} of each of output_size windows.",
+        f"Return the {what} of each window; output_size windows per axis.",
         None,
         "input=data x=data",
     )

@@ -118,15 +118,38 @@ def _interp(call: Arguments) -> Value:
 
 
 DIFFERENCES = (
-    Builtin("diff", "a n? axis? prepend? append?", _diff, "Differences of neighbours.", "diff"),
-    Builtin("ediff1d", "ary", _ediff1d, "Differences of neighbours, flattened.", "ediff1d", method=False),
-    Builtin("gradient", "f step?=1 * axis?", _gradient, "Central differences.", "gradient", method=False),
-    Builtin("trapezoid", "y x? dx? axis?", _trapezoid, "The trapezoidal rule.", "trapezoid", method=False),
+    Builtin(
+        "diff", "a n? axis? prepend? append?", _diff, "Return the differences of adjacent elements.", "diff"
+    ),
+    Builtin(
+        "ediff1d",
+        "ary",
+        _ediff1d,
+        "Return the differences of adjacent elements of the flattened tensor.",
+        "ediff1d",
+        method=False,
+    ),
+    Builtin(
+        "gradient",
+        "f step?=1 * axis?",
+        _gradient,
+        "Compute the gradient by central differences.",
+        "gradient",
+        method=False,
+    ),
+    Builtin(
+        "trapezoid",
+        "y x? dx? axis?",
+        _trapezoid,
+        "Integrate by the trapezoidal rule.",
+        "trapezoid",
+        method=False,
+    ),
     Builtin(
         "interp",
         "x xp fp left? right?",
         _interp,
-        "Piecewise linear interpolation, f64.",
+        "Interpolate piecewise linearly, in f64.",
         "interp",
         method=False,
     ),

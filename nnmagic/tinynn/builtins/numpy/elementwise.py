@@ -86,29 +86,29 @@ def _constant_list(call: Arguments, name: str) -> Operand:
 
 
 _OPERATIONS = (
-    ("add", "add", "x1 + x2."),
-    ("subtract", "subtract", "x1 - x2."),
-    ("multiply", "multiply", "x1 * x2."),
-    ("divide", "divide", "x1 / x2; f64 of integers and bools."),
-    ("true_divide", "divide", "x1 / x2; f64 of integers and bools."),
-    ("floor_divide", "floor_divide", "x1 // x2, rounded down."),
-    ("mod", "mod", "x1 % x2, with the sign of x2."),
-    ("remainder", "mod", "x1 % x2, with the sign of x2."),
-    ("power", "power", "x1 ** x2."),
-    ("pow", "power", "x1 ** x2."),
-    ("equal", "equal", "x1 == x2."),
-    ("not_equal", "not_equal", "x1 != x2."),
-    ("less", "less", "x1 < x2."),
-    ("less_equal", "less_equal", "x1 <= x2."),
-    ("greater", "greater", "x1 > x2."),
-    ("greater_equal", "greater_equal", "x1 >= x2."),
-    ("bitwise_and", "bitwise_and", "x1 & x2."),
-    ("bitwise_or", "bitwise_or", "x1 | x2."),
-    ("bitwise_xor", "bitwise_xor", "x1 ^ x2."),
-    ("left_shift", "left_shift", "x1 << x2."),
-    ("right_shift", "right_shift", "x1 >> x2."),
-    ("bitwise_left_shift", "left_shift", "x1 << x2."),
-    ("bitwise_right_shift", "right_shift", "x1 >> x2."),
+    ("add", "add", "Compute x1 + x2."),
+    ("subtract", "subtract", "Compute x1 - x2."),
+    ("multiply", "multiply", "Compute x1 * x2."),
+    ("divide", "divide", "Compute x1 / x2; f64 for integers and bools."),
+    ("true_divide", "divide", "Compute x1 / x2; f64 for integers and bools."),
+    ("floor_divide", "floor_divide", "Compute x1 // x2, rounded down."),
+    ("mod", "mod", "Compute x1 % x2, with the sign of x2."),
+    ("remainder", "mod", "Compute x1 % x2, with the sign of x2."),
+    ("power", "power", "Compute x1 ** x2."),
+    ("pow", "power", "Compute x1 ** x2."),
+    ("equal", "equal", "Compute x1 == x2."),
+    ("not_equal", "not_equal", "Compute x1 != x2."),
+    ("less", "less", "Compute x1 < x2."),
+    ("less_equal", "less_equal", "Compute x1 <= x2."),
+    ("greater", "greater", "Compute x1 > x2."),
+    ("greater_equal", "greater_equal", "Compute x1 >= x2."),
+    ("bitwise_and", "bitwise_and", "Compute x1 & x2."),
+    ("bitwise_or", "bitwise_or", "Compute x1 | x2."),
+    ("bitwise_xor", "bitwise_xor", "Compute x1 ^ x2."),
+    ("left_shift", "left_shift", "Compute x1 << x2."),
+    ("right_shift", "right_shift", "Compute x1 >> x2."),
+    ("bitwise_left_shift", "left_shift", "Compute x1 << x2."),
+    ("bitwise_right_shift", "right_shift", "Compute x1 >> x2."),
 )
 
 
@@ -256,21 +256,37 @@ def _divmod(call: Arguments) -> Value:
 
 _BINARY = (
     *(_operation(name, summary, operation) for name, operation, summary in _OPERATIONS),
-    _binary_function("maximum", "The larger of two; NaN where either is.", lambda a, b: a.op("maximum", b)),
-    _binary_function("minimum", "The smaller of two; NaN where either is.", lambda a, b: a.op("minimum", b)),
-    _binary_function("fmax", "The larger of two; NaN where both are.", _ignoring_nan("maximum")),
-    _binary_function("fmin", "The smaller of two; NaN where both are.", _ignoring_nan("minimum")),
-    _binary_function("fmod", "The remainder with the sign of x1.", _fmod),
-    _binary_function("hypot", "sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
-    _binary_function("arctan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
-    _binary_function("atan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
-    _binary_function("logaddexp", "log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
-    _binary_function("logaddexp2", "log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True),
-    _binary_function("copysign", "x1 with the sign of x2.", lambda a, b: copy_sign(a.abs(), b), floats=True),
-    _binary_function("heaviside", "0, x2 or 1 for negative, zero and positive x1.", _heaviside, floats=True),
-    _logical("logical_and", "Whether both are true, or not 0."),
-    _logical("logical_or", "Whether either is true, or not 0."),
-    _logical("logical_xor", "Whether exactly one is true, or not 0."),
+    _binary_function(
+        "maximum", "Return the larger of two elements; NaN if either is NaN.", lambda a, b: a.op("maximum", b)
+    ),
+    _binary_function(
+        "minimum",
+        "Return the smaller of two elements; NaN if either is NaN.",
+        lambda a, b: a.op("minimum", b),
+    ),
+    _binary_function(
+        "fmax", "Return the larger of two elements; NaN only if both are NaN.", _ignoring_nan("maximum")
+    ),
+    _binary_function(
+        "fmin", "Return the smaller of two elements; NaN only if both are NaN.", _ignoring_nan("minimum")
+    ),
+    _binary_function("fmod", "Return the remainder with the sign of x1.", _fmod),
+    _binary_function("hypot", "Compute sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
+    _binary_function("arctan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
+    _binary_function("atan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
+    _binary_function("logaddexp", "Compute log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
+    _binary_function(
+        "logaddexp2", "Compute log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True
+    ),
+    _binary_function(
+        "copysign", "Return x1 with the sign of x2.", lambda a, b: copy_sign(a.abs(), b), floats=True
+    ),
+    _binary_function(
+        "heaviside", "Return 0, x2 or 1 for negative, zero or positive x1.", _heaviside, floats=True
+    ),
+    _logical("logical_and", "Test whether both elements are true (nonzero)."),
+    _logical("logical_or", "Test whether either element is true (nonzero)."),
+    _logical("logical_xor", "Test whether exactly one element is true (nonzero)."),
 )
 
 
@@ -280,7 +296,7 @@ ELEMENTWISE = (
         "clip",
         "a a_min? a_max?",
         _clip,
-        "Each element limited to a range; a bound may be None, or a tensor.",
+        "Limit each element to a range; a bound may be None or a tensor.",
         "clip",
         "min=a_min max=a_max x=a input=a",
     ),
@@ -288,25 +304,30 @@ ELEMENTWISE = (
         "isclose",
         "a b rtol? atol? equal_nan?",
         lambda call: _closeness(call).value,
-        "Whether two are nearly equal.",
+        "Test whether corresponding elements are nearly equal.",
         "isclose",
     ),
     Builtin(
         "allclose",
         "a b rtol? atol? equal_nan?",
         lambda call: _closeness(call).op("all").value,
-        "Whether all are nearly equal, as one bool.",
+        "Test whether all elements are nearly equal, as a single bool.",
         "allclose",
     ),
     Builtin(
         "array_equal",
         "a1 a2 equal_nan?",
         _array_equal,
-        "Whether two tensors are the same, as one bool.",
+        "Test whether two tensors are equal, as a single bool.",
         "array_equal",
     ),
     Builtin(
-        "where", "condition x? y?", _where, "x where the condition holds, else y.", "where", method=False
+        "where",
+        "condition x? y?",
+        _where,
+        "Choose x where the condition holds and y elsewhere.",
+        "where",
+        method=False,
     ),
-    Builtin("divmod", "x1 x2", _divmod, "(x1 // x2, x1 % x2).", "divmod"),
+    Builtin("divmod", "x1 x2", _divmod, "Compute (x1 // x2, x1 % x2).", "divmod"),
 )

@@ -133,7 +133,7 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
             return _equal_parts(call, data, axis, how, equal)
         return _split_at(call, data, axis, places)
 
-    summary = "Parts of one size, or cut at places, as a tuple."
+    summary = "Split into parts of equal size or at the given indices; return a tuple."
     signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
     return Builtin(name, signature, apply_to, summary, name, "x=ary input=ary")
 
@@ -300,7 +300,7 @@ JOINING = (
         "concatenate",
         "arrays axis?=0 * dtype?",
         _concatenate,
-        "Joined along an axis.",
+        "Join along an axis.",
         "concatenate",
         _STACK_NAMES,
         method=False,
@@ -309,7 +309,7 @@ JOINING = (
         "concat",
         "arrays axis?=0 * dtype?",
         _concatenate,
-        "Joined along an axis.",
+        "Join along an axis.",
         "concat",
         _STACK_NAMES + " dim=axis",
         method=False,
@@ -318,7 +318,7 @@ JOINING = (
         "stack",
         "arrays axis?=0 * dtype?",
         _stack,
-        "Joined along a new axis.",
+        "Join along a new axis.",
         "stack",
         _STACK_NAMES + " dim=axis",
         method=False,
@@ -327,7 +327,7 @@ JOINING = (
         "hstack",
         _STACK,
         _hstack,
-        "Joined along the second axis; vectors along the first.",
+        "Join along the second axis; vectors along the first.",
         "hstack",
         _STACK_NAMES,
         method=False,
@@ -336,17 +336,17 @@ JOINING = (
         "vstack",
         _STACK,
         _vstack,
-        "Joined along the first axis; vectors are rows.",
+        "Join along the first axis; vectors become rows.",
         "vstack",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin("dstack", _STACK, _dstack, "Joined along the third axis.", "dstack", _STACK_NAMES, method=False),
+    Builtin("dstack", _STACK, _dstack, "Join along the third axis.", "dstack", _STACK_NAMES, method=False),
     Builtin(
         "column_stack",
         _STACK,
         _column_stack,
-        "Vectors as columns.",
+        "Join vectors as columns.",
         "column_stack",
         _STACK_NAMES,
         method=False,
@@ -355,7 +355,7 @@ JOINING = (
         "append",
         "arr values axis?",
         _append,
-        "Two joined; flattened without an axis.",
+        "Join two tensors; flatten them if no axis is given.",
         "append",
         method=False,
     ),
@@ -364,13 +364,13 @@ JOINING = (
     _split_function("hsplit", None),
     _split_function("vsplit", 0),
     _split_function("dsplit", 2),
-    Builtin("repeat", "a repeats axis?", _repeat, "Each element several times.", "repeat", _NAMES),
-    Builtin("tile", "A reps", _tile, "The whole tensor several times.", "tile", "x=A"),
+    Builtin("repeat", "a repeats axis?", _repeat, "Repeat each element.", "repeat", _NAMES),
+    Builtin("tile", "A reps", _tile, "Repeat the whole tensor.", "tile", "x=A"),
     Builtin(
         "pad",
         "array pad_width mode? * constant_values?=0",
         _pad,
-        "Made larger at its ends.",
+        "Pad the ends of axes.",
         "pad",
         "pad_value=constant_values pad_mode=mode x=array",
     ),

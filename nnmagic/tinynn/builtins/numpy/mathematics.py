@@ -170,59 +170,79 @@ def _is(number: float) -> Callable[[Formula], Formula]:
 
 
 _FLOAT_FUNCTIONS = (
-    ("exp", "exp", "e to the power of each element."),
-    ("log", "log", "Natural logarithm."),
-    ("log2", "log2", "Logarithm to base 2."),
-    ("log10", "log10", "Logarithm to base 10."),
-    ("sqrt", "sqrt", "Square root."),
-    ("sin", "sin", "Sine of radians."),
-    ("cos", "cos", "Cosine of radians."),
-    ("tan", "tan", "Tangent of radians."),
-    ("sinh", "sinh", "Hyperbolic sine."),
-    ("cosh", "cosh", "Hyperbolic cosine."),
-    ("tanh", "tanh", "Hyperbolic tangent."),
-    *((name, operator, "Inverse sine.") for name, operator in (("arcsin", "asin"), ("asin", "asin"))),
-    *((name, operator, "Inverse cosine.") for name, operator in (("arccos", "acos"), ("acos", "acos"))),
-    *((name, operator, "Inverse tangent.") for name, operator in (("arctan", "atan"), ("atan", "atan"))),
-    *((name, "asinh", "Inverse hyperbolic sine.") for name in ("arcsinh", "asinh")),
-    *((name, "acosh", "Inverse hyperbolic cosine.") for name in ("arccosh", "acosh")),
-    *((name, "atanh", "Inverse hyperbolic tangent.") for name in ("arctanh", "atanh")),
+    ("exp", "exp", "Compute e to the power of each element."),
+    ("log", "log", "Compute the natural logarithm."),
+    ("log2", "log2", "Compute the logarithm to base 2."),
+    ("log10", "log10", "Compute the logarithm to base 10."),
+    ("sqrt", "sqrt", "Compute the square root."),
+    ("sin", "sin", "Compute the sine of angles in radians."),
+    ("cos", "cos", "Compute the cosine of angles in radians."),
+    ("tan", "tan", "Compute the tangent of angles in radians."),
+    ("sinh", "sinh", "Compute the hyperbolic sine."),
+    ("cosh", "cosh", "Compute the hyperbolic cosine."),
+    ("tanh", "tanh", "Compute the hyperbolic tangent."),
+    *(
+        (name, operator, "Compute the inverse sine, in radians.")
+        for name, operator in (("arcsin", "asin"), ("asin", "asin"))
+    ),
+    *(
+        (name, operator, "Compute the inverse cosine, in radians.")
+        for name, operator in (("arccos", "acos"), ("acos", "acos"))
+    ),
+    *(
+        (name, operator, "Compute the inverse tangent, in radians.")
+        for name, operator in (("arctan", "atan"), ("atan", "atan"))
+    ),
+    *((name, "asinh", "Compute the inverse hyperbolic sine.") for name in ("arcsinh", "asinh")),
+    *((name, "acosh", "Compute the inverse hyperbolic cosine.") for name in ("arccosh", "acosh")),
+    *((name, "atanh", "Compute the inverse hyperbolic tangent.") for name in ("arctanh", "atanh")),
 )
 
 
 _UNARY = (
     *(_float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
-    _float_function("exp2", "2 to the power of each element.", lambda x: x.like(2) ** x),
-    _float_function("expm1", "exp(x) - 1, exact near 0.", expm1),
-    _float_function("log1p", "log(1 + x), exact near 0.", log1p),
-    _float_function("cbrt", "Cube root.", _cbrt),
-    _float_function("deg2rad", "Degrees as radians.", _scaled(math.pi / 180)),
-    _float_function("radians", "Degrees as radians.", _scaled(math.pi / 180)),
-    _float_function("rad2deg", "Radians as degrees.", _scaled(180 / math.pi)),
-    _float_function("degrees", "Radians as degrees.", _scaled(180 / math.pi)),
-    _float_function("sinc", "sin(pi x) / (pi x).", _sinc),
-    _number_function("absolute", "Absolute value.", _op("abs"), _op("abs"), _same),
-    _number_function("abs", "Absolute value.", _op("abs"), _op("abs"), _same),
-    _number_function("fabs", "Absolute value of floats.", _op("abs"), lambda x: as_float(x).abs()),
-    _number_function("negative", "Each element with its sign changed.", _op("negative"), _op("negative")),
-    _number_function("positive", "The tensor itself.", _same, _same),
-    _number_function("square", "x * x.", _square, _square),
-    _number_function("sign", "-1, 0 or 1 for negative, zero and positive.", _op("sign"), _op("sign")),
-    _number_function("rint", "The nearest whole number, halves to even.", rint, lambda x: rint(as_float(x))),
-    _number_function("floor", "Rounded down.", _op("floor"), _same, _same),
-    _number_function("ceil", "Rounded up.", _op("ceil"), _same, _same),
-    _number_function("trunc", "The fraction cut off.", _op("trunc"), _same, _same),
-    _number_function("fix", "The fraction cut off.", _op("trunc"), _same, _same),
-    _number_function("isnan", "Whether it is NaN.", _op("isnan"), _never, _never),
-    _number_function("isinf", "Whether it is infinite.", _op("isinf"), _never, _never),
+    _float_function("exp2", "Compute 2 to the power of each element.", lambda x: x.like(2) ** x),
+    _float_function("expm1", "Compute exp(x) - 1, accurate near 0.", expm1),
+    _float_function("log1p", "Compute log(1 + x), accurate near 0.", log1p),
+    _float_function("cbrt", "Compute the cube root.", _cbrt),
+    _float_function("deg2rad", "Convert degrees to radians.", _scaled(math.pi / 180)),
+    _float_function("radians", "Convert degrees to radians.", _scaled(math.pi / 180)),
+    _float_function("rad2deg", "Convert radians to degrees.", _scaled(180 / math.pi)),
+    _float_function("degrees", "Convert radians to degrees.", _scaled(180 / math.pi)),
+    _float_function("sinc", "Compute sin(pi x) / (pi x).", _sinc),
+    _number_function("absolute", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
+    _number_function("abs", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
     _number_function(
-        "isfinite", "Whether it is neither infinite nor NaN.", _op("isfinite"), _always, _always
+        "fabs",
+        "Compute the absolute value; integers are converted to floats.",
+        _op("abs"),
+        lambda x: as_float(x).abs(),
     ),
-    _number_function("isposinf", "Whether it is inf.", _is(math.inf), _never, _never),
-    _number_function("isneginf", "Whether it is -inf.", _is(-math.inf), _never, _never),
-    _number_function("signbit", "Whether the sign's bit is set.", signbit, signbit),
-    _number_function("logical_not", "Whether it is false, or 0.", *[lambda x: ~x.truth()] * 3),
-    Builtin("reciprocal", "x", _reciprocal, "1 / x, of floats.", "reciprocal"),
+    _number_function("negative", "Change the sign of each element.", _op("negative"), _op("negative")),
+    _number_function("positive", "Return the tensor itself.", _same, _same),
+    _number_function("square", "Compute x * x.", _square, _square),
+    _number_function(
+        "sign", "Return -1, 0 or 1 for negative, zero or positive elements.", _op("sign"), _op("sign")
+    ),
+    _number_function(
+        "rint", "Round to the nearest integer, halves to even.", rint, lambda x: rint(as_float(x))
+    ),
+    _number_function("floor", "Round down.", _op("floor"), _same, _same),
+    _number_function("ceil", "Round up.", _op("ceil"), _same, _same),
+    _number_function("trunc", "Round towards zero.", _op("trunc"), _same, _same),
+    _number_function("fix", "Round towards zero.", _op("trunc"), _same, _same),
+    _number_function("isnan", "Test for NaN.", _op("isnan"), _never, _never),
+    _number_function("isinf", "Test for infinity of either sign.", _op("isinf"), _never, _never),
+    _number_function(
+        "isfinite", "Test for finite numbers: neither infinite nor NaN.", _op("isfinite"), _always, _always
+    ),
+    _number_function("isposinf", "Test for inf.", _is(math.inf), _never, _never),
+    _number_function("isneginf", "Test for -inf.", _is(-math.inf), _never, _never),
+    _number_function("signbit", "Test whether the sign bit is set.", signbit, signbit),
+    _number_function(
+        "logical_not", "Test whether each element is false (zero).", *[lambda x: ~x.truth()] * 3
+    ),
+    Builtin("reciprocal", "x", _reciprocal, "Compute 1 / x, for floats.", "reciprocal"),
 )
 
 
@@ -280,19 +300,26 @@ def _modf(call: Arguments) -> Value:
 
 MATHEMATICS = (
     *_UNARY,
-    Builtin("invert", "x", _inverted, "~x.", "invert"),
-    Builtin("bitwise_not", "x", _inverted, "~x.", "bitwise_not"),
-    Builtin("bitwise_invert", "x", _inverted, "~x.", "bitwise_invert"),
+    Builtin("invert", "x", _inverted, "Compute ~x.", "invert"),
+    Builtin("bitwise_not", "x", _inverted, "Compute ~x.", "bitwise_not"),
+    Builtin("bitwise_invert", "x", _inverted, "Compute ~x.", "bitwise_invert"),
     Builtin(
-        "round", "a decimals?", _round, "Rounded to decimals, halves to even.", "round", "ndigits=decimals"
+        "round",
+        "a decimals?",
+        _round,
+        "Round to the given number of decimals, halves to even.",
+        "round",
+        "ndigits=decimals",
     ),
-    Builtin("around", "a decimals?", _round, "Rounded to decimals, halves to even.", "around"),
+    Builtin(
+        "around", "a decimals?", _round, "Round to the given number of decimals, halves to even.", "around"
+    ),
     Builtin(
         "nan_to_num",
         "x copy? nan? posinf? neginf?",
         _nan_to_num,
-        "NaN and infinities as numbers.",
+        "Replace NaN and infinities by numbers.",
         "nan_to_num",
     ),
-    Builtin("modf", "x", _modf, "Fraction and whole part.", "modf"),
+    Builtin("modf", "x", _modf, "Return the fractional and integral parts.", "modf"),
 )

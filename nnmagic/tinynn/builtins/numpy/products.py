@@ -258,20 +258,55 @@ def _multi_dot(call: Arguments) -> Value:
 
 
 PRODUCTS = (
-    Builtin("matmul", "a b", _matmul, "The same as a @ b.", "matmul", _PAIR),
-    Builtin("dot", "a b", _dot, "Product over the last and second to last axis.", "dot", _PAIR),
-    Builtin("vdot", "a b", _vdot, "Product of both flattened.", "vdot", _PAIR),
-    Builtin("vecdot", "a b * axis?=-1", _vecdot, "Products of vectors along an axis.", "vecdot", _PAIR),
-    Builtin("inner", "a b", _inner, "Product over both last axes.", "inner", _PAIR),
-    Builtin("outer", "a b", _outer, "Each element times each.", "outer", _PAIR),
-    Builtin("tensordot", "a b axes?", _tensordot, "Product over given axes.", "tensordot", _PAIR),
-    Builtin("kron", "a b", _kron, "Kronecker product.", "kron", _PAIR),
-    Builtin("cross", "a b * axis?", _cross, "Product of vectors with three components.", "cross", _PAIR),
-    Builtin("einsum", "equation *operands", _einsum, "Einstein's summation.", "einsum", method=False),
+    Builtin("matmul", "a b", _matmul, "Compute a @ b.", "matmul", _PAIR),
     Builtin(
-        "norm", "x ord? axis? keepdims?", _norm, "Length of vectors (numpy.linalg.norm).", None, "input=x"
+        "dot",
+        "a b",
+        _dot,
+        "Compute the product over the last axis of a and the second to last of b.",
+        "dot",
+        _PAIR,
+    ),
+    Builtin("vdot", "a b", _vdot, "Compute the dot product of the flattened tensors.", "vdot", _PAIR),
+    Builtin(
+        "vecdot",
+        "a b * axis?=-1",
+        _vecdot,
+        "Compute the dot products of vectors along an axis.",
+        "vecdot",
+        _PAIR,
+    ),
+    Builtin("inner", "a b", _inner, "Compute the product over the last axes of both.", "inner", _PAIR),
+    Builtin("outer", "a b", _outer, "Compute the outer product.", "outer", _PAIR),
+    Builtin(
+        "tensordot", "a b axes?", _tensordot, "Compute the product over the given axes.", "tensordot", _PAIR
+    ),
+    Builtin("kron", "a b", _kron, "Compute the Kronecker product.", "kron", _PAIR),
+    Builtin(
+        "cross",
+        "a b * axis?",
+        _cross,
+        "Compute the cross product of vectors with three components.",
+        "cross",
+        _PAIR,
     ),
     Builtin(
-        "multi_dot", "arrays", _multi_dot, "Product of several matrices (numpy.linalg).", None, method=False
+        "einsum", "equation *operands", _einsum, "Compute an Einstein summation.", "einsum", method=False
+    ),
+    Builtin(
+        "norm",
+        "x ord? axis? keepdims?",
+        _norm,
+        "Compute the norm of vectors (numpy.linalg.norm).",
+        None,
+        "input=x",
+    ),
+    Builtin(
+        "multi_dot",
+        "arrays",
+        _multi_dot,
+        "Compute the product of several matrices (numpy.linalg.multi_dot).",
+        None,
+        method=False,
     ),
 )

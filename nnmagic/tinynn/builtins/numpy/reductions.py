@@ -105,8 +105,10 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         result = data.reduce(name, along, keepdims=flag(call, "keepdims"))
         return _initial(call, data, result, operator).value
 
-    what = "Sum" if name == "sum" else "Product"
-    return Builtin(name, REDUCE, apply_to, f"{what} along axes; of integers 64-bit.", name, _NAMES)
+    what = "sum" if name == "sum" else "product"
+    return Builtin(
+        name, REDUCE, apply_to, f"Return the {what} along axes; 64-bit for integers.", name, _NAMES
+    )
 
 
 def _extreme_of_several(
@@ -169,9 +171,9 @@ def _extreme(name: str, kind: str) -> Builtin:
         result = data.reduce(kind, along, keepdims=flag(call, "keepdims"))
         return _initial(call, data, result, operator).value
 
-    size = "Largest" if kind == "max" else "Smallest"
+    size = "largest" if kind == "max" else "smallest"
     return Builtin(
-        name, _EXTREME, apply_to, f"{size} element along axes; NaN where there is one.", name, _NAMES
+        name, _EXTREME, apply_to, f"Return the {size} element along axes; NaN if there is one.", name, _NAMES
     )
 
 
@@ -184,7 +186,7 @@ def _truth(name: str) -> Builtin:
 
     which = "all elements are" if name == "all" else "any element is"
     signature = "a axis? * keepdims? where? exclude?"
-    return Builtin(name, signature, apply_to, f"Whether {which} true, or not 0.", name, _NAMES)
+    return Builtin(name, signature, apply_to, f"Test whether {which} true (nonzero).", name, _NAMES)
 
 
 def _position(name: str) -> Builtin:
@@ -205,7 +207,7 @@ def _position(name: str) -> Builtin:
         return found.cast("int64").value
 
     which = "largest" if name == "argmax" else "smallest"
-    summary = f"Where the {which} element stands, i64; the first NaN where there is one."
+    summary = f"Return the index of the {which} element, i64; of the first NaN if there is one."
     return Builtin(name, "a axis? * keepdims? select_last_index?", apply_to, summary, name, _NAMES)
 
 
@@ -240,7 +242,7 @@ def _scan(name: str, operator: str) -> Builtin:
         name,
         "a axis? dtype? * exclusive?",
         apply_to,
-        f"Running {what} along an axis; without one, of the flattened tensor.",
+        f"Compute the cumulative {what} along an axis; without an axis, of the flattened tensor.",
         name,
         _NAMES,
     )
@@ -254,9 +256,13 @@ REDUCTIONS = (
     _truth("any"),
     _position("argmax"),
     _position("argmin"),
-    Builtin("ptp", "a axis? * keepdims?", _range_of, "max - min along axes.", "ptp"),
+    Builtin("ptp", "a axis? * keepdims?", _range_of, "Return the range, max - min, along axes.", "ptp"),
     Builtin(
-        "count_nonzero", "a axis? * keepdims?", _count_nonzero, "How many are not 0, i64.", "count_nonzero"
+        "count_nonzero",
+        "a axis? * keepdims?",
+        _count_nonzero,
+        "Count the nonzero elements, i64.",
+        "count_nonzero",
     ),
     _scan("cumsum", "cumsum"),
     _scan("cumprod", "cumprod"),

@@ -191,7 +191,7 @@ def _atleast(rank: int) -> Builtin:
         return found[0] if len(found) == 1 else TupleOf(found)
 
     name = f"atleast_{rank}d"
-    return Builtin(name, "*arrays", apply_to, f"With {rank} dimensions at least.", name, method=False)
+    return Builtin(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", name, method=False)
 
 
 def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
@@ -343,7 +343,7 @@ SHAPES = (
         "reshape",
         "a newshape * allowzero?=False",
         reshape,
-        "Another shape; -1 for one dimension that follows.",
+        "Change the shape; -1 stands for one dimension that is computed.",
         "reshape",
         "shape=newshape " + _NAMES,
     ),
@@ -351,16 +351,16 @@ SHAPES = (
         "flatten",
         "a start_dim?=0 end_dim?=-1",
         _flatten,
-        "All elements, or PyTorch's range of dimensions, in one.",
+        "Flatten to one dimension, or PyTorch's range of dimensions.",
         None,
         _NAMES,
     ),
-    Builtin("ravel", "a", _ravel, "All elements in one dimension.", "ravel", _NAMES),
+    Builtin("ravel", "a", _ravel, "Flatten to one dimension.", "ravel", _NAMES),
     Builtin(
         "transpose",
         "a axes?",
         _transpose,
-        "The axes in another order; without any, reversed.",
+        "Permute the axes; reverse them if none are given.",
         "transpose",
         _NAMES,
     ),
@@ -368,53 +368,66 @@ SHAPES = (
         "permute_dims",
         "a axes",
         _transpose,
-        "The axes in another order.",
+        "Permute the axes.",
         "permute_dims",
         _NAMES,
         method=False,
     ),
     Builtin(
-        "matrix_transpose", "a", _matrix_transpose, "The last two axes swapped.", "matrix_transpose", _NAMES
+        "matrix_transpose", "a", _matrix_transpose, "Swap the last two axes.", "matrix_transpose", _NAMES
     ),
     Builtin(
         "swapaxes",
         "a axis1 axis2",
         _swapaxes,
-        "Two axes swapped.",
+        "Swap two axes.",
         "swapaxes",
         "dim0=axis1 dim1=axis2 " + _NAMES,
     ),
-    Builtin("moveaxis", "a source destination", _moveaxis, "Axes moved to other places.", "moveaxis", _NAMES),
-    Builtin("rollaxis", "a axis start?", _rollaxis, "An axis moved before another.", "rollaxis", _NAMES),
-    Builtin("squeeze", "a axis?", _squeeze, "Without axes of size 1.", "squeeze", "dim=axis " + _NAMES),
+    Builtin(
+        "moveaxis", "a source destination", _moveaxis, "Move axes to other positions.", "moveaxis", _NAMES
+    ),
+    Builtin("rollaxis", "a axis start?", _rollaxis, "Move an axis before another.", "rollaxis", _NAMES),
+    Builtin("squeeze", "a axis?", _squeeze, "Remove axes of size 1.", "squeeze", "dim=axis " + _NAMES),
     Builtin(
         "expand_dims",
         "a axis * num_newaxis?=1",
         _expand_dims,
-        "With new axes of size 1.",
+        "Insert axes of size 1.",
         "expand_dims",
         _NAMES,
     ),
-    Builtin(
-        "broadcast_to", "a shape", _broadcast_to, "Repeated along axes of size 1.", "broadcast_to", _NAMES
-    ),
+    Builtin("broadcast_to", "a shape", _broadcast_to, "Broadcast to a shape.", "broadcast_to", _NAMES),
     Builtin(
         "broadcast_arrays",
         "*arrays",
         _broadcast_arrays,
-        "All in their common shape, as a tuple.",
+        "Broadcast to a common shape; return a tuple.",
         "broadcast_arrays",
         method=False,
     ),
     *map(_atleast, (1, 2, 3)),
-    Builtin("flip", "a axis?", _flip, "In reverse order along axes.", "flip", _NAMES),
-    Builtin("fliplr", "a", _flip_along(1, 2), "In reverse order along the second axis.", "fliplr", _NAMES),
-    Builtin("flipud", "a", _flip_along(0, 1), "In reverse order along the first axis.", "flipud", _NAMES),
-    Builtin("roll", "a shift axis?", _roll, "Moved around along axes.", "roll", _NAMES),
-    Builtin("rot90", "a k? axes?", _rot90, "Turned by quarters in a plane.", "rot90", _NAMES),
-    Builtin("tril", "m k?", _triangle(upper=False), "The lower triangle.", "tril", "x=m input=m diagonal=k"),
-    Builtin("triu", "m k?", _triangle(upper=True), "The upper triangle.", "triu", "x=m input=m diagonal=k"),
-    Builtin("diagonal", "a offset? axis1? axis2?", _diagonal, "A diagonal.", "diagonal", _NAMES),
-    Builtin("trace", "a offset? axis1? axis2? dtype?", _trace, "The sum of a diagonal.", "trace", _NAMES),
-    Builtin("diag", "v k?", _diag, "The diagonal of a matrix; the matrix of a diagonal.", "diag"),
+    Builtin("flip", "a axis?", _flip, "Reverse the order along axes.", "flip", _NAMES),
+    Builtin("fliplr", "a", _flip_along(1, 2), "Reverse the order along the second axis.", "fliplr", _NAMES),
+    Builtin("flipud", "a", _flip_along(0, 1), "Reverse the order along the first axis.", "flipud", _NAMES),
+    Builtin("roll", "a shift axis?", _roll, "Shift cyclically along axes.", "roll", _NAMES),
+    Builtin(
+        "rot90",
+        "a k? axes?",
+        _rot90,
+        "Rotate by multiples of 90 degrees in a plane of two axes.",
+        "rot90",
+        _NAMES,
+    ),
+    Builtin(
+        "tril", "m k?", _triangle(upper=False), "Return the lower triangle.", "tril", "x=m input=m diagonal=k"
+    ),
+    Builtin(
+        "triu", "m k?", _triangle(upper=True), "Return the upper triangle.", "triu", "x=m input=m diagonal=k"
+    ),
+    Builtin("diagonal", "a offset? axis1? axis2?", _diagonal, "Return a diagonal.", "diagonal", _NAMES),
+    Builtin("trace", "a offset? axis1? axis2? dtype?", _trace, "Sum a diagonal.", "trace", _NAMES),
+    Builtin(
+        "diag", "v k?", _diag, "Return the diagonal of a matrix, or the diagonal matrix of a vector.", "diag"
+    ),
 )

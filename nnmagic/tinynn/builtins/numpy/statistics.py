@@ -124,7 +124,7 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
     signature = (
         REDUCE.replace(" initial? where?", "") if kind in ("sum", "prod") else "a axis? * keepdims? exclude?"
     )
-    return Builtin(name, signature, apply_to, f"{kind} without the NaN.", name, _NAMES)
+    return Builtin(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", name, _NAMES)
 
 
 def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
@@ -235,34 +235,61 @@ _NAN_MOMENT = "a axis? dtype? * ddof? keepdims? exclude?"
 
 
 STATISTICS = (
-    Builtin("mean", _STATISTIC, _mean, "Arithmetic mean along axes; of integers f64.", "mean", _NAMES),
-    Builtin("var", _MOMENT, lambda c: _variance(c).value, "Variance along axes.", "var", _NAMES),
     Builtin(
-        "std", _MOMENT, lambda c: _variance(c).sqrt().value, "Standard deviation along axes.", "std", _NAMES
+        "mean", _STATISTIC, _mean, "Compute the arithmetic mean along axes; f64 for integers.", "mean", _NAMES
+    ),
+    Builtin("var", _MOMENT, lambda c: _variance(c).value, "Compute the variance along axes.", "var", _NAMES),
+    Builtin(
+        "std",
+        _MOMENT,
+        lambda c: _variance(c).sqrt().value,
+        "Compute the standard deviation along axes.",
+        "std",
+        _NAMES,
     ),
     Builtin(
         "variance",
         _MOMENT,
         lambda c: _variance(c).value,
-        "The same as var.",
+        "Compute the variance along axes, as var does.",
         "var",
         "with_mean=mean " + _NAMES,
     ),
-    Builtin("average", "a axis? weights? * keepdims?", _average, "Mean, weighted.", "average"),
+    Builtin("average", "a axis? weights? * keepdims?", _average, "Compute the weighted mean.", "average"),
     _replace_nan("nansum", "sum", 0),
     _replace_nan("nanprod", "prod", 1),
     _replace_nan("nanmax", "max", -math.inf),
     _replace_nan("nanmin", "min", math.inf),
     Builtin(
-        "nanmean", _STATISTIC, lambda c: _kept(c, _nan_moments(c)[0]), "mean without the NaN.", "nanmean"
+        "nanmean",
+        _STATISTIC,
+        lambda c: _kept(c, _nan_moments(c)[0]),
+        "Compute mean, ignoring NaN.",
+        "nanmean",
     ),
-    Builtin("nanvar", _NAN_MOMENT, lambda c: _kept(c, _nan_moments(c)[1]), "var without the NaN.", "nanvar"),
     Builtin(
-        "nanstd", _NAN_MOMENT, lambda c: _kept(c, _nan_moments(c)[1].sqrt()), "std without the NaN.", "nanstd"
+        "nanvar", _NAN_MOMENT, lambda c: _kept(c, _nan_moments(c)[1]), "Compute var, ignoring NaN.", "nanvar"
     ),
-    Builtin("median", "a axis? * keepdims?", _median, "The middle in order.", "median"),
-    Builtin("quantile", "a q axis? * method? keepdims?", _quantile(1), "Linear quantiles.", "quantile"),
     Builtin(
-        "percentile", "a q axis? * method? keepdims?", _quantile(100), "Linear percentiles.", "percentile"
+        "nanstd",
+        _NAN_MOMENT,
+        lambda c: _kept(c, _nan_moments(c)[1].sqrt()),
+        "Compute std, ignoring NaN.",
+        "nanstd",
+    ),
+    Builtin("median", "a axis? * keepdims?", _median, "Compute the median.", "median"),
+    Builtin(
+        "quantile",
+        "a q axis? * method? keepdims?",
+        _quantile(1),
+        "Compute quantiles, with linear interpolation.",
+        "quantile",
+    ),
+    Builtin(
+        "percentile",
+        "a q axis? * method? keepdims?",
+        _quantile(100),
+        "Compute percentiles, with linear interpolation.",
+        "percentile",
     ),
 )
