@@ -1,7 +1,6 @@
-"""Warnings of a cell that compiles: variables that nothing reads, statements that are never reached.
+"""Warn of unused variables and unreachable statements in a cell that compiles.
 
-Knows the tree only. A name that begins with ``_``, a loop's variable and the names of an unpacked tuple or of
-a pattern never warn.
+Names that begin with ``_``, loop variables, and the names of an unpacked tuple or a pattern never warn.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.tinynn.analysis.bound_names import targets_of, walk
 from nnmagic.tinynn.syntax import tree
 
-#: What a span of the tree is in diagnostics.
+#: Converts a span of the tree to a span of a diagnostic.
 ToSpan = Callable[[ast.Span], Span]
 
 
 def lint(cell: tree.CellNode, place: ToSpan) -> list[Diagnostic]:
-    """Every warning of a cell, in source order."""
+    """Return every warning of a cell, in source order."""
     found: list[Diagnostic] = []
     for definition in cell.funcs.values():
         parts = list(walk(definition.body))
@@ -32,11 +31,11 @@ def lint(cell: tree.CellNode, place: ToSpan) -> list[Diagnostic]:
     return sorted(found, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
 
-# -- variables that nothing reads ------------------------------------------------------------------------
+# -- unused variables ----------------------------------------------------------------------------------
 
 
 def _unused(function: tree.FunctionNode, place: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
-    """A function's own variables that are assigned, and read neither by it nor by a function inside it."""
+    """Yield a warning for each variable that neither its function nor a nested one reads."""
     parts = list(walk(function.body))
     targets = {
         id(target) for part in parts for target in (*_assigned_variables(part), *_exempt_variables(part))
@@ -49,14 +48,14 @@ def _unused(function: tree.FunctionNode, place: ToSpan, dead: set[int]) -> Itera
             name = target.id.name
             if name in quiet or name.startswith("_") or id(target) in dead:
                 continue
-            quiet.add(name)  # one warning a name
+            quiet.add(name)  # one warning per name
             hint = "leave it out, or begin its name with `_`"
             message = f"`{name}` is assigned, but nothing uses it"
             yield Diagnostic(message, place(target.span), hint, severity="warning")
 
 
 def _assigned_variables(node: ast.Node) -> Iterator[ast.Var]:
-    """The variables of an assignment that stand for its whole value."""
+    """Yield the variables that an assignment binds to its whole value."""
     match node:
         case ast.Assign(lhs=targets) | tree.Unpack(targets=targets):
             yield from (target for target in targets if isinstance(target, ast.Var))
@@ -65,7 +64,7 @@ def _assigned_variables(node: ast.Node) -> Iterator[ast.Var]:
 
 
 def _exempt_variables(node: ast.Node) -> Iterator[ast.Var]:
-    """The variables that a node binds without a choice: of a loop, and of a tuple that is unpacked."""
+    """Yield the variables that a loop or an unpacked tuple binds, which may stay unused."""
     match node:
         case tree.Unpack(targets=targets):
             for target in targets:
@@ -75,11 +74,11 @@ def _exempt_variables(node: ast.Node) -> Iterator[ast.Var]:
             yield from targets_of(target)
 
 
-# -- statements that are never reached -------------------------------------------------------------------
+# -- unreachable statements ----------------------------------------------------------------------------
 
 
 def _unreachable(statements: Sequence[ast.Stmt], place: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
-    """The first statement after one that always leaves; the parts of all of them are added to ``dead``."""
+    """Yield a warning for the first unreachable statement; add the parts of all of them to ``dead``."""
     for index, before in enumerate(statements):
         if _leaves(before):
             rest = [each for each in statements[index + 1 :] if not isinstance(each, tree.Pass)]
@@ -92,7 +91,7 @@ def _unreachable(statements: Sequence[ast.Stmt], place: ToSpan, dead: set[int]) 
 
 
 def _leaves(statement: ast.Stmt) -> bool:
-    """Whether nothing that follows a statement in its block is ever carried out, whatever the values are."""
+    """Return whether control never reaches the statements that follow in the block."""
     match statement:
         case ast.Return() | tree.Break() | tree.Continue():
             return True
@@ -114,7 +113,7 @@ def _block_leaves(block: ast.Block) -> bool:
 
 
 def _has_break(block: ast.Block) -> bool:
-    """Whether a ``break`` of this very loop stands in its body."""
+    """Return whether the body has a ``break`` of this very loop."""
     work: list[ast.Stmt] = list(block.stmts)
     while work:
         match work.pop():

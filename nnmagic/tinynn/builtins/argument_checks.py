@@ -1,6 +1,6 @@
-"""What functions of the language ask of their arguments: tensors, axes, shapes, dtypes.
+"""Check and convert the arguments of the language's functions: tensors, axes, shapes and dtypes.
 
-Raises Refusal, at the argument. Knows values and the binding of arguments.
+An argument that does not fit raises RefusalError, located at the argument.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from nnmagic.tinynn.values.weak_types import alike, beside_tensor, both_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
 
-#: NumPy's dtype of a lone Python number.
+#: NumPy's dtypes of Python numbers.
 _NATURAL: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
 
 
 def natural_dtype(number: bool | int | float) -> str:
-    """NumPy's dtype of a Python number."""
+    """Return NumPy's dtype of a Python number."""
     return _NATURAL[type(number)]
 
 
 def formula(call: Arguments, parameter: str) -> Formula:
-    """An argument that must be a tensor, or numbers that make one as ``numpy.array`` does."""
+    """Return an argument as a tensor; numbers become one as in ``numpy.array``."""
     return as_formula(call.given[parameter], call.span, f"{call.name}: `{parameter}`")
 
 
 def as_formula(operand: Operand, span: Span, what: str) -> Formula:
-    """A tensor, or numbers and nested tuples of them as a constant."""
+    """Return an operand as a tensor; a number, or nested tuples of numbers, becomes a constant."""
     value = as_number(operand).value
     if is_tensor(value):
         assert isinstance(value, Computed)
@@ -70,7 +70,7 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
 
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
-    """Nested tuples of numbers as a constant tensor."""
+    """Return nested tuples of numbers as a constant tensor."""
     found = list(_items(numbers))
     items = [item for item in found if isinstance(item, bool | int | float)]
     if len(items) < len(found):
@@ -95,7 +95,7 @@ def _items(numbers: object) -> Iterator[object]:
 
 
 def _shape(numbers: object) -> tuple[int, ...] | None:
-    """The shape of nested tuples; None where they are no box."""
+    """Return the shape of nested tuples, or None if they are ragged."""
     if not isinstance(numbers, tuple):
         return ()
     shapes = {_shape(item) for item in numbers}
@@ -104,7 +104,7 @@ def _shape(numbers: object) -> tuple[int, ...] | None:
 
 
 def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Computed:
-    """Nested tuples of numbers as a constant of a dtype; NumPy's own unless it is given."""
+    """Return nested tuples of numbers as a constant of a dtype, by default NumPy's."""
     operand = call.given[parameter]
     known = known_or_none(operand.value)
     assert isinstance(known, tuple)
@@ -112,7 +112,7 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Comput
 
 
 def known_or_none(value: Value) -> object:
-    """The Python value of what is known while compiling; None where it is not (or is None)."""
+    """Return the Python value of a static value; None for a dynamic one (or for None itself)."""
     try:
         return known_value(value)
     except NotStaticError:
@@ -120,12 +120,12 @@ def known_or_none(value: Value) -> object:
 
 
 def python_number(value: Value) -> object:
-    """A Python number that is known while compiling; None for anything else, a constant tensor among them."""
+    """Return the Python number of a static value; None for anything else, including a constant tensor."""
     return value.value if isinstance(value, Known) and is_number(value.value) else None
 
 
 def known_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:
-    """An argument that must be a number known while compiling, which a float can hold."""
+    """Return an argument that must be a number known at compile time and fit a float."""
     if parameter not in call:
         return default
     found = call.known(parameter)
@@ -139,7 +139,7 @@ def known_number(call: Arguments, parameter: str, default: bool | int | float) -
 
 
 def known_int(call: Arguments, parameter: str, default: int | None = None) -> int:
-    """An argument that must be an int known while compiling."""
+    """Return an argument that must be an int known at compile time."""
     if parameter not in call:
         if default is None:
             raise RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
@@ -154,7 +154,7 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
 
 
 def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
-    """An argument that must be True or False."""
+    """Return an argument that must be True or False."""
     found = call.known(parameter, default)
     if isinstance(found, bool):
         return found
@@ -167,7 +167,7 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
 
 
 def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
-    """An argument that must be one of some strings."""
+    """Return an argument that must be one of the given strings."""
     found = call.known(parameter) if parameter in call else default
     if isinstance(found, str) and found in choices:
         return found
@@ -179,7 +179,7 @@ def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], def
 
 
 def as_float(data: Formula) -> Formula:
-    """As NumPy's functions of floats take integers and bools: in the float dtype that is wide enough."""
+    """Cast integers and bools to the float dtype that NumPy's functions of floats choose; floats stay."""
     if data.is_float:
         return data
     bits = int("".join(filter(str.isdigit, data.dtype)) or 1)
@@ -187,7 +187,7 @@ def as_float(data: Formula) -> Formula:
 
 
 def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
-    """Two arguments as tensors of one dtype, one of which may be a number."""
+    """Return two arguments as tensors of one dtype; either may be a number."""
     operands = [_tensor_or_number(call, name) for name in (left, right)]
     if not any(is_tensor(operand.value) for operand in operands):
         operands = [
@@ -210,7 +210,7 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
 
 
 def _tensor_or_number(call: Arguments, parameter: str) -> Operand:
-    """An operand of arithmetic: nested tuples of numbers become tensors."""
+    """Return an operand of arithmetic; nested tuples of numbers become tensors."""
     operand = as_number(call.given[parameter])
     if isinstance(known_or_none(operand.value), tuple):
         found = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
@@ -219,15 +219,15 @@ def _tensor_or_number(call: Arguments, parameter: str) -> Operand:
 
 
 def float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
-    """As ``pair``, of floats."""
+    """Return two arguments as ``pair`` does, cast to floats."""
     one, other = pair(call, left, right)
     return as_float(one), as_float(other)
 
 
 def tensors(call: Arguments, parameter: str) -> list[Formula]:
-    """An argument that must be a tuple or list of tensors (numbers among them too), at least one.
+    """Return an argument that must be a non-empty tuple or list of tensors or numbers.
 
-    A tensor alone stands for its rows.
+    A single tensor stands for its rows.
     """
     operand = call.given[parameter]
     if not isinstance(operand.value, TupleOf):
@@ -241,7 +241,7 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
 
 
 def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
-    """Operands as tensors of the dtype that the tensors among them have."""
+    """Return operands as tensors of one dtype, that of the tensors among them."""
     dtypes = [tensor_type(each).dtype for each in operands if is_tensor(each.value)]
     if len(set(dtypes)) > 1:
         shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))
@@ -266,12 +266,12 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
 
 
 def one_axis(call: Arguments, parameter: str, rank: int, default: int | None = None) -> int:
-    """An axis, not negative."""
+    """Return an argument that is an axis, normalized to be non-negative."""
     return normalize_axis(call, parameter, known_int(call, parameter, default), rank)
 
 
 def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> int:
-    """An axis that a tensor of that rank has, not negative."""
+    """Return a non-negative axis of a tensor of the given rank; raise RefusalError if out of range."""
     operand = call.given.get(parameter)
     span = call.span if operand is None else operand.span
     if isinstance(axis, bool) or not isinstance(axis, int):
@@ -284,7 +284,7 @@ def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> 
 
 
 def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...] | None:
-    """Axes, not negative, each once; None where all are meant."""
+    """Return non-negative, distinct axes, or None for all axes."""
     if parameter not in call:
         return None
     given = call.known(parameter)
@@ -299,7 +299,7 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
 
 
 def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
-    """An argument that must be a dtype: ``f32``, ``"float32"``; None where it is left out."""
+    """Return an argument that must be a dtype (``f32`` or ``"float32"``), or None if it is not given."""
     if parameter not in call:
         return None
     operand = call.given[parameter]
@@ -307,9 +307,9 @@ def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
 
 
 def _numpy_dtype(text: str) -> str | None:
-    """The dtype of a cell that NumPy calls so, as it does with ``f4`` and ``float``."""
+    """Return the dtype of a cell for one of NumPy's names, such as ``f4`` and ``float``."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # NumPy warns of names that it is to give up
+        warnings.simplefilter("error")  # NumPy warns of deprecated names
         try:
             found = dtype_named(np.dtype(text).name)
         except (TypeError, ValueError, Warning):
@@ -318,7 +318,7 @@ def _numpy_dtype(text: str) -> str | None:
 
 
 def dtype_of_operand(operand: Operand, function: str) -> str:
-    """The dtype that an operand names."""
+    """Return the name of the dtype that an operand stands for."""
     found = known_or_none(operand.value)
     dtype = found if isinstance(found, DType) else dtype_named(found) if isinstance(found, str) else None
     if dtype is None and isinstance(operand.value, BuiltinName):
@@ -336,7 +336,7 @@ def dtype_of_operand(operand: Operand, function: str) -> str:
 
 
 def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
-    """A shape: an int, or a tuple of ints and named dimensions."""
+    """Return a shape that is given as an int, or a tuple of ints and named dimensions."""
     operand = call.given[parameter]
     known = call.known(parameter)
     dims = known if isinstance(known, tuple) else (known,)
@@ -352,7 +352,7 @@ def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
 
 
 def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
-    """A dimension that must be a number."""
+    """Return a dimension that must be static."""
     if isinstance(dim, int):
         return dim
     message = f"{call.name}: {what} must be known while compiling, not the dimension {dim_shown(dim)}"
@@ -360,7 +360,7 @@ def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -
 
 
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
-    """A tensor that must have at least so many dimensions."""
+    """Raise RefusalError if a tensor has fewer than ``least`` dimensions."""
     if data.rank < least:
         span = call.given[parameter].span
         message = (
@@ -370,7 +370,7 @@ def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> 
 
 
 def require_float(call: Arguments, data: Formula, parameter: str) -> None:
-    """A tensor that must hold floats."""
+    """Raise RefusalError if a tensor does not hold floats."""
     if not is_float(data.dtype):
         span = call.given[parameter].span
         message = f"{call.name} is defined for floats, not {dtype_short_name(data.dtype)}"
@@ -378,7 +378,7 @@ def require_float(call: Arguments, data: Formula, parameter: str) -> None:
 
 
 def float_function(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:
-    """A function of one tensor of floats as a function of the language."""
+    """Make a function of the language from a function of one tensor of floats."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, parameter)

@@ -1,4 +1,4 @@
-"""Python's own functions in a cell: those that mean something for tensors, and what the others are told."""
+"""Define Python's own functions that make sense for tensors, and the messages for the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _length(call: Arguments) -> Value:
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
-    """Of a number known while compiling Python's; of a tensor of rank 0 one that is known later."""
+    """Declare a conversion: of a static number at compile time, of a tensor of rank 0 at run time."""
 
     def apply_to(call: Arguments) -> Value:
         operand = call.given["x"]
@@ -83,7 +83,7 @@ PYTHON = (
 )
 
 
-#: Names of Python's types that are functions in an expression and no types in an annotation.
+#: Python's types, which are functions in an expression but not types in an annotation: (message, hint).
 PYTHON_TYPES: dict[str, tuple[str, str]] = {
     "float": ("`float` is not a TinyNN type", "write f32 or f64"),
     "int": ("`int` is not a TinyNN type", "write i32 or i64"),
@@ -91,7 +91,7 @@ PYTHON_TYPES: dict[str, tuple[str, str]] = {
 }
 
 
-#: Names that every Python program has and a cell has not: (message, hint).
+#: Python's built-in names that a cell lacks: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "print": (
         "`print` cannot run inside a compiled function",

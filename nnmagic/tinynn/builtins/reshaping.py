@@ -1,4 +1,4 @@
-"""NumPy's reshape, with named dimensions. Knows values and operators."""
+"""Define NumPy's reshape, with named and dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, Refusa
 
 
 def reshape(call: Arguments) -> Value:
-    """NumPy's: numbers, one -1, dimensions, and numbers that are known only when the function runs."""
+    """Reshape as NumPy does: to numbers, one -1, dimensions, and sizes that are known only at run time."""
     given = formula(call, "a")
     operand = call.given["newshape"]
     sizes = open_sizes(operand)
@@ -37,7 +37,7 @@ def reshape(call: Arguments) -> Value:
 
 
 def _check_size(size: Value, span: Span) -> Dim:
-    """A dimension of a new shape."""
+    """Return one dimension of a new shape; raise RefusalError if it is no size."""
     try:
         found = known_value(size)
     except NotStaticError:
@@ -52,7 +52,7 @@ def _check_size(size: Value, span: Span) -> Dim:
 
 
 def _complete_shape(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
-    """The new shape with -1 filled in; the numbers of elements must agree as far as they are known."""
+    """Return the new shape with -1 filled in; element counts must agree as far as they are static."""
     size, rest = product(given), product(dim for dim in wanted if dim != -1)
     refusal = RefusalError(f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}", span)
     if -1 in wanted:
@@ -75,13 +75,13 @@ def _complete_shape(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> 
 
 
 def _may_be_equal(size: Dim, rest: Dim) -> bool:
-    """Whether two numbers of elements are one, or that is told only when the function runs."""
+    """Return whether two element counts are equal, or can be told apart only at run time."""
     one, other = as_polynomial(size), as_polynomial(rest)
     if one is None or other is None or one == other:
         return True
     if isinstance(size, int) or isinstance(rest, int):
         return False
     try:
-        return "//" in str(one - other)  # a division that has no rest is told apart only then
+        return "//" in str(one - other)  # whether a division is exact is known only at run time
     except NoPolynomialError:
         return True

@@ -1,6 +1,6 @@
-"""What a cell that is being typed defines itself: its functions, data types and constructors, as words.
+"""Describe the functions, data types and constructors that an incomplete cell defines.
 
-Types that the elaboration finds are shown as it finds them, the others as they are written.
+Types are shown as elaborated if possible, else as written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from nnmagic.tinynn.syntax import tree
 
 
 def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
-    """The word of a name that the cell defines: ``helper``, ``List``, ``Cons``, ``List.Cons``; else None."""
+    """Return the symbol of a name that the cell defines, or None.
+
+    The name may be that of a function, a data type or a constructor: ``helper``, ``List``, ``Cons`` or
+    ``List.Cons``.
+    """
     read = parse_incomplete(cell)
     if read is None:
         return None
@@ -92,7 +96,7 @@ def _parameters(
     parameters: Sequence[tree.ParameterNode],
     types: list[str],
 ) -> tuple[str, ...]:
-    """The parameters as Python would write them."""
+    """Return the parameters as Python would write them."""
     shown: list[str] = []
     for place, (parameter, type_) in enumerate(zip(parameters, types, strict=True)):
         before = parameters[place - 1].kind if place else ""
@@ -101,7 +105,7 @@ def _parameters(
         if parameter.kind == "KEYWORD_ONLY" != before:
             shown.append("*")
         default = "" if parameter.default is None else f"={_text(elaborator, source, parameter.default)}"
-        is_typed = type_ not in ("", parameter.name)  # where no type is written, the error stands at the name
+        is_typed = type_ not in ("", parameter.name)  # a missing type is reported at the name
         shown.append(f"{parameter.name}: {type_}{default}" if is_typed else f"{parameter.name}{default}")
     if parameters and parameters[-1].kind == "POSITIONAL_ONLY":
         shown.append("/")
@@ -109,7 +113,7 @@ def _parameters(
 
 
 def _text(elaborator: Elaborator, source: Source, node: ast.Node | None) -> str:
-    """What is written for a node; "" where nothing is."""
+    """Return the source text of a node, "" for none."""
     if node is None:
         return ""
     span = elaborator.place(node.span)

@@ -1,6 +1,6 @@
-"""What a name inside a cell that is being typed stands for, as far as the cell can be read as it stands.
+"""Find the types of local names in a cell that the user is still editing.
 
-The elaboration of a cell with errors goes on after each of them; this watches it.
+The elaboration of a cell continues after each error; a subclass observes it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from nnmagic.tinynn.values.values import (
     described,
 )
 
-#: How many lines of a cell that Python cannot read are passed over.
+#: Maximal number of unreadable lines of a cell that are replaced.
 _MOST_LINES = 20
 
 
 def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, object]) -> str | None:
-    """What the function around a line binds a name to: ``d: Tensor[(2, 4), f32]``, a line a type.
+    """Return the types of a name in the function around a line: ``d: Tensor[(2, 4), f32]``, one per line.
 
-    ``line`` counts from 1, the line of the magic. None for a name that the function does not bind, and where
-    nothing is known of it.
+    ``line`` counts from 1, the line of the magic. Return None if the function does not bind the name, or if
+    its type is unknown.
     """
     read = parse_incomplete(cell)
     if read is None:
@@ -49,7 +49,7 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
 
 
 def parse_incomplete(cell: str) -> tuple[Source, Diagnostics, tree.CellNode] | None:
-    """The text of a cell that somebody is typing, as far as Python can read it, and its tree."""
+    """Return the readable text of an incomplete cell, and its tree."""
     _, _, body = cell.partition("\n")
     source = Source("<tinynn>", _readable(body), first_line=2)
     found = Diagnostics()
@@ -58,7 +58,7 @@ def parse_incomplete(cell: str) -> tuple[Source, Diagnostics, tree.CellNode] | N
 
 
 def _readable(body: str) -> str:
-    """The text with ``pass`` in place of the lines that Python cannot read, or what stands above them."""
+    """Replace the lines that Python cannot parse by ``pass``; failing that, keep only the text above."""
     lines = body.split("\n")
     for _ in range(_MOST_LINES):
         text = "\n".join(lines)
@@ -68,7 +68,7 @@ def _readable(body: str) -> str:
                 py.parse(text)
         except SyntaxError as error:
             if head := re.match(r"expected an indented block after .* on line (\d+)", error.msg or ""):
-                lines[int(head[1]) - 1] += " pass"  # its block is not typed yet
+                lines[int(head[1]) - 1] += " pass"  # its block is still missing
                 continue
             place = min(max(error.lineno or 1, 1), len(lines)) - 1
             if lines[place].strip() not in ("", "pass"):
@@ -87,7 +87,7 @@ def _indentation(line: str) -> str:
 
 
 def _lines_around(module: tree.CellNode, line: int) -> range:
-    """The lines of the function around a line, up to the next one; of all where there is none."""
+    """Return the lines of the function around a line, up to the next function; all lines outside one."""
     starts = [definition.span.start_line for definition in module.funcs.values()]
     above = [start for start in starts if start <= line]
     below = [start for start in starts if start > line]
@@ -95,7 +95,7 @@ def _lines_around(module: tree.CellNode, line: int) -> range:
 
 
 class _Watcher(Elaborator):
-    """An elaboration that looks at one name after each statement of some lines."""
+    """Elaboration that observes one name after each statement of some lines."""
 
     def __init__(
         self, source: Source, namespace: Mapping[str, object], found: Diagnostics, name: str, lines: range
@@ -103,17 +103,17 @@ class _Watcher(Elaborator):
         super().__init__(source, namespace, found)
         self._name, self._lines = name, lines
         self._trials = 0
-        #: What the name was, in order; and what it was where that was only tried.
+        #: Types that the name had, in order; and those that it had during trials.
         self._sure: dict[str, None] = {}
         self._tried: dict[str, None] = {}
 
     def found_types(self) -> list[str]:
-        """What the name stands for."""
+        """Return the types that the name had."""
         return list(self._sure or self._tried)
 
     @contextmanager
     def trial(self) -> Iterator[Diagnostics]:
-        """As it is, and remembered."""
+        """Elaborate on trial; types observed there count only if there are no others."""
         self._trials += 1
         try:
             with super().trial() as found:
@@ -138,7 +138,7 @@ class _Watcher(Elaborator):
 
 
 def _shown(value: Value, *, inside: bool = False) -> str | None:
-    """A value as its type, ``inside`` a tuple's; None where an error was found in it."""
+    """Return the type of a value as text, ``inside`` a tuple's; None if it has an error."""
     match value:
         case Failed() | Unassigned():
             return None

@@ -1,4 +1,4 @@
-"""Attributes of values: ``x.shape``, ``x.T``, ``x.sum``. Knows values and operators."""
+"""Evaluate attributes of values: ``x.shape``, ``x.T``, ``x.sum``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _all_bytes(value: Computed, span: Span) -> Value:
     return product_of([*shape_of(value, span).items, Known(_bytes_of(value))], span)
 
 
-#: What the attributes of tensors are.
+#: Attributes of tensors, with their summaries.
 ATTRIBUTES = {
     "shape": "Sizes of the dimensions, as a tuple.",
     "ndim": "Number of dimensions.",
@@ -80,7 +80,7 @@ _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
     "real": lambda value, _span: value,
 }
 
-#: What NumPy's or PyTorch's tensors have and a cell has under another name.
+#: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
 _OTHER_NAMES = {
     "view": "reshape",
     "unsqueeze": "expand_dims",
@@ -102,12 +102,12 @@ _OTHER_NAMES = {
 }
 
 
-#: Methods that only say where a tensor is, or what else it is.
+#: Methods that a cell does not need, since they only concern devices, gradients or Python values.
 _NOT_NEEDED = frozenset(
     ("tolist", "detach", "cpu", "cuda", "contiguous", "numpy", "requires_grad_", "block_until_ready", "eval")
 )
 _NO_GRADIENTS = "a cell computes no gradients"
-#: What a cell has not, and what to do.
+#: Attributes that a cell lacks, with their hints.
 _NOT_HERE = {
     **dict.fromkeys(("backward", "grad", "requires_grad"), _NO_GRADIENTS),
     "at": "tensors do not change: write y = where(condition, value, x)",
@@ -128,7 +128,7 @@ def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
 
 
 def _item(call: Arguments) -> Value:
-    """The one element, as a tensor of rank 0."""
+    """Return the only element as a tensor of rank 0."""
     shape = call.type("a").shape
     if any(dim != 1 for dim in shape):
         hint = "index it, as in x[0], or reduce it, as in x.sum()"
@@ -140,7 +140,7 @@ _ITEM = Builtin("item", "a", _item, "Return the only element of a tensor of size
 
 
 def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
-    """A method of dictionaries that gives what they hold, in order."""
+    """Declare a method of dictionaries that gives their contents in order."""
 
     def apply_to(call: Arguments) -> Value:
         owner = call.given["a"].value
@@ -158,7 +158,7 @@ _VIEWS = {
 
 
 def _no_tensor_hint(owner: Operand, name: str) -> str | None:
-    """What to do about a member of a value that has none."""
+    """Return a hint for an attribute of a value that is not a tensor."""
     written = source_text(owner.span)
     match owner.value:
         case Computed(type=TypeCall()):
@@ -182,7 +182,7 @@ def _no_tensor_hint(owner: Operand, name: str) -> str | None:
 
 
 def attribute(owner: Operand, name: str, span: Span) -> Value:
-    """``owner.name``. Raises Refusal."""
+    """Evaluate ``owner.name``."""
     value = owner.value
     if isinstance(value, DataTypeName):
         return _constructor(value, name, span)

@@ -1,4 +1,4 @@
-"""Brings the functions and data types of earlier cells into the module of this one. Knows Relay, values."""
+"""Link the functions and data types of earlier cells into the module of this one."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from nnmagic.tinynn.values.values import Formal, GlobalFunction, RefusalError
 
 @dataclass(slots=True)
 class Linker:
-    """The functions that are linked, by the names that they have in this module, and all data types.
+    """Linked functions, by their names in this module, and all data types.
 
-    A compiled function stays what it was when it was compiled: where its name, or that of a function that it
-    calls, is taken here by another function, it gets a name with a number. Data types and constructors keep
-    their names, for the values that the notebook holds have them: two different ones of a name are refused.
+    A compiled function keeps its meaning: if its name, or that of a function that it calls, is taken by
+    another function here, it gets a numbered name. Data types and constructors keep their names, because
+    values of the notebook carry them; two different types of one name are refused.
     """
 
     functions: dict[str, ir.Function] = field(default_factory=dict)
     types: dict[str, TypeData] = field(default_factory=dict)
     infos: dict[str, DataTypeInfo] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
-    #: Of each data type, who brought it and where that is mentioned.
+    #: For each data type, its origin and the span that mentions it.
     _origins: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def use(self, written: str, found: CompiledGlobal, place: Span) -> GlobalFunction:
-        """Links a function and all that it calls; gives it as this module knows it. Raises Refusal."""
+        """Link a function and everything that it calls; return it as this module knows it."""
         name, module = found.name, found.module
         names: dict[str, str] = {}
         callees = _callees_first(module, name)
@@ -58,7 +58,7 @@ class Linker:
     def use_types(
         self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], place: Span
     ) -> None:
-        """Adds data types that ``origin`` brings. Raises Refusal where one of them is another here."""
+        """Add data types that ``origin`` brings; raise RefusalError if a different one has the same name."""
         for name, data in types.items():
             present = self.types.get(name)
             if present is None:
@@ -81,7 +81,7 @@ class Linker:
         return RefusalError(message, place, hint=hint, notes=notes)
 
     def _check_constructors(self, origin: str, data: TypeData, place: Span) -> None:
-        """Relay calls constructors by their bare names, so that two types cannot share one."""
+        """Refuse a constructor name that another type has: Relay calls constructors by their bare names."""
         mine = {constructor.name for constructor in data.constructors}
         for name, present in self.types.items():
             for constructor in present.constructors:
@@ -95,7 +95,7 @@ class Linker:
                     raise RefusalError(message, place, hint=hint, notes=(note,))
 
     def _link(self, name: str, function: ir.Function, names: Mapping[str, str]) -> str:
-        """The name under which a function is here, now or from before."""
+        """Add a function if it is not here yet; return its name in this module."""
         candidate, number = name, 0
         while True:
             renamed = _rename_globals(function, {**names, name: candidate})
@@ -110,7 +110,7 @@ class Linker:
 
 
 def same_type(one: TypeData, other: TypeData) -> bool:
-    """Whether two data types of one name are the same: the names and fields of their constructors are."""
+    """Return whether two data types of one name have the same constructors, by names and fields."""
     if one is other or len(one.type_vars) != len(other.type_vars):
         return one is other
     variables = dict(zip(other.type_vars, one.type_vars, strict=True))
@@ -121,12 +121,12 @@ def same_type(one: TypeData, other: TypeData) -> bool:
 
 
 def constructors_shown(data: TypeData) -> str:
-    """The constructors of a data type as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
+    """Return a data type's constructors as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
     return ", ".join(f"{each.name}({', '.join(map(type_shown, each.inputs))})" for each in data.constructors)
 
 
 def _same(one: ir.Function, other: ir.Function) -> bool:
-    """Whether two functions are the same in all that a call can tell, the errors of assertions among it."""
+    """Return whether two functions behave the same, including the errors of their assertions."""
     return structural_equal(one, other) and _assertions(one) == _assertions(other)
 
 
@@ -152,7 +152,7 @@ def _callees_first(module: Module, name: str) -> list[str]:
 
 
 def _rename_globals(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
-    """The function with the globals in it renamed; itself where none changes."""
+    """Return the function with its globals renamed, or itself if none changes."""
 
     def renamed(_old: ir.Expr, node: ir.Expr) -> ir.Expr:
         if isinstance(node, ir.GlobalVar) and names.get(node.name, node.name) != node.name:

@@ -8,11 +8,11 @@ from nnmagic.tinynn.program import MISSING
 
 
 def look_up(namespace: Mapping[str, object], name: str) -> object:
-    """What a free name of a cell stands for in a namespace, or MISSING.
+    """Return the object that a free name of a cell stands for in a namespace, or MISSING.
 
-    The rest of a dotted name is looked up in the dictionaries of modules, and of objects that only hold
-    values (``capture.member_of``): no code of the notebook runs.
-    A name with brackets, ``Cons()``, is that of a constructor: it stands for all data types that have it.
+    The rest of a dotted name is looked up in the dictionaries of modules, and in objects that only hold
+    values (``capture.member_of``): no code of the notebook runs. A name with brackets, ``Cons()``, is that of
+    a constructor: it gives all data types that have it.
     """
     import sys
     from types import ModuleType
@@ -30,6 +30,6 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
             continue
         loaded = sys.modules.get(
             f"{found.__name__}.{member}", MISSING
-        )  # a submodule that is not asked for yet
+        )  # a submodule that no attribute refers to yet
         found = vars(found).get(member, loaded)
     return found

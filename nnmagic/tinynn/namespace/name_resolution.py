@@ -1,6 +1,6 @@
-"""Names: what a name of a cell stands for. Local names, then the cell's functions, the notebook, operators.
+"""Resolve the names of a cell: its functions, then the notebook's names, then the language's.
 
-Records every look-up in the notebook, for the cache. Knows values, captures and operators; no syntax tree.
+Every look-up in the notebook is recorded for the cache.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from nnmagic.tinynn.values.values import (
     Value,
 )
 
-#: What may stand before an operator's name.
+#: Prefixes that an operator's name may have.
 _PREFIXES = ("relay", "nnmagic")
-#: What a written path of an operator begins with.
+#: First parts of the written paths of operators.
 _FAMILIES = frozenset({*_PREFIXES, *(name.partition(".")[0] for name in OPERATORS if "." in name)})
 
 
@@ -67,22 +67,22 @@ def _assertion() -> TypeData:
     return TypeData(header, (), (Constructor("Holds", (), header, 0), Constructor("Fails", (), header, 1)))
 
 
-#: The data type whose second constructor no match takes: what a failed assertion comes to.
+#: Data type of assertions; no match covers its second constructor, so a failed assertion is a match error.
 ASSERTION = _assertion()
 
 
 def is_assertion(data: TypeData) -> bool:
-    """Whether a data type is there for assertions alone."""
+    """Return whether a data type serves only assertions."""
     return data.header == ASSERTION.header and same_type(data, ASSERTION)
 
 
 class UnknownNameError(RefusalError):
-    """A name that stands for nothing."""
+    """A name is not defined."""
 
 
 @dataclass(slots=True)
 class NameResolver:
-    """The names outside a function's own: the cell's functions, the notebook's names, the language's."""
+    """Resolver of the names that are not local: of the cell, the notebook and the language."""
 
     namespace: Mapping[str, object]
     functions: dict[str, GlobalFunction] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class NameResolver:
     _values: dict[str, Value] = field(default_factory=dict)
 
     def lookup(self, path: tuple[str, ...], span: Span, local: Iterable[str] = ()) -> tuple[Value, int]:
-        """What a dotted name stands for, and how many of its parts that takes. Raises Refusal.
+        """Return the value of a dotted name, and the number of its parts that were used.
 
         ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
         """
@@ -117,7 +117,7 @@ class NameResolver:
         raise self._unknown(path, span, local)
 
     def declare(self, data: DataTypeName, place: Span) -> None:
-        """Adds a data type of the cell, with its constructors. Raises Refusal."""
+        """Add a data type of the cell, with its constructors."""
         name = data.type.header.name
         self.data_types[name] = data
         for constructor in data.type.constructors:
@@ -125,12 +125,12 @@ class NameResolver:
         self.linker.use_types("this cell", {name: data.type}, {}, place)
 
     def types(self) -> dict[str, TypeData]:
-        """The data types of the module, by name."""
+        """Return the data types of the module, by name."""
         own = {name: data.type for name, data in self.data_types.items()}
         return {**self.linker.types, **own}
 
     def assertion(self, place: Span) -> tuple[Constructor, Constructor]:
-        """The constructors that say whether an assertion holds, declared where one is. Raises Refusal."""
+        """Return the constructors for a true and a false assertion; link their data type."""
         self.linker.use_types("`assert`", {ASSERTION.header.name: ASSERTION}, {}, place)
         return ASSERTION.constructors[0], ASSERTION.constructors[1]
 
@@ -141,7 +141,7 @@ class NameResolver:
 
     def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
         if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
-            prefix = found.__name__.rpartition(".")[2]  # whatever the notebook calls it
+            prefix = found.__name__.rpartition(".")[2]  # under any name of the notebook
             own = language_name((prefix, *path[1:]))
             if own is not None:
                 return own
@@ -159,7 +159,7 @@ class NameResolver:
             found = member
         while taken < len(path) and holds_values(found):
             if (owner := ".".join(path[:taken])) not in self._values:
-                self.looked_up.pop(owner, None)  # what is taken of it counts, not which object it is
+                self.looked_up.pop(owner, None)  # the captured members count, not the object's identity
             taken += 1
             member = self._look_up(".".join(path[:taken]))
             if member is MISSING:
@@ -175,7 +175,7 @@ class NameResolver:
             raise _unusable(path[:taken], name, problem, span, module if from_library else None) from None
 
     def _value(self, name: str, found: object, span: Span) -> Value:
-        """One value a name, so that an array captured once is one constant. Raises Refusal, NotCapturable."""
+        """Capture a value once per name, so that an array becomes one constant."""
         if name not in self._values:
             function, data = compiled_function(found), compiled_type(found)
             if function is not None:
@@ -197,7 +197,7 @@ class NameResolver:
         return DataTypeName(self.linker.types[name], data.fields)
 
     def _constructor_of_notebook(self, word: str, span: Span) -> ConstructorName | None:
-        """A constructor, by its bare name, of a data type that the notebook has. Raises Refusal."""
+        """Return a constructor, by its bare name, of a data type of the notebook; None if there is none."""
         found = types_with(self.namespace, word)
         if not found:
             return None
@@ -217,11 +217,11 @@ class NameResolver:
         name = ".".join(path)
         if is_library(module.__name__):
             instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
-            if instead or path[-1] in dir(module):  # some is loaded when it is asked for
+            if instead or path[-1] in dir(module):  # some modules load members lazily
                 return _not_supported(name, instead, span)
         elif "__getattr__" in vars(
             module
-        ):  # it may make the name when asked, but nothing of Python runs here
+        ):  # __getattr__ may provide the name, but no code of the notebook runs
             hint = "compute what you need in another cell and use that"
             return RefusalError(
                 f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
@@ -250,7 +250,7 @@ class NameResolver:
         return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
 
     def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
-        """A dotted name whose first part is neither the notebook's nor a family of operators."""
+        """Return the error for a dotted name whose first part is undefined and no family of operators."""
         first, name = path[0], ".".join(path)
         if first in _FAMILIES:
             return UnknownNameError(f"unknown operator `{name}`", span, hint=_operator_hint(path))
@@ -274,7 +274,7 @@ def _is_operator(value: Value) -> bool:
 
 
 def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
-    """A dtype, a type constructor, a function of the language, or an operator by its whole written path."""
+    """Resolve a dtype, a type constructor, a function of the language, or an operator by its full path."""
     rest = path
     while len(rest) > 1 and rest[0] in _PREFIXES:
         rest = rest[1:]
@@ -295,7 +295,7 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
 
 
 def _operator_hint(path: tuple[str, ...]) -> str:
-    """What may be meant by a path that begins as one of an operator."""
+    """Return a hint for a path that begins like that of an operator."""
     word = path[-1].lower()
     layer = word if word in BUILTINS else closest(word, BUILTINS)
     if path[-1] != word and layer is not None:  # nn.Linear
@@ -309,7 +309,7 @@ def _operator_hint(path: tuple[str, ...]) -> str:
 def _unusable(
     path: tuple[str, ...], name: str, problem: NotCapturableError, span: Span, library: str | None
 ) -> RefusalError:
-    """A value of the notebook that a cell cannot use; the operator that it hides is named.
+    """Return the error for a value that a cell cannot use; name the operator that it hides.
 
     ``library``: the module that has it, if it is a function of a library.
     """
@@ -335,7 +335,7 @@ def _unusable(
 
 
 def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
-    """An object of the notebook that has no such field, or that makes it by code."""
+    """Return the error for an object that lacks the field or computes it by code."""
     name, word, what = ".".join(path), path[-1], not_capturable(owner).what
     hint = f"if code makes it, give it a name in another cell, as in {word} = {name}"
     known = member_names(owner)
@@ -352,13 +352,13 @@ def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
 
 
 def _not_supported(name: str, instead: str | None, span: Span) -> RefusalError:
-    """What a library has and a cell has not; ``instead``: what a cell has that says the same."""
+    """Return the error for an unsupported name of a library; ``instead``: the cell's equivalent."""
     hint = f"write {instead}" if instead else "call it in another cell, and pass its result as an argument"
     return RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)
 
 
 def _operator_name(path: tuple[str, ...]) -> str | None:
-    """The operator or function of the language that a written name means."""
+    """Return the operator or function of the language that a written name means."""
     match language_name(path):
         case (OperatorName(operator=operator), _):
             return operator.name

@@ -1,6 +1,6 @@
-"""Python's operators on the values of a cell: NumPy's meaning on tensors, Python's on what is known.
+"""Evaluate Python's operators on the values of a cell.
 
-Knows values and operators; knows no syntax tree beyond the names of its operators.
+Tensors follow NumPy, static values follow Python. Of the syntax tree only the names of operators are used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from nnmagic.tinynn.values.weak_types import alike, as_weak, beside_tensor, both
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
-#: Operators by the name of the function that means the same.
+#: Operators by the name of the equivalent function.
 NAMED: dict[str, AnyOp] = {
     "add": BuiltinOp.Add,
     "subtract": BuiltinOp.Sub,
@@ -63,7 +63,7 @@ NAMED: dict[str, AnyOp] = {
     "bitwise_xor": BuiltinOp.BitXor,
 }
 
-#: Operators of two tensors that are one Relay operator, whatever the dtype.
+#: Operators of two tensors that are one Relay operator for every dtype.
 _BINARY: dict[AnyOp, str] = {
     BuiltinOp.Add: "add",
     BuiltinOp.Sub: "subtract",
@@ -80,7 +80,7 @@ _BINARY: dict[AnyOp, str] = {
     BuiltinOp.GT: "greater",
     BuiltinOp.GE: "greater_equal",
 }
-#: Those with one Relay operator for bools and another for integers.
+#: Operators with one Relay operator for bools and another for integers.
 _BITWISE: dict[AnyOp, tuple[str, str]] = {
     BuiltinOp.BitAnd: ("logical_and", "bitwise_and"),
     BuiltinOp.BitOr: ("logical_or", "bitwise_or"),
@@ -110,7 +110,7 @@ _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
 def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """``left op right``. Raises Refusal."""
+    """Evaluate ``left op right``."""
     on_sizes = on_dimensions(op, left, right, span)
     if on_sizes is not None:
         return on_sizes
@@ -138,7 +138,7 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
     return _apply_checked(sign, _BINARY[op], one, other, span)
 
 
-#: Arithmetic of two bools that NumPy defines: the logical operator; None: NumPy refuses it, too.
+#: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
 _ON_BOOLS: dict[AnyOp, str | None] = {
     BuiltinOp.Add: "logical_or",
     BuiltinOp.Mul: "logical_and",
@@ -157,7 +157,7 @@ def _apply_to_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Sp
 
 
 def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
-    """A tensor of bools beside a Python number is NumPy's: int64 beside an int, float64 beside a float."""
+    """Cast a tensor of bools beside a Python number as NumPy does: int64 for an int, float64 for a float."""
     known = other.value.value if isinstance(other.value, Known) else None
     value = side.value
     if isinstance(known, bool) or not isinstance(known, int | float) or not is_tensor(value):
@@ -167,14 +167,14 @@ def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
     return Operand(cast(value, "int64" if isinstance(known, int) else "float64", span), side.span)
 
 
-#: The exponents of integers that are one operator; the engine multiplies.
+#: Exponents for which Relay's power is used on integers: the engine turns it into multiplications.
 _SMALL_POWERS = range(1, 9)
 
 
 def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand, span: Span) -> Computed:
-    """``base ** exponent`` of integers, by squaring; it wraps as NumPy's.
+    """Compute ``base ** exponent`` of integers by squaring; it wraps as in NumPy.
 
-    A tensor of signed exponents is refused: NumPy raises where one is negative.
+    A tensor of signed exponents is refused, since NumPy raises an error for a negative one.
     """
     try:
         known = known_value(written.value)
@@ -195,7 +195,7 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
     bits = int("".join(filter(str.isdigit, dtype)))
     one = number_constant(1, dtype, span)
     zero = number_constant(0, dtype, span)
-    power: Computed = _apply_checked(sign, "multiply", base, exponent, span)  # of the common shape
+    power: Computed = _apply_checked(sign, "multiply", base, exponent, span)  # gives the common shape
     power = apply("ones_like", span, power)
     square: Computed | Operand = base
     for bit in range(bits):
@@ -223,7 +223,7 @@ def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span:
 
 
 def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
-    """Broadcasting is checked here, so that the message has the sign that the user wrote."""
+    """Call an operator; check broadcasting first, so that the message shows the sign that the user wrote."""
     types = (tensor_type(left), tensor_type(right))
     try:
         check_kind(f"`{sign}`", name, types)
@@ -234,9 +234,9 @@ def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Sp
 
 
 def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
-    """Both as tensors of one dtype: a Python number takes the tensor's.
+    """Return both operands as tensors of one dtype; a Python number takes the tensor's.
 
-    Raises Refusal, which names the cast.
+    Two tensors of different dtypes raise RefusalError, whose hint names the cast.
     """
     if not is_tensor(left.value):
         other = tensor_type(right)
@@ -259,7 +259,10 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
 
 
 def _suggest_cast(left: Operand, right: Operand) -> tuple[str, Operand]:
-    """What a hint proposes for two dtypes: a constant follows a tensor of floats, else the wider one wins."""
+    """Return the dtype and the operand of the cast that a hint suggests.
+
+    A constant follows a tensor of floats; otherwise the wider dtype wins.
+    """
     first, second = tensor_type(left).dtype, tensor_type(right).dtype
     if _is_constant(left) != _is_constant(right):
         constant, kept = (left, second) if _is_constant(left) else (right, first)
@@ -297,7 +300,7 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
 
 
 def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
-    """Literals that no tensor value can save."""
+    """Refuse numbers that are invalid for every tensor, such as a division by zero."""
     known = right.value.value if isinstance(right.value, Known) else None
     if not is_number(known) or is_float(tensor_type(other).dtype):
         return
@@ -316,7 +319,7 @@ def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> 
 
 
 def _true_division(left: Operand, right: Operand, span: Span) -> Value:
-    """Of integers and bools it is NumPy's: both become float64."""
+    """Divide as NumPy does: integers and bools become float64."""
     dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
     if any(is_float(dtype) for dtype in dtypes):
         return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
@@ -338,7 +341,7 @@ def _as_float64(side: Operand, span: Span) -> Operand:
 
 
 def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Value:
-    """``~x`` for the function ``invert`` of NumPy, and so on. Raises Refusal."""
+    """Evaluate the operator of one of NumPy's functions, such as ``~x`` for ``invert``."""
     return unary({"invert": BuiltinOp.Invert, "negative": BuiltinOp.USub}[name], function, operand, span)
 
 
@@ -346,7 +349,7 @@ def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Val
 
 
 def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
-    """``op operand``. Raises Refusal."""
+    """Evaluate ``op operand``."""
     operand = as_number(operand)
     if not is_tensor(operand.value):
         return _unary_on_known(op, sign, operand, span)
@@ -387,7 +390,7 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
     raise RefusalError(f"`{sign}` of {described(operand.value)}", span)
 
 
-# -- what is known while compiling --------------------------------------------------------------------
+# -- static values -------------------------------------------------------------------------------------
 
 #: An int known while compiling has at most this many bits, a tuple this many items: enough for any shape.
 _MAX_BITS = 64
@@ -395,7 +398,7 @@ _MAX_ITEMS = 10_000
 
 
 def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """Python's meaning, on numbers, strings (== and !=) and tuples (+, * and comparison)."""
+    """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
         return TupleOf(left.value.items + right.value.items)
     try:
@@ -423,7 +426,7 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
 
 
 def known_result(sign: str, result: object, span: Span) -> Known:
-    """What a computation of known numbers comes to. Raises Refusal where that is larger than any dtype."""
+    """Return the result of a computation with static numbers; raise RefusalError if no dtype can hold it."""
     if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
         raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
     return Known(result)
@@ -444,7 +447,7 @@ def _repeat(value: Value, times: int, span: Span) -> Value:
 
 
 def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:
-    """``10 ** 10 ** 10`` would compute for hours."""
+    """Refuse powers and products that are too large: ``10 ** 10 ** 10`` would take hours."""
     if not (isinstance(left, int) and isinstance(right, int)):
         return
     too_large = (op is ExtraOp.Pow and abs(left) > 1 and right > _MAX_BITS) or (

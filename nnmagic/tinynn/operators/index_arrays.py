@@ -1,6 +1,6 @@
-"""Where an index takes from along an axis: an int, an array of ints, a mask. Knows values and operators.
+"""Resolve one item of an index to positions along an axis: an int, an array of ints or a mask.
 
-Negative places count from the end; one that there is not is an error: while compiling where it is known, else
+Negative indices count from the end. An index out of range is an error: at compile time if it is static, else
 an IndexError of the call (``take`` with the mode "fast", which the engine checks).
 """
 
@@ -33,9 +33,9 @@ from nnmagic.tinynn.values.values import (
 
 @dataclass(frozen=True, slots=True)
 class AxisIndex:
-    """One axis and where to take from along it: an int that there is, or integers, negative ones wrapped.
+    """Indices along one axis: an int in range, or integers whose negative ones are already wrapped.
 
-    ``is_array``: it makes axes of its own, with those beside it. ``in_range``: none can be out of range.
+    ``is_array``: the result has axes of the index array's own. ``in_range``: no index can be out of range.
     """
 
     axis: int
@@ -45,13 +45,13 @@ class AxisIndex:
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """The shape of an array."""
+        """Return the shape of the index array."""
         assert isinstance(self.index, Computed)
         assert isinstance(self.index.type, TensorType)
         return self.index.type.shape
 
     def checked(self, tensor: Computed, axis: int, span: Span) -> Computed:
-        """An array of places that the tensor has along an axis."""
+        """Return the index array with a run-time check that the tensor's axis has these positions."""
         assert isinstance(self.index, Computed)
         if self.in_range:
             return self.index
@@ -63,7 +63,7 @@ class AxisIndex:
 
 
 def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex] | None:
-    """An int, an array or a mask that is known while compiling; None for any other. Raises Refusal."""
+    """Resolve an int, array or mask that is known at compile time; return None for any other item."""
     value = item.value
     if isinstance(value, Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
         return _array_indices(tensor, axis, value.expr.data, item.span)
@@ -85,7 +85,7 @@ def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex
 
 
 def _array_indices(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> list[AxisIndex] | None:
-    """An array of the notebook."""
+    """Resolve an array of the notebook."""
     if array.dtype == np.bool_:
         shape = tensor_type(Operand(tensor, span)).shape[axis : axis + array.ndim]
         _require_mask_fits(array.shape, shape, span)
@@ -122,14 +122,14 @@ def _dim(tensor: Computed, axis: int) -> Dim:
 
 
 def single_index(tensor: Computed, axis: int, number: Computed, span: Span) -> AxisIndex:
-    """An integer of rank 0 that is known when the program runs."""
+    """Resolve a dynamic integer of rank 0."""
     return _scalar_index(tensor, axis, number, span, negative=None)
 
 
 def _scalar_index(
     tensor: Computed, axis: int, number: Computed, span: Span, *, negative: bool | None
 ) -> AxisIndex:
-    """``negative``: whether it counts from the end, if that is known."""
+    """Resolve a scalar; ``negative`` tells whether it counts from the end, None if unknown."""
     if negative is None:
         return AxisIndex(axis, wrap_negative(tensor, axis, number, span), is_array=False)
     if negative:
@@ -139,7 +139,7 @@ def _scalar_index(
 
 
 def wrap_negative(tensor: Computed, axis: int, places: Computed, span: Span) -> Computed:
-    """Places where negative ones count from the end."""
+    """Let negative indices count from the end of the axis."""
     assert isinstance(places.type, TensorType)
     signed = places.type.dtype.startswith("int")
     places = Computed(cast(places, "int64", span).expr, TensorType(places.type.shape, "int64"))
@@ -151,7 +151,7 @@ def wrap_negative(tensor: Computed, axis: int, places: Computed, span: Span) -> 
 
 
 def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
-    """An array of integers, or a list of numbers. Raises Refusal."""
+    """Resolve an array of integers, or a list of numbers."""
     value = item.value
     if isinstance(value, TupleOf):
         return _list_indices(tensor, axis, value, item)
@@ -186,7 +186,7 @@ def _list_indices(tensor: Computed, axis: int, value: TupleOf, item: Operand) ->
 
 
 def _as_scalar(value: Value, span: Span) -> Computed | None:
-    """A number of a list as a tensor of rank 0."""
+    """Return an item of a list as a tensor of rank 0, or None if it is not an integer."""
     if is_size(value):
         return number_of(value, span)
     if isinstance(value, Computed) and isinstance(value.type, TensorType) and not value.type.shape:
@@ -195,7 +195,7 @@ def _as_scalar(value: Value, span: Span) -> Computed | None:
 
 
 def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> list[AxisIndex]:
-    """The places where a mask is true, along each of its axes. Raises Refusal where it does not fit."""
+    """Resolve a mask to the indices of its true elements along each of its axes."""
     assert isinstance(mask.type, TensorType)
     rank = len(mask.type.shape)
     dims = tensor_type(Operand(tensor, span)).shape[axis : axis + rank]
@@ -205,7 +205,9 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
             message = f"a mask of shape {shape_shown(mask.type.shape)}, of which nothing says that it fits"
             raise RefusalError(message, span, hint="write where(mask, x, 0)")
         like = {"lhs_begin": 0, "lhs_end": 1, "rhs_begin": axis, "rhs_end": axis + 1}
-        mask = apply("reshape_like", span, mask, tensor, **like)  # fails where they are not of one length
+        mask = apply(
+            "reshape_like", span, mask, tensor, **like
+        )  # raises an error at run time if their lengths differ
     found = apply("argwhere", span, mask)
     places = []
     for number in range(rank):
@@ -222,7 +224,7 @@ def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> 
 
 
 def broadcast_shape(shapes: Sequence[Sequence[Dim]], span: Span) -> tuple[Dim, ...]:
-    """The shape of several arrays of places together. Raises Refusal."""
+    """Return the common shape of several index arrays; raise RefusalError if they do not broadcast."""
     rank = max(map(len, shapes))
     found: list[Dim] = [1] * rank
     for shape in shapes:

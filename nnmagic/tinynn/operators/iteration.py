@@ -1,4 +1,4 @@
-"""What a ``for`` goes over: ranges, tuples, rows of tensors, ``zip``. Knows values and operators."""
+"""Iterate over ranges, tuples, rows of tensors, ``zip`` and the like."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nnmagic.tinynn.values.values import (
     source_text,
 )
 
-# -- what makes them -----------------------------------------------------------------------------------
+# -- builtins ------------------------------------------------------------------------------------------
 
 
 def _range(call: Arguments) -> Value:
@@ -47,7 +47,7 @@ def _range(call: Arguments) -> Value:
 
 
 def _range_bound(call: Arguments, name: str) -> Value:
-    """A bound of a range: an int known now, or an integer of rank 0 as a weak number."""
+    """Return a bound of a range: a static int, or an integer of rank 0 as a weak number."""
     operand = as_number(call.given[name])
     try:
         found = known_value(operand.value)
@@ -66,7 +66,7 @@ def _range_bound(call: Arguments, name: str) -> Value:
 
 
 def as_weak_int(operand: Operand) -> Computed | None:
-    """A dimension, or an integer of rank 0, as a weak number; None for any other value."""
+    """Return a dimension, or an integer of rank 0, as a weak number; None for any other value."""
     value = as_number(operand).value
     if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
         return None
@@ -94,7 +94,7 @@ def _list(call: Arguments) -> Value:
     return TupleOf(tuple(items(call.given["iterable"], "list")))
 
 
-#: What makes something to go over, by name.
+#: Functions that make or convert iterables, by name.
 ITERATION: dict[str, Builtin] = {
     "range": Builtin(
         "range", "start stop? step?=1", _range, "Return Python's range, for a loop to iterate over."
@@ -109,11 +109,11 @@ ITERATION: dict[str, Builtin] = {
 }
 
 
-# -- what a loop asks ----------------------------------------------------------------------------------
+# -- queries of a loop ---------------------------------------------------------------------------------
 
 
 def count(operand: Operand) -> int | Computed:
-    """How many items there are; a weak number where that is known only later. Raises Refusal."""
+    """Return the number of items: an int, or a weak number if it is known only at run time."""
     value, span = operand.value, operand.span
     match value:
         case TupleOf(items=found):
@@ -157,7 +157,7 @@ def _hint(value: Value) -> str | None:
 
 
 def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Computed:
-    """ceil((stop - start) / step); negative where there is none, which a loop's test takes as well."""
+    """Return ceil((stop - start) / step); negative for some empty ranges, which a loop's test accepts."""
     distance = (
         stop if start.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", stop, start, span), span)
     )
@@ -184,7 +184,7 @@ def _constant(value: Value, span: Span) -> Computed:
 
 
 def items(operand: Operand, what: str) -> list[Value]:
-    """All items, as many as are known while compiling. Raises Refusal."""
+    """Return all items of a value whose number of items must be static."""
     number = count(operand)
     if not isinstance(number, int):
         hint = (
@@ -198,19 +198,19 @@ def items(operand: Operand, what: str) -> list[Value]:
     return [item(operand, Known(index), operand.span) for index in range(number)]
 
 
-#: At most this many items are taken apart one by one.
+#: Maximal number of items that are unrolled one by one.
 MAX_ITEMS = 1000
 
 
 def has_known_items(value: Value) -> bool:
-    """Whether items can be had only by an index that is known while compiling."""
+    """Return whether items can only be taken at a static index."""
     if isinstance(value, Zipped):
         return any(has_known_items(part.value) for part in value.parts)
     return isinstance(value, TupleOf)
 
 
 def item(operand: Operand, index: Value, span: Span) -> Value:
-    """The item at an index that is in range: Known, or a weak number. Raises Refusal."""
+    """Return the item at an index in range: Known, or a weak number."""
     value = operand.value
     match value:
         case RangeOf(start=start, step=step):
@@ -249,7 +249,7 @@ def _from_end(number: int | Computed, index: Value, span: Span) -> Value:
 
 
 def is_silent(value: Value) -> bool:
-    """Whether an error in what is gone over was reported."""
+    """Return whether an error in the iterable was already reported."""
     if isinstance(value, Zipped):
         return any(is_silent(part.value) for part in value.parts)
     if isinstance(value, RangeOf):
@@ -258,7 +258,7 @@ def is_silent(value: Value) -> bool:
 
 
 def parts_of(value: Value) -> Sequence[Value]:
-    """The values inside one that is gone over, which a loop uses again and again."""
+    """Return the values inside an iterable, which a loop uses in every iteration."""
     if isinstance(value, Zipped):
         return [part.value for part in value.parts]
     return [value]

@@ -1,4 +1,4 @@
-"""``a @ b`` with NumPy's meaning for every rank. Knows values and operators."""
+"""Evaluate ``a @ b`` with NumPy's meaning for every rank."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleO
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@") -> Computed:
-    """NumPy's matmul: vectors count as a row or a column, leading dimensions broadcast. Raises Refusal.
+    """Multiply as NumPy's matmul: vectors count as a row or a column, leading dimensions broadcast.
 
-    ``written`` is what the cell calls it.
+    ``name``: the operator or function as the cell calls it, for messages.
     """
     sign = f"`{written}`"
     for side in (left, right):
@@ -71,7 +71,7 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
 
 
 def _multiply_matrices(left: Computed, right: Computed, span: Span) -> Computed:
-    """The product of two tensors of rank 2 or more."""
+    """Multiply two tensors of rank 2 or more."""
     one, other = _shape(left), _shape(right)
     if len(one) == 2 and len(other) == 2:
         return apply("nn.matmul", span, left, right)
@@ -85,14 +85,14 @@ def _multiply_matrices(left: Computed, right: Computed, span: Span) -> Computed:
 
 
 def _rows_times_matrix(left: Computed, right: Computed, span: Span) -> Computed:
-    """All leading dimensions are rows of one matrix."""
+    """Multiply with all leading dimensions flattened to the rows of one matrix."""
     one, other = _shape(left), _shape(right)
     rows = reshape_to(left, (product(one[:-1]), one[-1]), span)
     return reshape_to(apply("nn.matmul", span, rows, right), (*one[:-1], other[-1]), span)
 
 
 def _multiply_stacks(left: Computed, right: Computed, span: Span) -> Computed:
-    """Leading dimensions broadcast, then flattened to one batch dimension."""
+    """Broadcast the leading dimensions and flatten them to one batch dimension."""
     one, other = _shape(left), _shape(right)
     rank = max(len(one), len(other)) - 2
     first = (1,) * (rank + 2 - len(one)) + one[:-2]
@@ -107,7 +107,7 @@ def _multiply_stacks(left: Computed, right: Computed, span: Span) -> Computed:
 
 
 def _einsum_product(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
-    """With dimensions that only the call knows, which one reshape could not tell apart: by names of axes."""
+    """Multiply by einsum, since one reshape cannot tell several dynamic dimensions apart."""
     one, other = _shape(left), _shape(right)
     letters = "abcdefghijklmnopqrstuvw"[: len(batch)]
     first = letters[len(batch) - len(one) + 2 :]

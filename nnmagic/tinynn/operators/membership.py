@@ -1,4 +1,4 @@
-"""``is`` and ``in``: answered while compiling. Knows values."""
+"""Evaluate ``is`` and ``in`` at compile time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from nnmagic.tinynn.values.values import (
 
 
 def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """``x is None``, ``x is not None``, and dtypes. Raises Refusal."""
+    """Evaluate ``x is None``, ``x is not None``, and ``is`` of dtypes."""
     for one, other in ((left, right), (right, left)):
         if isinstance(other.value, Known) and (
             other.value.value is None or isinstance(other.value.value, bool | DType)
         ):
             if isinstance(other.value.value, bool) and isinstance(one.value, Computed):
-                break  # a tensor is never True itself: most likely == was meant
+                break  # a tensor is never the object True: probably == was meant
             same = isinstance(one.value, Known) and one.value.value is other.value.value
             return Known(same if sign == "is" else not same)
     hint = "compare with ==" if sign == "is" else "compare with !="
@@ -36,7 +36,7 @@ def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 
 def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """``x in (1, 2)`` of what is known while compiling. Raises Refusal."""
+    """Evaluate ``x in (1, 2)`` of static values."""
     left, right = as_number(left), Operand(_numbers(right.value), right.span)
     try:
         one, several = known_value(left.value), known_value(right.value)
@@ -58,7 +58,7 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 
 def _numbers(value: Value) -> Value:
-    """A tuple with its dimensions as numbers."""
+    """Replace the dimensions of a tuple by numbers."""
     if not isinstance(value, TupleOf):
         return value
     items = (item.number if isinstance(item, Dimension) else item for item in value.items)

@@ -1,6 +1,7 @@
-"""One slice along one axis: what is cut out, of known sizes and of those that the call tells. Knows values.
+"""Resolve one slice along one axis, with static or dynamic bounds.
 
-NumPy brings bounds into range. So the size of a slice has a name only where its bounds surely are in range.
+NumPy clips bounds to the axis. Therefore the size of a slice is a named dimension only if its bounds are
+provably in range.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from nnmagic.tinynn.values.values import (
     number_constant,
 )
 
-#: Beyond the ends of every axis that memory holds; what TVM multiplies it by still fits 64 bits.
+#: Longer than any axis that fits in memory, and small enough that TVM's products with it fit 64 bits.
 _FAR = 2**48
 
 
 @dataclass(frozen=True, slots=True)
 class StaticSlice:
-    """What strided_slice does along one axis, and how many elements that leaves."""
+    """One axis of a strided_slice, and the number of elements that it leaves."""
 
     axis: int
     begin: int
@@ -44,7 +45,7 @@ class StaticSlice:
 
 @dataclass(frozen=True, slots=True)
 class DynamicSlice:
-    """Elements from ``start`` to before ``stop``, both in range and int64 of rank 0; and how many."""
+    """Elements from ``start`` to before ``stop``, both in range and int64 of rank 0, and their number."""
 
     start: Computed
     stop: Computed
@@ -53,7 +54,7 @@ class DynamicSlice:
 
 
 def known_bound(value: Value, span: Span) -> int | None:
-    """A bound that must be known while compiling. Raises Refusal."""
+    """Return a bound that must be known at compile time."""
     try:
         found = known_value(value)
     except NotStaticError:
@@ -71,7 +72,7 @@ def known_bound(value: Value, span: Span) -> int | None:
 def resolve_slice(
     slice_: SliceOf, tensor: Computed, axis: int, item: Operand
 ) -> StaticSlice | DynamicSlice | None:
-    """What a slice takes along an axis; None where that is all of it. Raises Refusal."""
+    """Resolve a slice along an axis; return None if it takes the whole axis."""
     start, stop = _bound(slice_.start, item.span), _bound(slice_.stop, item.span)
     step = known_bound(slice_.step, item.span)
     if step == 0:
@@ -92,7 +93,7 @@ def resolve_slice(
 
 
 def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
-    """A bound: None or an int known while compiling, a dimension, an integer of rank 0."""
+    """Return a bound: None or a static int, a dimension, or an integer of rank 0."""
     try:
         found = known_value(value)
         if found is None:
@@ -113,7 +114,7 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
 
 
 def _clamp_bound(number: int) -> int:
-    """A bound or a step that means the same and that 64 bits hold: no axis is longer."""
+    """Limit a bound or a step to 64 bits; no axis is longer, so the meaning stays."""
     return max(-_FAR, min(number, _FAR))
 
 
@@ -124,26 +125,29 @@ def _static_slice(slice_: slice, axis: int, dim: int) -> StaticSlice | None:
         return None
     if not taken:
         return StaticSlice(axis, 0, 0, 1, 0)
-    # A negative end counts from the end in Relay: before the first element is one full turn back.
+    # In Relay a negative end counts from the end of the axis: -dim - 1 stands before the first element.
     return StaticSlice(axis, begin, end if end >= 0 else end - dim, stride, len(taken))
 
 
 def _runs_forward(start: object, stop: object, step: int) -> bool:
-    """Whether bounds are in order for every size: of others NumPy takes nothing, and Relay refuses them."""
+    """Return whether the bounds are in order for every size.
+
+    NumPy takes nothing between other bounds, and Relay refuses them.
+    """
     if not isinstance(start, int) or not isinstance(stop, int):
         return True
     return (start < 0) == (stop < 0) and (stop - start) * step >= 0
 
 
 def _open_slice(start: object, stop: object, step: int, axis: int, size: Dim) -> StaticSlice:
-    """Relay brings the bounds into range when the program runs, as NumPy does."""
+    """Leave bounds to Relay, which clips them at run time as NumPy does."""
     begin = start if isinstance(start, int) else (0 if step > 0 else _FAR)
     end = stop if isinstance(stop, int) else (_FAR if step > 0 else -_FAR)
     return StaticSlice(axis, int(begin), int(end), step, size)
 
 
 def _size(start: Value, stop: Value, step: int, dim: Dim) -> Dim:
-    """How many elements a slice has, where that is sure; else ``?``."""
+    """Return the number of elements of a slice if it is provable, else ``?``."""
     if step < 0:
         whole = start == Known(None) and stop == Known(None)
         return ceil_divide(dim, -step) if whole else ANY
@@ -162,7 +166,7 @@ def _from_start(bound: Value, dim: Dim) -> Dim:
 
 
 def _is_sure(dim: Dim) -> bool:
-    """Whether a difference of dimensions is surely 0 or more."""
+    """Return whether a difference of dimensions is provably 0 or more."""
     found = as_polynomial(dim)
     return found is not None and not_negative(found)
 
@@ -170,7 +174,7 @@ def _is_sure(dim: Dim) -> bool:
 def _dynamic_slice(
     start: Value, stop: Value, step: int, size: Dim, tensor: Computed, axis: int, span: Span
 ) -> DynamicSlice:
-    """Bounds that are known when the program runs, brought into range then."""
+    """Clip the bounds to the axis at run time."""
     length = number_of(size_along(tensor, axis, span), span)
     zero, one = _number(0, span), _number(1, span)
     last = apply("subtract", span, length, one)
@@ -198,6 +202,6 @@ def _number(number: int, span: Span) -> Computed:
 
 
 def take_slice(tensor: Computed, cut: DynamicSlice, axis: int, span: Span) -> Computed:
-    """The elements of a tensor from one place to another along an axis."""
+    """Return the elements of a dynamic slice along an axis."""
     places = whole_numbers(cut.start, cut.stop, _number(cut.step, span), span)
     return apply("take", span, tensor, places, axis=axis)

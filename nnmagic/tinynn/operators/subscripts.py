@@ -1,4 +1,4 @@
-"""``x[...]`` with NumPy's indexing: ints, slices, ``...``, None, arrays, masks. Knows values, operators."""
+"""Evaluate ``x[...]`` with NumPy's indexing: ints, slices, ``...``, None, arrays and masks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from nnmagic.tinynn.values.values import (
 
 
 def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
-    """``value[index]`` of a tensor or a tuple. Raises Refusal."""
+    """Evaluate ``value[index]`` of a tensor, a tuple or a dictionary."""
     if isinstance(value.value, TupleOf):
         return _index_tuple(value.value, index, span)
     if isinstance(value.value, DictOf):
@@ -108,7 +108,7 @@ def _known_int(operand: Operand) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One item of an index, with the first axis that it is about and how many it uses."""
+    """One item of an index, with the first axis that it applies to and the number of axes that it uses."""
 
     item: Operand
     axis: int
@@ -116,12 +116,12 @@ class _Part:
 
     @property
     def is_new(self) -> bool:
-        """Whether it adds an axis."""
+        """Return whether it adds an axis."""
         return self.item.value == Known(None)
 
     @property
     def is_slice(self) -> bool:
-        """Whether it keeps an axis."""
+        """Return whether it keeps an axis."""
         return isinstance(self.item.value, SliceOf)
 
 
@@ -142,7 +142,7 @@ def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Comp
 
 
 def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_Part]:
-    """One part an item, with its axes: ``...`` and what is left out become full slices."""
+    """Yield the items with their axes; ``...`` and omitted items become full slices."""
     rank = len(tensor_type(Operand(value, span)).shape)
     only = index[0] if len(index) == 1 else None
     if only is not None and isinstance(only.value, TupleOf) and not _is_list(only):
@@ -168,7 +168,7 @@ def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_P
 
 
 def _is_list(operand: Operand) -> bool:
-    """Whether a sequence is written out as a list where it stands."""
+    """Return whether a sequence is written in square brackets at its span."""
     span = operand.span
     line = span.source.line(span.line) if span.source else None
     return line is not None and line[span.column - 1 : span.column] == "["
@@ -184,7 +184,7 @@ def _axes_used(item: Operand) -> int:
 
 
 def _apply_slices(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
-    """With every slice carried out; each keeps its axis."""
+    """Apply every slice; each keeps its axis."""
     cuts: list[StaticSlice] = []
     shape = list(tensor_type(Operand(value, span)).shape)
     for part in parts:
@@ -214,7 +214,7 @@ def _apply_slices(value: Computed, parts: Sequence[_Part], span: Span) -> Comput
 
 
 def _axis_indices(value: Computed, part: _Part) -> list[AxisIndex]:
-    """Where an int, an array or a mask takes from."""
+    """Resolve an int, an array or a mask to indices along axes."""
     item = part.item
     found = item.value
     if isinstance(found, TupleOf):
@@ -238,9 +238,9 @@ def _axis_indices(value: Computed, part: _Part) -> list[AxisIndex]:
 
 
 def _gather(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:
-    """The elements at the places: single ones drop their axes, arrays make one block of axes.
+    """Take the elements at the indices: single ones drop their axes, arrays make one block of axes.
 
-    Gives the rank of that block, too, and its place.
+    Return the rank of that block, too, and its first axis.
     """
     singles = [place for place in places if not place.is_array]
     arrays = [place for place in places if place.is_array]
@@ -278,7 +278,7 @@ def _gather(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple[C
 def _gather_several(
     value: Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
 ) -> tuple[Computed, int, int]:
-    """Arrays along several axes, broadcast together; their axes come first."""
+    """Take elements by arrays along several axes, broadcast together; their axes come first."""
     shape = broadcast_shape([place.shape for place in arrays], span)
     rank = len(tensor_type(Operand(value, span)).shape)
     order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
@@ -291,21 +291,24 @@ def _gather_several(
 
 
 def apply_adv_index(parts: Sequence[Computed], span: Span) -> Computed:
-    """The first tensor at the others along its first axes."""
+    """Index the first tensor by the others along its first axes."""
     types = TupleType(tuple(part.type for part in parts))
     whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
     return apply("adv_index", span, whole)
 
 
 def _block_position(parts: Sequence[_Part], chosen: Sequence[_Part]) -> int:
-    """Before which of the kept axes the axes of arrays stand: of neighbours where they are, else first."""
+    """Return the number of kept axes before the block of the arrays' axes.
+
+    The block stands where neighbouring arrays stand; otherwise it comes first, as in NumPy.
+    """
     if not _are_neighbours(parts, chosen):
         return 0
     return sum(part.is_slice for part in parts[: parts.index(chosen[0])])
 
 
 def _move_block(value: Computed, block: int, at: int, wanted: int, span: Span) -> Computed:
-    """With the axes of the block before another of the kept axes."""
+    """Move the block of axes to another position among the kept axes."""
     if at == wanted or not block:
         return value
     rank = len(tensor_type(Operand(value, span)).shape)
@@ -315,7 +318,10 @@ def _move_block(value: Computed, block: int, at: int, wanted: int, span: Span) -
 
 
 def _new_axes(parts: Sequence[_Part], chosen: Sequence[_Part], block: int | None) -> list[int]:
-    """The places of new axes in the result, in order. ``block``: how many axes arrays make, if any do."""
+    """Return the positions of new axes in the result, in order.
+
+    ``block``: the rank of the arrays' block, None without arrays.
+    """
     together = block is not None and _are_neighbours(parts, chosen)
     places: list[int] = []
     place = block if block is not None and not together else 0

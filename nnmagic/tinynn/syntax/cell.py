@@ -1,4 +1,4 @@
-"""The top of a cell: functions and data types. Source text -> the whole tree, every error of syntax in it."""
+"""Parse a whole cell: functions and data types, with every syntax error in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]):
 
 
 def parse(source: Source, found: Diagnostics) -> tree.CellNode | None:
-    """The tree of a cell; errors go to ``found``. None where Python itself cannot read the text."""
+    """Return the tree of a cell, or None if Python itself cannot parse it; errors go to ``diagnostics``."""
     places = SpanMap(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `x is 1` and "\d" are refused or harmless here
@@ -41,7 +41,7 @@ def parse(source: Source, found: Diagnostics) -> tree.CellNode | None:
 
 
 def _check_by_python(module: py.Module, places: SpanMap, found: Diagnostics) -> None:
-    """Python's own compiler finds what is no matter of grammar: duplicate arguments, a stray return."""
+    """Run Python's own compiler, which finds errors beyond grammar: duplicate arguments, a stray return."""
     try:
         compile(module, places.source.filename, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -53,7 +53,7 @@ def _check_by_python(module: py.Module, places: SpanMap, found: Diagnostics) -> 
 
 
 def _message(error: SyntaxError, source: Source) -> str:
-    """Python's message; the lines that it names are counted as the user counts them."""
+    """Return Python's message with its line numbers counted as in the user's cell."""
 
     def renumbered(found: re.Match[str]) -> str:
         return f"{found[1]}{int(found[2]) + source.first_line - 1}"
@@ -62,10 +62,10 @@ def _message(error: SyntaxError, source: Source) -> str:
 
 
 class CellCompiler(StatementCompiler):
-    """Functions and classes; statements and expressions stand in the classes above it."""
+    """Compiler of functions and classes; its base classes compile statements and expressions."""
 
     def compile_module(self, program: py.Module) -> tree.CellNode:
-        """All functions and data types of the cell, by name in source order."""
+        """Compile all functions and data types of the cell, by name in source order."""
         functions: dict[str, tree.FunctionNode] = {}
         types: dict[str, tree.DataTypeNode] = {}
         for statement in program.body:
@@ -109,7 +109,7 @@ class CellCompiler(StatementCompiler):
     # -- functions -------------------------------------------------------------------------------------
 
     def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.FunctionNode:
-        """A function, with the place of its name and its docstring."""
+        """Compile a function, with the span of its name and its docstring."""
         for decorator in stmt.decorator_list:
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
             self.refuse("a function of a cell takes no decorator", self.places.of(decorator), hint)
@@ -133,7 +133,7 @@ class CellCompiler(StatementCompiler):
     # -- data types ------------------------------------------------------------------------------------
 
     def _data_type(self, stmt: py.ClassDef) -> tree.DataTypeNode:
-        """A class whose body declares constructors."""
+        """Compile a class whose body declares constructors."""
         for decorator in stmt.decorator_list:
             self.refuse("a class of a cell takes no decorator", self.places.of(decorator), "remove it")
         for base in [*stmt.bases, *(keyword.value for keyword in stmt.keywords)]:
@@ -192,7 +192,7 @@ class CellCompiler(StatementCompiler):
         return None
 
     def _record(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
-        """Refuses fields that stand in a class itself, as in a dataclass, once; the constructor they mean."""
+        """Refuse, once, fields in the class itself, as in a dataclass; return the constructor they mean."""
         stray = [part for part in stmt.body if isinstance(part, _ASSIGNMENTS)]
         if not stray:
             return []
@@ -210,14 +210,14 @@ class CellCompiler(StatementCompiler):
 
 
 def _is_harmless(statement: py.stmt) -> bool:
-    """A docstring of the cell, or an import from the future."""
+    """Return whether a statement is the cell's docstring or an import from the future."""
     if isinstance(statement, py.ImportFrom):
         return statement.module == "__future__"
     return isinstance(statement, py.Expr) and isinstance(getattr(statement.value, "value", None), str)
 
 
 def _is_empty(body: list[py.stmt]) -> bool:
-    """Docstrings, ``...`` and ``pass``."""
+    """Return whether a statement is a docstring, ``...`` or ``pass``."""
     return all(
         isinstance(part, py.Pass)
         or (

@@ -1,4 +1,4 @@
-"""Expressions of Python -> synr's tree: each form that a cell takes has its arm, the rest is refused."""
+"""Compile Python's expressions to synr's tree: accepted forms have a case each, all others are refused."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
 class ExprContext(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
-    """Hands what synr itself reports to our collection."""
+    """Diagnostic context of synr that adds its errors to our collection."""
 
     def __init__(self, places: SpanMap, found: Diagnostics) -> None:
         self.places = places
         self.found = found
 
     def add_source(self, name: str, source: str) -> None:
-        """Every span carries its source."""
+        """Ignore the source: every span carries it."""
 
     def emit(self, level: str, message: str, span: ast.Span) -> None:  # noqa: ARG002  # synr's signature
-        """An error that synr's own code found."""
+        """Record an error that synr's own code found."""
         self.found.error(message, self.places.public(span))
 
     def render(self) -> None:
-        """The caller raises."""
+        """Do nothing: the caller raises the errors."""
 
 
-#: Python's operators, each with its sign and what the tree calls it.
+#: Python's operators, each with its sign and its operator in the tree.
 SYMBOLS: dict[type[py.AST], tuple[str, ast.BuiltinOp | tree.ExtraOp]] = {
     py.Add: ("+", ast.BuiltinOp.Add),
     py.Sub: ("-", ast.BuiltinOp.Sub),
@@ -73,30 +73,30 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         self.places = places
         self.found = found
 
-    # -- places and errors -----------------------------------------------------------------------------
+    # -- spans and errors ------------------------------------------------------------------------------
 
     def span_from_ast(self, node: py.AST) -> ast.Span:
-        """Of a keyword argument, the name alone; of any other node, all of it."""
+        """Return the span of a node; of a keyword argument, that of its name alone."""
         if isinstance(node, py.keyword):
             return self.places.word(node.lineno, node.col_offset)
         return self.places.of(node)
 
     def refuse(self, message: str, span: ast.Span, hint: str | None = None) -> None:
-        """Records an error."""
+        """Record an error."""
         self.found.error(message, self.places.public(span), hint=hint)
 
     def refuse_expression(self, node: py.AST, kind: str) -> ast.Expr:
-        """Refuses an expression by its entry in the table, or by its name."""
+        """Refuse an expression by its entry in the table, or by its name."""
         general = (f"this syntax ({kind}) is not part of TinyNN", None)
         message, hint = unsupported.EXPRESSIONS.get(kind, general)
         span = self.places.of(node)
         self.refuse(message, span, hint)
         return tree.Invalid(span)
 
-    # -- forms -----------------------------------------------------------------------------------------
+    # -- expressions -----------------------------------------------------------------------------------
 
     def compile_expr(self, expr: py.expr) -> ast.Expr:
-        """One expression."""
+        """Compile one expression."""
         span = self.places.of(expr)
         match expr:
             case py.Name() | py.Attribute():
@@ -159,7 +159,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         return ast.Call(span, ast.Op(op_span, builtin), [self.compile_expr(operand)], {})
 
     def _binary(self, expr: py.BinOp) -> ast.Expr:
-        """Walks down the left side in a loop, so that a long sum needs no deep recursion."""
+        """Compile an operator; a loop walks down the left side, so that a long sum does not recurse."""
         chain: list[py.BinOp] = []
         left: py.expr = expr
         while isinstance(left, py.BinOp):
@@ -213,7 +213,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     # -- targets ---------------------------------------------------------------------------------------
 
     def compile_target(self, target: py.expr, *, in_tuple: bool = False) -> ast.Expr | None:
-        """The left side of an assignment or of a ``for``, or None where it was refused."""
+        """Compile the left side of an assignment or of a ``for``; return None if it was refused."""
         span = self.places.of(target)
         match target:
             case py.Name():
@@ -240,13 +240,13 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     # -- parameters ------------------------------------------------------------------------------------
 
     def compile_type(self, ty: py.expr) -> ast.Type:
-        """Annotations stay expressions; they are evaluated where the names are known."""
+        """Keep an annotation as an expression; it is evaluated once the names are resolved."""
         return tree.Annotation(self.places.of(ty), self.compile_expr(ty))
 
     def compile_args_to_params(self, args: py.arguments, *, nested: bool = False) -> list[tree.ParameterNode]:
-        """All parameters; ``*args`` and ``**kwargs`` are reported and stay as silent names.
+        """Compile all parameters; ``*args`` and ``**kwargs`` are reported and kept as silent names.
 
-        Those of a function inside another need no type.
+        Parameters of a nested function need no type.
         """
         for rest, sign in ((args.vararg, "*"), (args.kwarg, "**")):
             if rest is not None:

@@ -1,4 +1,4 @@
-"""Statements of Python -> synr's tree: each form that a cell takes has its arm, the rest is refused."""
+"""Compile Python's statements to synr's tree: accepted forms have a case each, all others are refused."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _COMPOUND = re.compile(r"If|For|While|Match|With|Try|Async|FunctionDef|ClassDef"
 
 
 class StatementCompiler(PatternCompiler):
-    """The statements of a function's body."""
+    """Compiler of the statements of a function's body."""
 
     def compile_stmt(self, stmt: py.stmt) -> ast.Stmt:
-        """One statement."""
+        """Compile one statement."""
         try:
             return self._statement(stmt)
         except RecursionError:
@@ -67,7 +67,7 @@ class StatementCompiler(PatternCompiler):
         return self.refuse_statement(stmt, *statement_refusal(type(stmt).__name__))
 
     def refuse_statement(self, node: py.stmt, message: str, hint: str) -> ast.Stmt:
-        """Refuses a statement; the names that it would bind stay silent."""
+        """Refuse a statement; the names that it would bind stay silent."""
         span = self.places.of(node)
         compound = _COMPOUND.match(type(node).__name__)
         shown = self.places.word(node.lineno, node.col_offset) if compound else span
@@ -158,11 +158,13 @@ class StatementCompiler(PatternCompiler):
             case _:
                 hint = "return it, assign it to a name, or leave the line out"
                 self.refuse("the value of this expression is not used", span, hint)
-                return tree.InvalidStatement(span, bound_names(stmt), returns=True)  # it may be meant so
+                return tree.InvalidStatement(
+                    span, bound_names(stmt), returns=True
+                )  # a `return` may be what was meant
         return tree.InvalidStatement(span, bound_names(stmt), returns=False)
 
 
 def statement_refusal(kind: str) -> tuple[str, str]:
-    """The message and the hint for a statement that a cell does not take."""
+    """Return the message and the hint for an unsupported statement."""
     general = (f"this statement ({kind}) is not part of TinyNN", "leave it out")
     return unsupported.STATEMENTS.get(kind, general)

@@ -1,4 +1,4 @@
-"""Activations by PyTorch's names, with PyTorch's defaults."""
+"""Define activations by PyTorch's names, with PyTorch's defaults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INPUT = "input=x"
 
 
 def _float_activation(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
-    """Of one tensor of floats."""
+    """Declare a function of one tensor of floats."""
     return Builtin(name, "x", float_function(function, "x"), summary, None, _INPUT)
 
 
@@ -50,17 +50,17 @@ def _erf(x: Formula) -> Formula:
 
 
 def sigmoid(x: Formula) -> Formula:
-    """1 / (1 + exp(-x))."""
+    """Compute 1 / (1 + exp(-x))."""
     return x.op("sigmoid")
 
 
 def softplus(x: Formula) -> Formula:
-    """log(1 + exp(x)) without overflow."""
+    """Compute log(1 + exp(x)) without overflow."""
     return x.op("maximum", 0) + log1p((-x.abs()).exp())
 
 
 def _gelu(call: Arguments) -> Value:
-    """X * (1 + erf(x / sqrt(2))) / 2, or with tanh (Hendrycks and Gimpel, arXiv:1606.08415)."""
+    """Compute x * (1 + erf(x / sqrt(2))) / 2, or its tanh form (Hendrycks and Gimpel, arXiv:1606.08415)."""
     x = _floats(call)
     if choice_argument(call, "approximate", ("none", "tanh"), "none") == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
@@ -73,7 +73,7 @@ def _leaky_relu(call: Arguments) -> Value:
 
 
 def _prelu(call: Arguments) -> Value:
-    """One slope, or one for each place of the channels' axis."""
+    """Apply a single slope, or one per channel."""
     x = _floats(call)
     weight = formula(call, "weight")
     axis = one_axis(call, "axis", x.rank, 1 if x.rank > 1 else 0)
@@ -116,7 +116,7 @@ def _silu(x: Formula) -> Formula:
 
 
 def _mish(x: Formula) -> Formula:
-    """Misra, arXiv:1908.08681."""
+    """Compute x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
     return x * softplus(x).op("tanh")
 
 
@@ -172,7 +172,7 @@ def _threshold(call: Arguments) -> Value:
 
 
 def logsigmoid(x: Formula) -> Formula:
-    """log(sigmoid(x)) without loss."""
+    """Compute log(sigmoid(x)) without loss of precision."""
     return x.op("minimum", 0) - log1p((-x.abs()).exp())
 
 
@@ -186,7 +186,7 @@ def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:
 
 
 def _glu(call: Arguments) -> Value:
-    """The first half times the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
+    """Multiply the first half by the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
     x = _floats(call)
     axis = one_axis(call, "axis", x.rank, -1)
     size = static_size(call, x.shape[axis], call.given["x"].span)
@@ -201,7 +201,7 @@ def _glu(call: Arguments) -> Value:
 
 
 def logsumexp(x: Formula, along: tuple[int, ...] | None, *, keepdims: bool) -> Formula:
-    """log(sum(exp(x))) from the largest on; nothing but -inf is -inf, and inf is inf."""
+    """Compute log(sum(exp(x))) relative to the largest element; -inf for only -inf, inf if there is one."""
     largest = x.reduce("max", along, keepdims=True)
     start = largest.op("isfinite").choose(largest, largest.op("isnan").choose(largest, 0))
     total = (x - start).exp().reduce("sum", along, keepdims=True).log() + start
@@ -221,7 +221,7 @@ def _logsumexp(call: Arguments) -> Value:
 
 
 def _dropout(call: Arguments) -> Value:
-    """What runs is inference, where nothing is dropped."""
+    """Return the data: dropout does nothing at inference."""
     if flag(call, "training"):
         hint = "leave it out: a compiled function infers, and drops nothing"
         raise RefusalError("dropout: there is no training", call.given["training"].span, hint=hint)

@@ -1,4 +1,4 @@
-"""Attention by PyTorch's name."""
+"""Define attention by PyTorch's name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnmagic.tinynn.values.values import Operand, RefusalError, Value
 
 
 def _attention(call: Arguments) -> Value:
-    """softmax(query @ key.T * scale + mask) @ value (Vaswani et al., arXiv:1706.03762)."""
+    """Compute softmax(query @ key.T * scale + mask) @ value (Vaswani et al., arXiv:1706.03762)."""
     query, key, value = (formula(call, name) for name in ("query", "key", "value"))
     require_float(call, query, "query")
     for name, each in (("query", query), ("key", key), ("value", value)):
@@ -48,7 +48,10 @@ def _matrices(call: Arguments, one: Formula, first: str, other: Formula, second:
 
 
 def causal_mask(scores: Formula) -> Formula:
-    """-inf where the column is after the row. Places are counted, so that sizes may be unknown."""
+    """Return a mask that is -inf where the column exceeds the row.
+
+    Positions are counted at run time, so that sizes may be dynamic.
+    """
     ones = scores.op("ones_like").cast("int32")
     rows, columns = (ones.op("cumsum", axis=axis) for axis in (scores.rank - 2, scores.rank - 1))
     return (columns <= rows).choose(scores, -math.inf)

@@ -1,4 +1,4 @@
-"""Linear layers and convolutions by PyTorch's names; Relay's keywords (``strides``, ...) are taken, too."""
+"""Define linear layers and convolutions by PyTorch's names; Relay's keywords (``strides``, ...) also work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATA = "input=data x=data"
 
 
 def operator_formula(name: str, call: Arguments, *arguments: str, **attrs: object) -> Formula:
-    """A call of an operator on arguments of this call, blamed where they stand."""
+    """Call an operator with arguments of this call; errors are located at these arguments."""
     operands = [Operand(formula(call, each).value, call.given[each].span) for each in arguments]
     places = {each: operand.span for each, operand in call.given.items() if each in attrs}
     found = call_operator(OPERATORS[name], operands, attrs, call.span, places)
@@ -26,7 +26,7 @@ def operator_formula(name: str, call: Arguments, *arguments: str, **attrs: objec
 
 
 def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None) -> Value:
-    """The Relay operator of that name, by Relay's keywords."""
+    """Call the Relay operator of the given name with Relay's keywords."""
     operands = [
         replace(operand, keyword=(renamed or {}).get(parameter, parameter))
         for parameter, operand in call.given.items()
@@ -56,7 +56,7 @@ _CONV_NAMES = "input=data x=data stride=strides"
 
 
 def per_axis(value: object, rank: int) -> list[int] | None:
-    """One number for every axis, or one for each."""
+    """Return one number per axis from a single number or a sequence."""
     listed = value if isinstance(value, tuple) else (value,) * rank
     if len(listed) != rank or not all(isinstance(one, int) for one in listed):
         return None
@@ -64,9 +64,9 @@ def per_axis(value: object, rank: int) -> list[int] | None:
 
 
 def _same_padding(call: Arguments, rank: int, weight: Formula, layout: str) -> tuple[int, ...] | int:
-    """PyTorch's "same": the result is as large as the data; the odd one goes to the end.
+    """Return the padding that PyTorch calls "same"; an odd element goes to the end.
 
-    0 where the weight has not the rank of its layout: the operator says so.
+    Return 0 if the rank of the weight does not match its layout: the operator reports that.
     """
     strides = per_axis(call.known("strides") if "strides" in call else 1, rank)
     if strides is None or any(stride != 1 for stride in strides):

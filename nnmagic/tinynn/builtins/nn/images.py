@@ -1,4 +1,4 @@
-"""Tables, one-hot vectors and images by PyTorch's names: embedding, resizing, pixels."""
+"""Define embeddings, one-hot vectors and image functions by PyTorch's names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DATA = "input=data x=data"
 
 
 def _embedding(call: Arguments) -> Value:
-    """Rows of a table; an index that there is not is an error."""
+    """Look up rows of a table; an index out of range is an error."""
     if is_tensor(call.given["indices"].value) and formula(call, "indices").is_float:
         hint = "the indices come first: embedding(indices, table)"
         message = (
@@ -40,7 +40,10 @@ def _embedding(call: Arguments) -> Value:
 
 
 def _one_hot(call: Arguments) -> Value:
-    """1 at the index, along a new last axis; i64 unless a dtype is given. Relay's with on_value or depth."""
+    """Return 1 at each index along a new last axis, i64 unless a dtype is given.
+
+    With ``on_value`` or ``depth`` it is Relay's one_hot.
+    """
     if "depth" in call or "off_value" in call or "on_value" in call:
         return relay_call("one_hot", call, {"num_classes": "on_value"})
 

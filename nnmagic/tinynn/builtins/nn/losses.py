@@ -1,4 +1,4 @@
-"""Losses by PyTorch's names, with PyTorch's defaults: the mean unless ``reduction`` says otherwise."""
+"""Define losses by PyTorch's names, with PyTorch's defaults: the mean unless ``reduction`` is given."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def _shapes_differ(call: Arguments, predicted: Formula, target: Formula) -> str:
 
 
 def _pairs(call: Arguments) -> tuple[Formula, Formula]:
-    """Predictions and targets, floats of one shape: PyTorch warns where they only broadcast."""
+    """Return predictions and targets as floats of one shape.
+
+    Shapes that only broadcast are refused; PyTorch warns of them.
+    """
     one, other = pair(call, "input", "target")
     require_float(call, one, "input")
     if one.rank != other.rank or any(map(dims_differ, one.shape, other.shape)):
@@ -94,7 +97,7 @@ def _apply_weight(call: Arguments, losses: Formula) -> Formula:
 
 
 def _binary_cross_entropy(call: Arguments) -> Value:
-    """Logarithms are limited to -100, as in PyTorch."""
+    """Compute the binary cross entropy; logarithms are limited to -100, as in PyTorch."""
     p, y = _pairs(call)
     yes, no = p.log().op("maximum", -100), (1 - p).log().op("maximum", -100)
     return _reduce(call, _apply_weight(call, -(y * yes + (1 - y) * no)))
@@ -110,7 +113,7 @@ def _binary_with_logits(call: Arguments) -> Value:
 
 
 def _kl_div(call: Arguments) -> Value:
-    """Target * (log(target) - input); 0 where the target is 0. ``input`` is a logarithm."""
+    """Compute target * (log(target) - input), 0 where the target is 0; ``input`` is a logarithm."""
     x, y = _pairs(call)
     if flag(call, "log_target"):
         losses = y.exp() * (y - x)
@@ -133,7 +136,7 @@ def _rows(call: Arguments, losses: Formula) -> int:
 
 
 def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
-    """The argument ``weight``: a number for each class."""
+    """Return the argument ``weight``: one number per class."""
     found = formula(call, "weight")
     if found.rank != 1 or dims_differ(found.shape[0], data.shape[axis]):
         message = f"{call.name}: `weight` must have a number for each class"
@@ -142,7 +145,7 @@ def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
 
 
 def _likelihood(call: Arguments, logs: Formula) -> Value:
-    """Minus the logarithms of the classes that the targets name; those of ``ignore_index`` count nothing."""
+    """Return the negative log-likelihoods of the target classes; ``ignore_index`` marks targets to skip."""
     target = formula(call, "target")
     if not target.is_integer:
         raise RefusalError(f"{call.name}: `target` must be integers, the classes", call.given["target"].span)
@@ -183,7 +186,10 @@ def _nll_loss(call: Arguments) -> Value:
 
 
 def _cross_entropy(call: Arguments) -> Value:
-    """Of logits; targets are classes, or their probabilities. By Relay's keywords Relay's operator."""
+    """Compute the cross entropy of logits; targets are classes or their probabilities.
+
+    With Relay's keywords it is Relay's operator.
+    """
     if any(name in call for name in ("predictions", "targets")):
         return relay_call("nn.cross_entropy", call)
     for name in ("input", "target"):

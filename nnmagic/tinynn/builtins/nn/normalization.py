@@ -1,4 +1,4 @@
-"""Normalisations by PyTorch's names; with Relay's vectors (``gamma``, ...) they are Relay's."""
+"""Define normalizations by PyTorch's names; with Relay's vectors (``gamma``, ...) they are Relay's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATA = "input=data x=data"
 def _scale_and_shift(
     found: Formula, call: Arguments, shape: tuple[object, ...] | None, weight: str, bias: str
 ) -> Formula:
-    """Times a weight, plus a bias, where they are given, in a shape that broadcasts."""
+    """Multiply by a weight and add a bias, where given, in a shape that broadcasts."""
     for name in (weight, bias):
         if name not in call:
             continue
@@ -36,7 +36,7 @@ def _scale_and_shift(
 
 
 def _channelwise(data: Formula) -> tuple[object, ...]:
-    """The shape of a vector of channels beside the data: None stands for their number."""
+    """Return a vector's shape that broadcasts along the channels; None stands for their number."""
     return tuple(None if axis == 1 else 1 for axis in range(data.rank))
 
 
@@ -63,7 +63,10 @@ _RELAY_NORM = ("axis", "epsilon", "center", "scale")
 
 
 def _batch_norm(call: Arguments) -> Value:
-    """Inference: by the running mean and variance. PyTorch's order; by Relay's keywords Relay's operator."""
+    """Normalize by the running mean and variance, in PyTorch's argument order.
+
+    With Relay's keywords it is Relay's operator.
+    """
     if any(name in call for name in _RELAY_VECTORS):
         return relay_call("nn.batch_norm", call)
     positional = [name for name in ("running_mean", "running_var", "weight", "bias") if name in call]
@@ -107,12 +110,12 @@ def _batch_norm(call: Arguments) -> Value:
     return found.items[0]
 
 
-#: Second to fourth argument, which PyTorch and Relay have in different orders.
+#: The second to fourth argument, whose order differs between PyTorch and Relay.
 _ORDERED = ("second?", "third?", "fourth?")
 
 
 def _name_arguments(call: Arguments, torch: tuple[str, ...], relay: tuple[str, ...]) -> Arguments:
-    """Arguments by their names in PyTorch; where the second is a tensor, in Relay: its gamma."""
+    """Name the arguments as PyTorch does, or as Relay does if the second is a tensor (gamma)."""
     names = relay if _is_relay_norm(call, "second") else torch
     given = dict(call.given)
     for place, name in zip(_ORDERED, names, strict=True):
@@ -126,19 +129,19 @@ def _name_arguments(call: Arguments, torch: tuple[str, ...], relay: tuple[str, .
 
 
 def _is_relay_norm(call: Arguments, second: str) -> bool:
-    """Whether the second argument is a tensor: Relay's gamma, where PyTorch has a number or a shape."""
+    """Return whether the second argument is a tensor: Relay's gamma, not PyTorch's number or shape."""
     return second in call and is_tensor(call.given[second].value)
 
 
 def _standardize(data: Formula, along: tuple[int, ...], epsilon: float) -> Formula:
-    """Less its mean, over its standard deviation."""
+    """Subtract the mean and divide by the standard deviation."""
     mean = data.reduce("mean", along, keepdims=True)
     variance = data.op("variance", mean, axis=along, keepdims=True)
     return (data - mean) / (variance + epsilon).sqrt()
 
 
 def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
-    """The last dimensions, which must be those of ``normalized_shape``."""
+    """Return the last axes; their sizes must equal ``normalized_shape``."""
     given = call.known("normalized_shape")
     wanted = given if isinstance(given, tuple) else (given,)
     last = data.shape[data.rank - len(wanted) :] if len(wanted) <= data.rank else ()
@@ -157,7 +160,7 @@ def _epsilon(call: Arguments, default: float = 1e-5) -> float:
 
 
 def _layer_norm(call: Arguments) -> Value:
-    """PyTorch's shape, weight and bias; or Relay's gamma and beta, along one axis."""
+    """Normalize with PyTorch's shape, weight and bias, or with Relay's gamma and beta along one axis."""
     call = _name_arguments(call, ("normalized_shape", "weight", "bias"), ("gamma", "beta", "axis"))
     if "gamma" in call:
         return relay_call("nn.layer_norm", call)
@@ -174,7 +177,7 @@ def _layer_norm(call: Arguments) -> Value:
 
 
 def _rms_norm(call: Arguments) -> Value:
-    """X / sqrt(mean(x ** 2) + eps) times a weight (Zhang and Sennrich, arXiv:1910.07467)."""
+    """Compute x / sqrt(mean(x ** 2) + eps) times a weight (Zhang and Sennrich, arXiv:1910.07467)."""
     data = float_data(call, 1)
     weight = "weight"
     along: tuple[int, ...] = (data.rank - 1,)
@@ -192,7 +195,7 @@ def _rms_norm(call: Arguments) -> Value:
 
 
 def _group_norm(call: Arguments) -> Value:
-    """Each group of channels of each image, then a weight and a bias for each channel."""
+    """Normalize each group of channels of each image, then apply a weight and a bias per channel."""
     call = _name_arguments(call, ("num_groups", "weight", "bias"), ("gamma", "beta", "num_groups"))
     if "gamma" in call:
         return relay_call("nn.group_norm", call)
@@ -216,7 +219,7 @@ def _group_norm(call: Arguments) -> Value:
 
 
 def _instance_norm(call: Arguments) -> Value:
-    """Each channel of each image; by position Relay's gamma and beta."""
+    """Normalize each channel of each image; positional arguments are Relay's gamma and beta."""
     if "gamma" in call or "beta" in call:
         return relay_call("nn.instance_norm", call)
     data = float_data(call, 3)
@@ -226,7 +229,7 @@ def _instance_norm(call: Arguments) -> Value:
 
 
 def _normalize(call: Arguments) -> Value:
-    """X / max(norm, eps), PyTorch's; the norm of order p along an axis."""
+    """Compute x / max(norm, eps), as PyTorch does, with the norm of order p along an axis."""
     data = float_data(call, 1)
     along = axes(call, data.rank) if "axis" in call else (1,) if data.rank > 1 else (0,)
     order, epsilon = float(known_number(call, "p", 2.0)), float(known_number(call, "eps", 1e-12))

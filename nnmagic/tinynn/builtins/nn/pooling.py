@@ -1,4 +1,4 @@
-"""Pooling by PyTorch's names; with Relay's ``pool_size`` the defaults are Relay's."""
+"""Define pooling by PyTorch's names; with Relay's ``pool_size`` the defaults are Relay's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnmagic.tinynn.values.values import RefusalError, Value
 
 
 def _pool(kind: str, rank: int) -> Builtin:
-    """PyTorch's strides are the window's size; with Relay's ``pool_size`` they are Relay's, 1."""
+    """Declare a pooling; strides default to the window's size, or to Relay's 1 with ``pool_size``."""
     name = f"nn.{kind}_pool{rank}d"
 
     def apply_to(call: Arguments) -> Value:
@@ -54,7 +54,7 @@ def _pool(kind: str, rank: int) -> Builtin:
 
 
 def _without_empty_windows(call: Arguments, found: Formula, attrs: dict[str, object], rank: int) -> Formula:
-    """PyTorch leaves out a last window that begins beyond the data."""
+    """Drop the last window where it begins beyond the data, as PyTorch does."""
     data = formula(call, "data")
     strides, padding = per_axis(attrs["strides"], rank), per_axis(attrs.get("padding", 0), rank)
     if strides is None or padding is None:

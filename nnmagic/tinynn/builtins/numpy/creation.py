@@ -1,4 +1,4 @@
-"""NumPy's functions that make tensors: of numbers known while compiling, of the shape of another tensor."""
+"""Define NumPy's functions that create tensors from static numbers, shapes or another tensor."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from nnmagic.tinynn.values.weak_types import is_weak
 
 
 def _array(call: Arguments) -> Value:
-    """Nested lists of numbers, of tensors, or a tensor."""
+    """Convert nested lists of numbers or tensors, or a tensor."""
     operand, dtype = call.given["object"], dtype_argument(call)
     known = known_or_none(operand.value)
     if isinstance(known, tuple):
@@ -57,7 +57,7 @@ def _array(call: Arguments) -> Value:
 
 
 def _stack_nested(operand: Operand, call: Arguments) -> Formula:
-    """Lists of tensors, stacked as deep as they are."""
+    """Stack nested lists of tensors."""
     value = operand.value
     if not isinstance(value, TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
@@ -77,7 +77,7 @@ def _stack_nested(operand: Operand, call: Arguments) -> Formula:
 
 
 def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
-    """A tensor of one value."""
+    """Return a tensor of one value."""
     sizes = open_sizes(shape)
     if sizes is not None:
         return full(value.value, sizes, call.span)
@@ -86,7 +86,7 @@ def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
 
 
 def _creator(name: str, number: int) -> Builtin:
-    """zeros, ones, empty (zeros, too): f64 unless a dtype is given."""
+    """Declare zeros, ones or empty (which gives zeros): f64 unless a dtype is given."""
 
     def apply_to(call: Arguments) -> Value:
         dtype = dtype_argument(call) or "float64"
@@ -114,7 +114,10 @@ def _number(number: bool | int | float, dtype: str, span: Span) -> Computed:
 
 
 def _full(call: Arguments) -> Value:
-    """NumPy's order; ``full(value, shape=..., dtype=...)`` of Relay by its keywords."""
+    """Create a tensor of one value, in NumPy's argument order.
+
+    Relay's ``full(value, shape=..., dtype=...)`` works by keyword.
+    """
     shape, operand = _shape_and_value(call)
     value = _fill_value(call, operand, dtype_argument(call))
     if value.rank:
@@ -134,7 +137,7 @@ def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula
 
 
 def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
-    """By position NumPy's order; with one of them by keyword the other is the first."""
+    """Return the shape and the fill value; if one is given by keyword, the other comes first."""
     given = dict(call.given)
     shape = given.get("shape") or (given.pop("first", None) if "first" in given else None)
     value = given.get("fill_value") or given.pop("first", None) or given.get("second")
@@ -144,7 +147,7 @@ def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
 
 
 def _like(name: str, number: int | None) -> Builtin:
-    """Of the shape and dtype of another tensor, whatever its dimensions are."""
+    """Declare a function that takes the shape and dtype of another tensor, static or dynamic."""
 
     def apply_to(call: Arguments) -> Value:
         like = formula(call, "a")
@@ -169,7 +172,7 @@ def _like(name: str, number: int | None) -> Builtin:
 
 
 def _arange(call: Arguments) -> Value:
-    """int64 for ints and float64 for floats, unless a dtype is given."""
+    """Return a range: int64 for ints and float64 for floats, unless a dtype is given."""
     later = _dynamic_arange(call)
     if later is not None:
         return later
@@ -195,7 +198,7 @@ def _arange(call: Arguments) -> Value:
 
 
 def _dynamic_arange(call: Arguments) -> Value | None:
-    """``arange`` of whole numbers of which one is known only when the function runs; None for any other."""
+    """Return ``arange`` of integers of which at least one is dynamic; None for any other."""
     given = {name: as_number(call.given[name]) for name in ("start", "stop", "step") if name in call}
     if not all(is_size(call.given[name].value) or is_weak(each.value) for name, each in given.items()):
         return None
@@ -225,7 +228,7 @@ _MAX_NUMBERS = 10_000_000
 
 
 def _spaced_numbers(call: Arguments) -> np.ndarray:
-    """Numbers from start to stop, as NumPy spaces them."""
+    """Return the numbers from start to stop as NumPy spaces them."""
     count = known_int(call, "num", 50)
     start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
     if not 0 <= count <= _MAX_NUMBERS:
@@ -243,7 +246,7 @@ def _spaced_numbers(call: Arguments) -> np.ndarray:
 
 def _linspace(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
-    with np.errstate(all="ignore"):  # of ends that are infinite or far apart, too
+    with np.errstate(all="ignore"):  # the ends may be infinite or far apart
         numbers = _spaced_numbers(call)
     if not is_float(dtype):
         numbers = np.floor(numbers)
@@ -307,7 +310,7 @@ def _vander(call: Arguments) -> Value:
 
 
 def _meshgrid(call: Arguments) -> Value:
-    """NumPy's ``indexing`` is "xy": the second tensor runs along the first axis."""
+    """Return coordinate matrices; NumPy's default ``indexing`` "xy" runs the second along the first axis."""
     given = call.given["arrays"].value
     assert isinstance(given, TupleOf)
     span = call.given["arrays"].span

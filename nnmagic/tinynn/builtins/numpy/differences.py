@@ -1,4 +1,4 @@
-"""NumPy's functions of neighbours: differences, gradients, the trapezoidal rule, interpolation."""
+"""Define NumPy's functions of adjacent elements: differences, gradients, integration, interpolation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _diff(call: Arguments) -> Value:
         listed = [whole.get("prepend"), data, whole.get("append")]
         data = concatenate(call, [part for part in listed if part is not None], axis)
     size = data.shape[axis]
-    rounds = min(times, size) if isinstance(size, int) else times  # what is empty stays empty
+    rounds = min(times, size) if isinstance(size, int) else times  # an empty result stays empty
     if rounds > MAX_ITEMS:
         raise RefusalError(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
     for _ in range(rounds):
@@ -47,7 +47,7 @@ def _diff(call: Arguments) -> Value:
 
 
 def _gradient(call: Arguments) -> Value:
-    """Central differences, one-sided at the ends; an even step."""
+    """Compute central differences, one-sided at the ends, for a constant step."""
     data = formula(call, "f")
     if not data.is_float:
         data = data.cast("float64")
@@ -91,7 +91,7 @@ def _ediff1d(call: Arguments) -> Value:
 
 
 def _interp(call: Arguments) -> Value:
-    """Piecewise linear, level beyond the ends; ``xp`` rises. f64, as NumPy's."""
+    """Interpolate linearly, constant beyond the ends; ``xp`` must increase. f64, as in NumPy."""
     at, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
         raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)

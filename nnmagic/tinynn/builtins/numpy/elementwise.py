@@ -1,4 +1,4 @@
-"""NumPy's functions of the elements of two tensors: arithmetic, comparison, logic, bits, choices."""
+"""Define NumPy's element-wise functions of two tensors: arithmetic, comparison, logic, bits, choices."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from nnmagic.tinynn.values.values import (
     number_constant,
 )
 
-#: Relay holds the bounds of clip as doubles, which tell whole numbers apart up to here.
+#: Relay holds the bounds of clip as doubles, which represent integers exactly up to here.
 _EXACT = 2**53
 
 
 def _clip(call: Arguments) -> Value:
-    """A bound may be None; a number must be one that the dtype can hold; a tensor has the data's dtype."""
+    """Limit elements to bounds: None, a number that the dtype can hold, or a tensor of the data's dtype."""
     data = formula(call, "a")
     bounds: dict[str, Formula] = {}
     numbers: dict[str, bool | int | float] = {}
@@ -68,7 +68,7 @@ def _clip(call: Arguments) -> Value:
 
 
 def _operation(name: str, summary: str, operation: str) -> Builtin:
-    """An operator of Python by NumPy's name."""
+    """Declare a Python operator under NumPy's name."""
 
     def apply_to(call: Arguments) -> Value:
         left, right = (_constant_list(call, name) for name in ("x1", "x2"))
@@ -78,7 +78,7 @@ def _operation(name: str, summary: str, operation: str) -> Builtin:
 
 
 def _constant_list(call: Arguments, name: str) -> Operand:
-    """Numbers in brackets are a tensor where arithmetic is meant."""
+    """Return an operand of arithmetic; a list of numbers becomes a tensor."""
     operand = call.given[name]
     if isinstance(operand.value, TupleOf) and isinstance(known_or_none(operand.value), tuple):
         return Operand(formula(call, name).value, operand.span)
@@ -115,7 +115,7 @@ _OPERATIONS = (
 def _binary_function(
     name: str, summary: str, function: Callable[[Formula, Formula], Formula], *, floats: bool = False
 ) -> Builtin:
-    """A function of two tensors of one dtype that broadcast; ``floats``: integers are converted."""
+    """Declare a function of two tensors that broadcast, of one dtype; ``floats`` converts integers."""
 
     def apply_to(call: Arguments) -> Value:
         known = fold_numbers(call, name)
@@ -128,7 +128,7 @@ def _binary_function(
 
 
 def _logical(name: str, summary: str) -> Builtin:
-    """Each side may have its own dtype: what counts is whether it is 0."""
+    """Declare a logical function; the sides may differ in dtype, since only zero or nonzero matters."""
 
     def apply_to(call: Arguments) -> Value:
         known = fold_numbers(call, name)
@@ -155,7 +155,7 @@ def _fmod(one: Formula, other: Formula) -> Formula:
 
 
 def _hypot(one: Formula, other: Formula) -> Formula:
-    """The larger side before the root, so that squares cannot overflow."""
+    """Compute sqrt(a ** 2 + b ** 2); the larger side is factored out, so that squares cannot overflow."""
     a, b = one.abs(), other.abs()
     large, small = a.op("maximum", b), a.op("minimum", b)
     ratio = (large.equal(0) | large.equal(math.inf)).choose(0, small / large)
@@ -164,7 +164,7 @@ def _hypot(one: Formula, other: Formula) -> Formula:
 
 
 def _arctan2(y: Formula, x: Formula) -> Formula:
-    """The angle of the first quadrant, then the quadrant from both signs, those of 0 too."""
+    """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
     a, b = y.abs(), x.abs()
     both = a.equal(math.inf) & b.equal(math.inf)
     ratio = both.choose(1, (a.equal(0) & b.equal(0)).choose(0, a / b))
@@ -173,7 +173,7 @@ def _arctan2(y: Formula, x: Formula) -> Formula:
 
 
 def logaddexp(one: Formula, other: Formula) -> Formula:
-    """log(exp(a) + exp(b)) from the larger one on; equal ones, infinite too, have no difference."""
+    """Compute log(exp(a) + exp(b)) relative to the larger one; equal operands, even infinite, differ by 0."""
     large = one.op("maximum", other)
     gap = one.equal(other).choose(0, one - other)
     return large + log1p((-gap.abs()).exp())
@@ -189,7 +189,7 @@ def _heaviside(one: Formula, other: Formula) -> Formula:
 
 
 def _equal_numbers(one: Formula, other: Formula) -> Formula:
-    """Where both are equal; NaN never is, also of a tensor beside itself."""
+    """Return where both are equal; NaN never is, not even of a tensor compared with itself."""
     same = one.equal(other)
     return same & ~one.op("isnan") if one.is_float else same
 
@@ -207,7 +207,7 @@ def _closeness(call: Arguments) -> Formula:
 
 
 def _array_equal(call: Arguments) -> Value:
-    """Of one shape, and there equal: where only a call knows the shapes, as far as both go."""
+    """Return whether shapes and elements are equal; dynamic shapes are compared at run time."""
     one, other = pair(call, "a1", "a2")
     alike = same_shape(one.value, other.value, call.span)
     if alike is False:
@@ -223,7 +223,7 @@ def _array_equal(call: Arguments) -> Value:
 
 
 def _truncate_like(one: Formula, other: Formula) -> Formula:
-    """The first elements of a vector, as many as another one has, or all."""
+    """Return the first elements of a vector, at most as many as another one has."""
     span = one.span
     none, step = (number_constant(number, "int64", span) for number in (0, 1))
     stop = apply("minimum", span, *(dimension_size(each.value, 0, span) for each in (one, other)))

@@ -1,4 +1,4 @@
-"""NumPy's functions that look for places and take from them: take, nonzero, sort, searchsorted."""
+"""Define NumPy's functions that search, sort and take elements: take, nonzero, sort, searchsorted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMES = "x=a input=a"
 
 
 def index_formula(call: Arguments, parameter: str) -> Formula:
-    """An argument of indices: integers, known while compiling or not."""
+    """Return an argument that must hold integer indices, static or dynamic."""
     indices = formula(call, parameter)
     if not indices.is_integer:
         message = f"{call.name}: `{parameter}` must be integers, not {dtype_short_name(indices.dtype)}"
@@ -47,7 +47,7 @@ def index_formula(call: Arguments, parameter: str) -> Formula:
 
 
 def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
-    """Indices where negative ones count from the end."""
+    """Let negative indices count from the end."""
     if indices.dtype.startswith("uint"):
         return indices
     if indices.dtype in ("int8", "int16"):
@@ -56,7 +56,7 @@ def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
 
 
 def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
-    """Indices that are known while compiling must be in range."""
+    """Raise RefusalError if an index that is known at compile time is out of range."""
     known = known_or_none(call.given[parameter].value)
 
     def visit(value: object) -> None:
@@ -71,7 +71,7 @@ def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
 
 
 def _known_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
-    """Indices that are known while compiling, in range, from 0 on."""
+    """Return indices that are known at compile time, wrapped to be non-negative; else None."""
     known = known_or_none(call.given[parameter].value)
     if known is None or not isinstance(size, int):
         return None
@@ -83,7 +83,7 @@ def _known_indices(call: Arguments, parameter: str, size: object) -> Formula | N
 def take_checked(
     call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices"
 ) -> Formula:
-    """The slices at places along an axis; a place that there is not is an error."""
+    """Take slices at indices along an axis; an index out of range is an error."""
     check_known_indices(call, parameter, data.shape[axis])
     places = _known_indices(call, parameter, data.shape[axis])
     if places is not None:
@@ -92,7 +92,7 @@ def take_checked(
 
 
 def _take(call: Arguments) -> Value:
-    """NumPy's default for an index out of range is an error; "wrap" and "clip" bring it into range."""
+    """Take as NumPy does: the modes "wrap" and "clip" bring an index into range, else it is an error."""
     data, indices = formula(call, "a"), index_formula(call, "indices")
     mode = choice_argument(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
     batch = known_int(call, "batch_dims", 0)
@@ -109,7 +109,7 @@ def _take(call: Arguments) -> Value:
 
 
 def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
-    """Indices along an axis, not negative; one that is out of range is an error when the program runs."""
+    """Wrap indices along an axis; an index out of range is an error at run time."""
     places = wrap_indices(indices, data, axis)
     size = data.shape[axis]
     if not isinstance(size, int):
@@ -139,12 +139,12 @@ def _take_along_axis(call: Arguments) -> Value:
         for each in (data, indices)
     )
     if indices.shape[axis] == 0:
-        return static_slice(data, axis, 0, 0).value  # Relay's gather takes one at least
+        return static_slice(data, axis, 0, 0).value  # Relay's gather needs at least one index
     return data.op("gather", check_indices(indices, data, axis), axis=axis).value
 
 
 def nonzero(condition: Formula) -> Value:
-    """Where the elements are true, an i64 tensor for each dimension; how many is known when it runs."""
+    """Return the indices of the true elements: one i64 tensor per dimension, of a dynamic size."""
     if condition.rank == 0:
         raise RefusalError("nonzero of a scalar", condition.span, hint="compare it: x != 0")
     places = _argwhere_of(condition)
@@ -179,7 +179,7 @@ def _flatnonzero(call: Arguments) -> Value:
 
 
 def _searchsorted(call: Arguments) -> Value:
-    """The places where values would keep the order."""
+    """Return the indices at which values can be inserted to keep the order."""
     ordered, values = pair(call, "a", "v")
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {shape_shown(ordered.shape)}"
@@ -191,14 +191,14 @@ def _searchsorted(call: Arguments) -> Value:
     flat = values.flat() if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
     found = ordered.op("searchsorted", flat, right=right, dtype=dtype)
-    if ordered.is_float:  # NaN is the largest: behind all numbers, or behind the others
+    if ordered.is_float:  # NaN sorts last: after all numbers, or after other NaN
         before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
         found = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), found)
     return (found if values.rank == 1 else found.reshape(values.shape)).value
 
 
 def _digitize(call: Arguments) -> Value:
-    """The bins, which rise, that the numbers fall into."""
+    """Return the index of the bin that each number falls into; the bins increase."""
     inner = {"a": call.given["bins"], "v": call.given["x"]}
     right = not flag(call, "right")
     extra = {"right": Operand(Known(right), call.span)}
@@ -251,7 +251,7 @@ def _argsort(call: Arguments) -> Value:
 
 
 def _unsupported(name: str, reason: str, hint: str) -> Builtin:
-    """A name that people type and that cannot be: it says why."""
+    """Declare a name that users try and that cannot work; calling it explains why."""
 
     def apply_to(call: Arguments) -> Value:
         raise RefusalError(f"{name}: {reason}", call.span, hint=hint)

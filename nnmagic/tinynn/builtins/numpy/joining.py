@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split, repeat and pad tensors."""
+"""Define NumPy's functions that join, split, repeat and pad tensors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NAMES = "x=a input=a m=a ary=a array=a"
 
 
 def _arrays(call: Arguments) -> list[Formula]:
-    """The tensors to join: a list of them; a tensor's rows."""
+    """Return the tensors to join: the items of a list, or the rows of a tensor."""
     dtype = dtype_argument(call)
     found = tensors(call, "arrays")
     return found if dtype is None else [part.cast(dtype) for part in found]
@@ -112,7 +112,7 @@ def _append(call: Arguments) -> Value:
 
 
 def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) -> Builtin:
-    """Into parts of one size, or at places. ``array_split``: into parts as equal as they can be."""
+    """Declare a split into parts of equal size or at indices; ``array_split`` allows unequal parts."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "ary")
@@ -196,7 +196,7 @@ def _tile(call: Arguments) -> Value:
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
-#: How long an axis may become by its own elements: their places are a constant of the program.
+#: Maximal length of an axis that is extended by its own elements: their indices are a constant.
 _MAX_INDICES = 10_000_000
 
 
@@ -227,11 +227,11 @@ def _pad_width(call: Arguments, rank: int) -> list[tuple[int, int]]:
 
 
 def _pad(call: Arguments) -> Value:
-    """NumPy's; ``pad_value`` and ``pad_mode`` are Relay's names."""
+    """Pad as NumPy does; ``pad_value`` and ``pad_mode`` are Relay's names."""
     data = formula(call, "array")
     widths = _pad_width(call, data.rank)
     if "mode" in call and not isinstance(known_or_none(call.given["mode"].value), str):
-        call = Arguments(  # pad(x, widths, 0), as Relay has it
+        call = Arguments(  # Relay's pad(x, widths, 0)
             call.name,
             {"constant_values": call.given["mode"], **{k: v for k, v in call.given.items() if k != "mode"}},
             call.span,
@@ -264,7 +264,7 @@ def _pad(call: Arguments) -> Value:
 
 
 def _extend_axis(call: Arguments, data: Formula, axis: int, before: int, after: int, mode: str) -> Formula:
-    """One axis made longer by its own elements."""
+    """Extend one axis by its own elements."""
     size = static_size(call, data.shape[axis], call.given["array"].span)
     if size == 0:
         raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)

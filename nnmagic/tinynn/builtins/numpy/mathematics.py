@@ -1,7 +1,7 @@
-"""NumPy's functions of each element of one tensor: mathematics, signs, rounding, tests.
+"""Define NumPy's element-wise functions of one tensor: mathematics, signs, rounding, tests.
 
-Of a Python number alone they give a Python number. Integers and bools become the float dtype that NumPy gives
-functions of floats (i8 and u8 f16, i16 and u16 f32, others f64).
+A Python number gives a Python number. Integers and bools become the float dtype that NumPy chooses for
+functions of floats: f16 for i8 and u8, f32 for i16 and u16, f64 for the others.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 
 def fold_numbers(call: Arguments, twin: str) -> Known | None:
-    """What NumPy's function gives for numbers that are known while compiling; None where one is a tensor."""
+    """Apply NumPy's function to numbers at compile time; return None if one of them is a tensor."""
     given = [python_number(operand.value) for operand in call.given.values()]
     if not all(isinstance(number, bool | int | float) for number in given):
         return None
     with np.errstate(all="ignore"):
         try:
             found = getattr(np, twin)(*given)
-        except TypeError:  # not defined for it: so it is for a tensor
+        except TypeError:  # not defined for this kind of number, nor for its tensor
             return None
         except (ValueError, OverflowError) as error:
             raise RefusalError(f"{call.name}: {error}", call.span) from None
@@ -44,7 +44,7 @@ def fold_numbers(call: Arguments, twin: str) -> Known | None:
 def _float_function(
     name: str, summary: str, function: Callable[[Formula], Formula], twin: str = ""
 ) -> Builtin:
-    """A function of floats; integers are converted as NumPy does."""
+    """Declare a function of floats; integers are converted as NumPy does."""
 
     def apply_to(call: Arguments) -> Value:
         known = fold_numbers(call, twin or name)
@@ -60,7 +60,7 @@ def _number_function(
     integers: Callable[[Formula], Formula] | None = None,
     bools: Callable[[Formula], Formula] | None = None,
 ) -> Builtin:
-    """A function that NumPy defines for several kinds; None: it is not defined for that one."""
+    """Declare a function with one version per kind of number; None means that NumPy does not define it."""
 
     def apply_to(call: Arguments) -> Value:
         known = fold_numbers(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
@@ -87,7 +87,7 @@ def _same(x: Formula) -> Formula:
 
 
 def _cbrt(x: Formula) -> Formula:
-    """The power and one step of Newton's method."""
+    """Compute the cube root by a power and one step of Newton's method."""
     size = x.abs()
     near = size ** (1 / 3)
     better = near - (near * near * near - size) / (3 * near * near)
@@ -96,7 +96,7 @@ def _cbrt(x: Formula) -> Formula:
 
 
 def expm1(x: Formula) -> Formula:
-    """exp(x) - 1 without loss near 0 (W. Kahan): the rounding of exp is undone by its logarithm."""
+    """Compute exp(x) - 1, accurate near 0 (W. Kahan): its logarithm corrects the rounding error of exp."""
     grown = x.exp()
     less = grown - 1
     exact = less * x / grown.log()
@@ -105,14 +105,14 @@ def expm1(x: Formula) -> Formula:
 
 
 def log1p(x: Formula) -> Formula:
-    """log(1 + x) without loss near 0 (W. Kahan): the rounding of the sum is undone by a quotient."""
+    """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
     more = 1 + x
     plain = more.equal(1) | ~more.op("isfinite")
     return plain.choose(more.equal(1).choose(x, more.log()), more.log() * x / (more - 1))
 
 
 def rint(x: Formula) -> Formula:
-    """The nearest whole number, halves to even."""
+    """Round to the nearest integer, halves to even."""
     below = x.op("floor")
     rest = x - below
     half = 0.5 * below
@@ -125,14 +125,14 @@ _BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64":
 
 
 def signbit(x: Formula) -> Formula:
-    """Whether the sign's bit is set, also of -0 and NaN."""
+    """Return whether the sign bit is set, also for -0 and NaN."""
     if not x.is_float:
         return x < 0 if x.dtype.startswith("int") else x.differs(x)
     return x.op("reinterpret", dtype=_BITS[x.dtype]) < 0
 
 
 def copy_sign(size: Formula, sign: Formula) -> Formula:
-    """A size that is not negative with another number's sign."""
+    """Return a non-negative number with the sign of another."""
     return signbit(sign).choose(-size, size)
 
 
@@ -251,9 +251,9 @@ def _inverted(call: Arguments) -> Value:
 
 
 def _round(call: Arguments) -> Value:
-    """To a number of decimals, as NumPy: scaled by a power of ten, rounded, scaled back."""
+    """Round to a number of decimals as NumPy does: scale by a power of ten, round, scale back."""
     decimals = known_int(call, "decimals", 0)
-    if abs(decimals) > 300:  # 10 ** decimals would be no float, or compute for hours
+    if abs(decimals) > 300:  # 10 ** decimals would exceed a float, or take hours
         raise RefusalError(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
     number = known_or_none(call.given["a"].value)
     if isinstance(number, int | float):

@@ -1,4 +1,4 @@
-"""NumPy's products of vectors, matrices and tensors."""
+"""Define NumPy's products of vectors, matrices and tensors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _tensor(call: Arguments, name: str) -> Operand:
 
 
 def _dot(call: Arguments) -> Value:
-    """Of scalars the product, of tensors the sum over the last axis and the second to last."""
+    """Multiply scalars; of tensors, sum over the last axis of one and the second to last of the other."""
     one, other = pair(call, "a", "b")
     if one.rank == 0 or other.rank == 0:
         return (one * other).value
@@ -82,7 +82,7 @@ def _outer(call: Arguments) -> Value:
 
 
 def _vecdot(call: Arguments) -> Value:
-    """The other axes broadcast, the vectors do not."""
+    """Compute dot products along an axis; the other axes broadcast, the vectors do not."""
     one, other = (_move_axis_last(call, each) for each in pair(call, "a", "b"))
     first, second = one.shape[-1], other.shape[-1]
     if dims_differ(first, second):
@@ -91,7 +91,7 @@ def _vecdot(call: Arguments) -> Value:
     if same_dim(first, second):
         product_ = one * other
         return product_.reduce("sum", (product_.rank - 1,)).value
-    rows, columns = one.expand(one.rank - 1), other.expand(other.rank)  # matmul looks at the lengths
+    rows, columns = one.expand(one.rank - 1), other.expand(other.rank)  # matmul checks the lengths
     found = _product(call, rows, columns)
     return found.op("squeeze", axis=[found.rank - 2, found.rank - 1]).value
 
@@ -104,7 +104,7 @@ def _move_axis_last(call: Arguments, data: Formula) -> Formula:
 def _contract(
     call: Arguments, one: Formula, other: Formula, left: tuple[int, ...], right: tuple[int, ...]
 ) -> Formula:
-    """The sum over pairs of axes, as one matrix product."""
+    """Sum over pairs of axes, as one matrix product."""
     for first, second in zip(left, right, strict=True):
         if dims_differ(one.shape[first], other.shape[second]):
             shown = f"{shape_shown(one.shape)} and {shape_shown(other.shape)}"
@@ -115,7 +115,7 @@ def _contract(
         for first, second in zip(left, right, strict=True)
         if not same_dim(one.shape[first], other.shape[second])
     ]
-    if unknown and len(left) > 1:  # one product of sizes may be another's
+    if unknown and len(left) > 1:  # two products of dynamic sizes may be equal
         message = (
             f"{call.name}: the size of axis {unknown[0]} of {shape_shown(one.shape)} is known only in a call"
         )
@@ -169,7 +169,7 @@ def _kron(call: Arguments) -> Value:
 
 
 def _cross(call: Arguments) -> Value:
-    """Of vectors with three components along an axis."""
+    """Compute the cross product of vectors with three components along an axis."""
     one, other = pair(call, "a", "b")
     parts: list[list[Formula]] = []
     for each in (one, other):
@@ -191,7 +191,7 @@ def _component(data: Formula, axis: int, place: int) -> Formula:
 
 
 def _einsum(call: Arguments) -> Value:
-    """The equation first, as in NumPy; without ``->`` the indices that stand once, in order."""
+    """Compute an Einstein summation, equation first; without ``->`` unrepeated indices remain, in order."""
     equation = call.known("equation")
     if not isinstance(equation, str):
         raise RefusalError(
@@ -220,7 +220,7 @@ def _einsum(call: Arguments) -> Value:
 
 
 def _norm(call: Arguments) -> Value:
-    """Of vectors, or of all elements; ``ord`` 1, 2 or inf."""
+    """Compute the norm of vectors, or of all elements; ``ord`` is 1, 2 or inf."""
     data = formula(call, "x")
     if not data.is_float:
         data = data.cast("float64")

@@ -1,6 +1,6 @@
-"""NumPy's reductions and scans along axes: sums, extremes, truth, places.
+"""Define NumPy's reductions and scans along axes: sums, extrema, truth tests, argmax.
 
-dtypes are NumPy's: sums of integers are 64-bit, indices i64.
+Dtypes are NumPy's: sums of integers are 64-bit, indices are i64.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EXTREME = "a axis? *more * keepdims? initial? where? exclude?"
 
 
 def reduction_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
-    """The axes of a reduction; ``exclude``, Relay's, means all others."""
+    """Return the axes of a reduction; Relay's ``exclude`` means all others."""
     found = axes(call, data.rank)
     if found is not None and flag(call, "exclude"):
         return tuple(axis for axis in range(data.rank) if axis not in found)
@@ -47,19 +47,19 @@ def reduction_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
 
 
 def wide_dtype(dtype: str) -> str:
-    """The dtype of a sum: of integers and bools the platform's, of floats their own."""
+    """Return the dtype of a sum: 64-bit for integers and bools, unchanged for floats."""
     if is_float(dtype):
         return dtype
     return "uint64" if dtype.startswith("uint") else "int64"
 
 
 def is_empty(data: Formula, along: Sequence[int] | None) -> bool:
-    """Whether a reduction along the axes is of no elements, as far as is known."""
+    """Return whether a reduction along the axes is statically of no elements."""
     return 0 in (data.shape if along is None else [data.shape[axis] for axis in along])
 
 
 def _apply_where(call: Arguments, data: Formula, neutral: Number) -> Formula:
-    """Only the elements that ``where`` chooses: the others become the neutral one."""
+    """Replace the elements that ``where`` does not choose by the neutral element."""
     if "where" not in call or known_or_none(call.given["where"].value) is True:
         return data
     mask = formula(call, "where")
@@ -79,7 +79,7 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
 
 
 def _python_numbers(call: Arguments) -> tuple[Number, ...] | None:
-    """The argument as a tuple of Python numbers, where it is one: sizes, shapes."""
+    """Return the argument as a tuple of Python numbers if it is one (sizes, shapes), else None."""
     operand = call.given["a"]
     known = known_or_none(operand.value)
     if isinstance(known, tuple) and all(isinstance(item, bool | int | float) for item in known):
@@ -93,7 +93,7 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         if known is not None:
             try:
                 return known_result(name, of_known(known), call.span)
-            except OverflowError:  # an int beyond the range of a float, and a float
+            except OverflowError:  # an int beyond the range of a float, added to a float
                 raise RefusalError(f"the result of `{name}` is no number of 64 bits", call.span) from None
         data = formula(call, "a")
         dtype = dtype_argument(call) or wide_dtype(data.dtype)
@@ -114,7 +114,7 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
 def _extreme_of_several(
     call: Arguments, more: Sequence[Value], operator: str, of_known: Callable[..., Number]
 ) -> Value | None:
-    """Python's ``max(a, b)``: of numbers, or tensors of rank 0; None where axes are meant."""
+    """Evaluate Python's ``max(a, b)`` of numbers or rank-0 tensors; return None if axes are meant."""
     if "axis" not in call or call.given["axis"].keyword is not None:
         return None
     first, second = (as_number(call.given[name]) for name in ("a", "axis"))

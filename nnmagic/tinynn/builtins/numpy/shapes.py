@@ -1,4 +1,4 @@
-"""NumPy's functions of shapes and axes: transposes, new axes, broadcasting, turning, diagonals."""
+"""Define NumPy's functions of shapes and axes: transposes, new axes, broadcasts, flips, diagonals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAMES = "x=a input=a m=a ary=a array=a"
 
 
 def _flatten(call: Arguments) -> Value:
-    """NumPy's method; ``start_dim`` and ``end_dim`` are PyTorch's."""
+    """Flatten as NumPy's method does; ``start_dim`` and ``end_dim`` are PyTorch's."""
     data = formula(call, "a")
     if data.rank == 0:
         return data.reshape((1,)).value
@@ -66,7 +66,7 @@ def _transpose(call: Arguments) -> Value:
     if len(found) != data.rank:
         message = f"{call.name}: {len(found)} axes for a tensor of rank {data.rank}"
         hint = "list each axis once"
-        if len(found) == 2:  # PyTorch's transpose exchanges two
+        if len(found) == 2:  # PyTorch's transpose swaps two axes
             hint += f", or write swapaxes({found[0]}, {found[1]}), which exchanges these two"
         raise RefusalError(message, call.given["axes"].span, hint=hint)
     return data.op("transpose", axes=found).value
@@ -110,7 +110,7 @@ def _rollaxis(call: Arguments) -> Value:
 
 
 def _squeeze(call: Arguments) -> Value:
-    """Whether an axis that only the call knows goes must be said: the rank depends on it."""
+    """Remove axes of size 1; a dynamic axis must be named, since the rank depends on it."""
     data = formula(call, "a")
     found = axes(call, data.rank)
     if found is None:
@@ -145,7 +145,7 @@ def _expand_dims(call: Arguments) -> Value:
 
 
 def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
-    """To a shape of which sizes are known only when the function runs."""
+    """Broadcast to a shape with sizes that are known only at run time."""
     data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
     if data.rank > len(wanted) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
@@ -264,7 +264,7 @@ def _rot90(call: Arguments) -> Value:
 
 
 def trilu(data: Formula, k: int, *, upper: bool) -> Formula:
-    """The upper or lower triangle; 0 elsewhere."""
+    """Keep the upper or lower triangle; the rest becomes 0."""
     return data.op("trilu", Formula(number_constant(k, "int32", data.span), data.span), upper=upper)
 
 
@@ -283,7 +283,7 @@ def _triangle(*, upper: bool) -> Callable[[Arguments], Value]:
 
 
 def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: int) -> Formula:
-    """The elements whose places along two axes differ by the offset, along a last axis."""
+    """Return the elements whose indices along two axes differ by the offset, as a last axis."""
     if axis1 == axis2:
         raise RefusalError(f"{call.name}: the two axes are one", call.span)
     rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
@@ -319,7 +319,7 @@ def _trace(call: Arguments) -> Value:
 
 
 def _diag(call: Arguments) -> Value:
-    """Of a matrix its diagonal, of a vector the matrix that has it as its diagonal."""
+    """Return the diagonal of a matrix, or the matrix with a vector as its diagonal."""
     data = formula(call, "v")
     k = known_int(call, "k", 0)
     if data.rank == 2:

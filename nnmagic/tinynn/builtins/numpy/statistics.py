@@ -1,4 +1,7 @@
-"""NumPy's statistics along axes: means, variances, without NaN, order statistics; of integers f64."""
+"""Define NumPy's statistics along axes: means, variances, NaN-ignoring versions, quantiles.
+
+Integers give f64.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,12 @@ def _count_of(call: Arguments, data: Formula, along: Sequence[int] | None) -> in
 
 
 def mean_of(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
-    """The mean of floats; of half floats summed in f32."""
+    """Return the mean of floats; half floats are summed in f32."""
     return data.reduce("mean", along, keepdims=keepdims)
 
 
 def _statistics_data(call: Arguments) -> Formula:
-    """The data of a mean or a variance: integers as f64, or all in the dtype that is asked for."""
+    """Return the data of a mean or variance: integers as f64, or all in the requested dtype."""
     data = formula(call, "a")
     dtype = dtype_argument(call) or (data.dtype if data.is_float else "float64")
     if not is_float(dtype):
@@ -102,7 +105,7 @@ def _average(call: Arguments) -> Value:
 
 
 def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
-    """NaN counts as the neutral number; a maximum of nothing but NaN is NaN."""
+    """Declare a reduction that counts NaN as the neutral element; an extremum of only NaN is NaN."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
@@ -128,7 +131,7 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
 
 
 def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
-    """Mean (with its axes kept) and variance of what is not NaN."""
+    """Return the mean (axes kept) and the variance of the elements that are not NaN."""
     data = _statistics_data(call)
     along = reduction_axes(call, data)
     present = ~data.op("isnan")
@@ -153,7 +156,7 @@ _LINEAR = "linear"
 
 
 def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[Formula]:
-    """The linear ones, each between its two neighbours in order; NaN where there is one."""
+    """Compute quantiles by linear interpolation between order statistics; NaN if there is one."""
     along = axes(call, data.rank)
     if along is None or len(along) == data.rank:
         flat, axis = data.flat() if data.rank else data.reshape((1,)), 0
@@ -180,7 +183,7 @@ def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[
 
 
 def _interpolate(low: Formula, high: Formula, rest: float) -> Formula:
-    """As NumPy's: from the nearer end; equal ends, infinite too, are themselves."""
+    """Interpolate as NumPy does, from the nearer end; equal ends, even infinite, give themselves."""
     gap = high - low
     between = low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
     return low.equal(high).choose(low, between)
@@ -214,7 +217,7 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
             )
         if "method" in call and call.known("method") != _LINEAR:
             raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
-        if isinstance(shares, tuple):  # several are f64 in NumPy, one has the dtype of the data
+        if isinstance(shares, tuple):  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
         found = _quantiles(call, data, [share / hundred for share in numbers])
         if not isinstance(shares, tuple):
