@@ -94,7 +94,7 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
         elif isinstance(part, list | tuple):
             work += reversed(part)
         elif isinstance(part, dict):
-            work += [each for pair in reversed(part.items()) for each in reversed(pair)]
+            work += [part_ for pair in reversed(part.items()) for part_ in reversed(pair)]
 
 
 def callees_first(functions: Mapping[str, tree.FunctionNode]) -> list[list[str]]:

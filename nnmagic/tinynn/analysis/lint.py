@@ -17,24 +17,24 @@ from nnmagic.tinynn.syntax import tree
 ToSpan = Callable[[ast.Span], Span]
 
 
-def lint(cell: tree.CellNode, place: ToSpan) -> list[Diagnostic]:
+def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
     """Return every warning of a cell, in source order."""
-    found: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
     for definition in cell.funcs.values():
         parts = list(walk(definition.body))
         dead: set[int] = set()
         for part in parts:
             if isinstance(part, ast.Block) and id(part) not in dead:
-                found += _unreachable(part.stmts, place, dead)
+                warnings += _unreachable(part.stmts, to_span, dead)
         for function in [definition, *(part for part in parts if isinstance(part, tree.FunctionNode))]:
-            found += _unused(function, place, dead)
-    return sorted(found, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
+            warnings += _unused(function, to_span, dead)
+    return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
 
 # -- unused variables ----------------------------------------------------------------------------------
 
 
-def _unused(function: tree.FunctionNode, place: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
+def _unused(function: tree.FunctionNode, to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
     """Yield a warning for each variable that neither its function nor a nested one reads."""
     parts = list(walk(function.body))
     targets = {
@@ -51,7 +51,7 @@ def _unused(function: tree.FunctionNode, place: ToSpan, dead: set[int]) -> Itera
             quiet.add(name)  # one warning per name
             hint = "leave it out, or begin its name with `_`"
             message = f"`{name}` is assigned, but nothing uses it"
-            yield Diagnostic(message, place(target.span), hint, severity="warning")
+            yield Diagnostic(message, to_span(target.span), hint, severity="warning")
 
 
 def _assigned_variables(node: ast.Node) -> Iterator[ast.Var]:
@@ -77,16 +77,18 @@ def _exempt_variables(node: ast.Node) -> Iterator[ast.Var]:
 # -- unreachable statements ----------------------------------------------------------------------------
 
 
-def _unreachable(statements: Sequence[ast.Stmt], place: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
+def _unreachable(statements: Sequence[ast.Stmt], to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
     """Yield a warning for the first unreachable statement; add the parts of all of them to ``dead``."""
     for index, before in enumerate(statements):
         if _leaves(before):
-            rest = [each for each in statements[index + 1 :] if not isinstance(each, tree.Pass)]
-            dead.update(id(part) for each in rest for part in walk(each))
+            rest = [
+                statement for statement in statements[index + 1 :] if not isinstance(statement, tree.Pass)
+            ]
+            dead.update(id(part) for statement in rest for part in walk(statement))
             if rest:
-                note = Note("nothing goes on after this", place(before.span))
+                note = Note("nothing goes on after this", to_span(before.span))
                 message, hint = "this is never reached", "leave it out"
-                yield Diagnostic(message, place(rest[0].span), hint, (note,), severity="warning")
+                yield Diagnostic(message, to_span(rest[0].span), hint, (note,), severity="warning")
             return
 
 
@@ -122,7 +124,7 @@ def _has_break(block: ast.Block) -> bool:
             case ast.If(true=then, false=other):
                 work += [*then.stmts, *other.stmts]
             case tree.MatchNode(cases=cases):
-                work += [each for case in cases for each in case.body.stmts]
+                work += [statement for case in cases for statement in case.body.stmts]
             case tree.For(orelse=orelse) | tree.While(orelse=orelse):
                 work += orelse.stmts
     return False

@@ -41,12 +41,12 @@ _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
 
 
 def _table(*rows: Builtin) -> dict[str, Builtin]:
-    found: dict[str, Builtin] = {}
+    table: dict[str, Builtin] = {}
     for row in rows:
-        if row.name in found:
+        if row.name in table:
             raise ValueError(f"{row.name!r} stands in two tables")
-        found[row.name] = row
-    return found
+        table[row.name] = row
+    return table
 
 
 #: Free functions, by the bare name; an operator's whole name (``nn.conv2d``) always means the operator alone.

@@ -71,9 +71,9 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
     """Return nested tuples of numbers as a constant tensor."""
-    found = list(_items(numbers))
-    items = [item for item in found if isinstance(item, bool | int | float)]
-    if len(items) < len(found):
+    leaves = list(_items(numbers))
+    items = [item for item in leaves if isinstance(item, bool | int | float)]
+    if len(items) < len(leaves):
         raise RefusalError(f"{what} must hold numbers", operand.span)
     shape = _shape(numbers)
     if shape is None:
@@ -128,11 +128,11 @@ def known_number(call: Arguments, parameter: str, default: bool | int | float) -
     """Return an argument that must be a number known at compile time and fit a float."""
     if parameter not in call:
         return default
-    found = call.known(parameter)
+    value = call.known(parameter)
     operand = call.given[parameter]
-    if isinstance(found, bool | int | float):
-        number_constant(found, "float64", operand.span)
-        return found
+    if isinstance(value, bool | int | float):
+        number_constant(value, "float64", operand.span)
+        return value
     raise RefusalError(
         f"{call.name}: `{parameter}` must be a number, not {described(operand.value)}", operand.span
     )
@@ -144,9 +144,9 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
         if default is None:
             raise RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
         return default
-    found = call.known(parameter)
-    if isinstance(found, int) and not isinstance(found, bool):
-        return found
+    value = call.known(parameter)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     operand = call.given[parameter]
     raise RefusalError(
         f"{call.name}: `{parameter}` must be an int, not {described(operand.value)}", operand.span
@@ -155,10 +155,10 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
 
 def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
     """Return an argument that must be True or False."""
-    found = call.known(parameter, default)
-    if isinstance(found, bool):
-        return found
-    if found is None:
+    value = call.known(parameter, default)
+    if isinstance(value, bool):
+        return value
+    if value is None:
         return default
     operand = call.given[parameter]
     raise RefusalError(
@@ -168,9 +168,9 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
 
 def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
     """Return an argument that must be one of the given strings."""
-    found = call.known(parameter) if parameter in call else default
-    if isinstance(found, str) and found in choices:
-        return found
+    value = call.known(parameter) if parameter in call else default
+    if isinstance(value, str) and value in choices:
+        return value
     operand = call.given[parameter]
     shown = ", ".join(map(repr, choices))
     raise RefusalError(
@@ -203,25 +203,25 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
     first, second = operands
     numbers = both_weak(first, second)
     first, second = alike(first, second) if numbers else beside_tensor(first, second, call.name)
-    one, other = same_dtype(first, second, call.name)
-    assert isinstance(one.value, Computed)
-    assert isinstance(other.value, Computed)
-    return Formula(one.value, call.span), Formula(other.value, call.span)
+    left_tensor, right_tensor = same_dtype(first, second, call.name)
+    assert isinstance(left_tensor.value, Computed)
+    assert isinstance(right_tensor.value, Computed)
+    return Formula(left_tensor.value, call.span), Formula(right_tensor.value, call.span)
 
 
 def _tensor_or_number(call: Arguments, parameter: str) -> Operand:
     """Return an operand of arithmetic; nested tuples of numbers become tensors."""
     operand = as_number(call.given[parameter])
     if isinstance(known_or_none(operand.value), tuple):
-        found = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
-        return Operand(found.value, operand.span)
+        tensor = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
+        return Operand(tensor.value, operand.span)
     return operand
 
 
 def float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
     """Return two arguments as ``pair`` does, cast to floats."""
-    one, other = pair(call, left, right)
-    return as_float(one), as_float(other)
+    first, second = pair(call, left, right)
+    return as_float(first), as_float(second)
 
 
 def tensors(call: Arguments, parameter: str) -> list[Formula]:
@@ -242,7 +242,7 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
 
 def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     """Return operands as tensors of one dtype, that of the tensors among them."""
-    dtypes = [tensor_type(each).dtype for each in operands if is_tensor(each.value)]
+    dtypes = [tensor_type(tensor).dtype for tensor in operands if is_tensor(tensor.value)]
     if len(set(dtypes)) > 1:
         shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))
         raise RefusalError(
@@ -250,16 +250,16 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
             operands[0].span.to(operands[-1].span),
             hint="convert all to one dtype, as in x.astype(f32)",
         )
-    found = []
+    results = []
     for operand in operands:
-        known = known_or_none(operand.value)
-        if dtypes and is_number(known):
-            assert isinstance(known, bool | int | float)
-            found.append(Formula(number_constant(known, dtypes[0], operand.span), call.span))
+        value = known_or_none(operand.value)
+        if dtypes and is_number(value):
+            assert isinstance(value, bool | int | float)
+            results.append(Formula(number_constant(value, dtypes[0], operand.span), call.span))
         else:
-            found.append(as_formula(operand, call.span, f"{call.name}: an item"))
-    widest = "float64" if any(each.dtype == "float64" for each in found) else found[0].dtype
-    return found if dtypes else [each.cast(widest) for each in found]
+            results.append(as_formula(operand, call.span, f"{call.name}: an item"))
+    widest = "float64" if any(tensor.dtype == "float64" for tensor in results) else results[0].dtype
+    return results if dtypes else [tensor.cast(widest) for tensor in results]
 
 
 # -- axes ----------------------------------------------------------------------------------------------
@@ -289,10 +289,10 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
         return None
     given = call.known(parameter)
     listed = given if isinstance(given, tuple) else (given,)
-    found = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
-    if len(set(found)) != len(found):
+    normalized = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
+    if len(set(normalized)) != len(normalized):
         raise RefusalError(f"{call.name}: an axis is listed twice", call.given[parameter].span)
-    return found
+    return normalized
 
 
 # -- dtypes and shapes ---------------------------------------------------------------------------------
@@ -311,25 +311,25 @@ def _numpy_dtype(text: str) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # NumPy warns of deprecated names
         try:
-            found = dtype_named(np.dtype(text).name)
+            dtype = dtype_named(np.dtype(text).name)
         except (TypeError, ValueError, Warning):
             return None
-    return None if found is None else found.short
+    return None if dtype is None else dtype.short
 
 
 def dtype_of_operand(operand: Operand, function: str) -> str:
     """Return the name of the dtype that an operand stands for."""
-    found = known_or_none(operand.value)
-    dtype = found if isinstance(found, DType) else dtype_named(found) if isinstance(found, str) else None
+    value = known_or_none(operand.value)
+    dtype = value if isinstance(value, DType) else dtype_named(value) if isinstance(value, str) else None
     if dtype is None and isinstance(operand.value, BuiltinName):
         python = {"bool": "bool", "int": "int64", "float": "float64"}
         dtype = dtype_named(python.get(operand.value.builtin.name, ""))
     if dtype is None:
-        meant = _numpy_dtype(found) if isinstance(found, str) else None
+        meant = _numpy_dtype(value) if isinstance(value, str) else None
         hint = f"write {meant}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
-        if isinstance(found, int) and function in ("zeros", "ones", "empty"):
+        if isinstance(value, int) and function in ("zeros", "ones", "empty"):
             hint = f"a shape goes in brackets, as in {function}((2, 3))"
-        elif isinstance(found, int) and function in ("sum", "mean", "prod", "std", "var"):
+        elif isinstance(value, int) and function in ("sum", "mean", "prod", "std", "var"):
             hint = "several axes go in brackets, as in axis=(0, 1)"
         raise RefusalError(f"{function}: {described(operand.value)} is no dtype", operand.span, hint=hint)
     return dtype.name
@@ -340,15 +340,15 @@ def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
     operand = call.given[parameter]
     known = call.known(parameter)
     dims = known if isinstance(known, tuple) else (known,)
-    found: list[Dim] = []
+    shape: list[Dim] = []
     for dim in dims:
         if isinstance(dim, bool) or not isinstance(dim, int | AnyDim):
             shown = f"the float {dim}" if isinstance(dim, float) else repr(dim)
             raise RefusalError(f"{call.name}: a shape holds ints, not {shown}", operand.span)
         if isinstance(dim, int) and dim < 0:
             raise RefusalError(f"{call.name}: a dimension cannot be {dim}", operand.span)
-        found.append(dim)
-    return tuple(found)
+        shape.append(dim)
+    return tuple(shape)
 
 
 def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:

@@ -46,10 +46,10 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
                 raise RefusalError(f"{name}: {error}", operand.span) from None
         if is_tensor(operand.value) and not tensor_type(operand).shape:
             assert isinstance(operand.value, Computed)
-            found = operand.value
+            tensor = operand.value
             if dtype == "bool" and tensor_type(operand).dtype != "bool":
-                return Formula(found, call.span).truth().value
-            number = cast(found, dtype, call.span)
+                return Formula(tensor, call.span).truth().value
+            number = cast(tensor, dtype, call.span)
             return number if dtype == "bool" else Computed(number.expr, number.type, weak=True)
         hint = None
         if is_tensor(operand.value):

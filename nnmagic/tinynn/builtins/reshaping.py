@@ -39,16 +39,12 @@ def reshape(call: Arguments) -> Value:
 def _check_size(size: Value, span: Span) -> Dim:
     """Return one dimension of a new shape; raise RefusalError if it is no size."""
     try:
-        found = known_value(size)
+        dim = known_value(size)
     except NotStaticError:
-        found = None
-    if (
-        isinstance(found, bool)
-        or not isinstance(found, int | AnyDim)
-        or (isinstance(found, int) and found < -1)
-    ):
-        raise RefusalError(f"reshape: a shape holds ints and -1, not {found!r}", span)
-    return found
+        dim = None
+    if isinstance(dim, bool) or not isinstance(dim, int | AnyDim) or (isinstance(dim, int) and dim < -1):
+        raise RefusalError(f"reshape: a shape holds ints and -1, not {dim!r}", span)
+    return dim
 
 
 def _complete_shape(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
@@ -76,12 +72,14 @@ def _complete_shape(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> 
 
 def _may_be_equal(size: Dim, rest: Dim) -> bool:
     """Return whether two element counts are equal, or can be told apart only at run time."""
-    one, other = as_polynomial(size), as_polynomial(rest)
-    if one is None or other is None or one == other:
+    size_polynomial, rest_polynomial = as_polynomial(size), as_polynomial(rest)
+    if size_polynomial is None or rest_polynomial is None or size_polynomial == rest_polynomial:
         return True
     if isinstance(size, int) or isinstance(rest, int):
         return False
     try:
-        return "//" in str(one - other)  # whether a division is exact is known only at run time
+        return "//" in str(
+            size_polynomial - rest_polynomial
+        )  # whether a division is exact is known only at run time
     except NoPolynomialError:
         return True

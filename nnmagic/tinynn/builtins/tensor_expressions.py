@@ -96,9 +96,9 @@ class Formula:
 
     def choose(self, yes: Formula | Number, no: Formula | Number) -> Formula:
         """Return ``yes`` where this tensor of bools is true, else ``no``; one of them must be a tensor."""
-        one = yes if isinstance(yes, Formula) else no
-        assert isinstance(one, Formula)
-        return self.op("where", one.like(yes), one.like(no))
+        tensor = yes if isinstance(yes, Formula) else no
+        assert isinstance(tensor, Formula)
+        return self.op("where", tensor.like(yes), tensor.like(no))
 
     def reduce(self, name: str, axes: Sequence[int] | None = None, *, keepdims: bool = False) -> Formula:
         """Reduce along the axes: None for all, an empty sequence for none."""

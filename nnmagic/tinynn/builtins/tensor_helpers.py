@@ -21,17 +21,17 @@ from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError,
 def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
     """Return the shape that all shapes broadcast to."""
     rank = max(map(len, shapes))
-    found: list[Dim] = [1] * rank
+    result: list[Dim] = [1] * rank
     for shape in shapes:
-        for place, dim in enumerate(shape, rank - len(shape)):
-            if found[place] == 1:
-                found[place] = dim
-            elif dim != 1 and dims_differ(found[place], dim):
+        for axis, dim in enumerate(shape, rank - len(shape)):
+            if result[axis] == 1:
+                result[axis] = dim
+            elif dim != 1 and dims_differ(result[axis], dim):
                 shown = " and ".join(map(shape_shown, shapes))
                 raise RefusalError(f"{call.name}: the shapes {shown} do not broadcast", call.span)
             elif isinstance(dim, int) and dim != 1:
-                found[place] = dim
-    return tuple(found)
+                result[axis] = dim
+    return tuple(result)
 
 
 def broadcast(data: Formula, shape: Sequence[Dim]) -> Formula:

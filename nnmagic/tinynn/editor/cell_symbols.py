@@ -26,8 +26,8 @@ def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object
     read = parse_incomplete(cell)
     if read is None:
         return None
-    source, found, module = read
-    elaborator = Elaborator(source, namespace, found)
+    source, diagnostics, module = read
+    elaborator = Elaborator(source, namespace, diagnostics)
     match path:
         case (name,) if name in module.funcs:
             elaborator.transform_module(module)
@@ -48,12 +48,12 @@ def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object
 
 
 def _function_symbol(elaborator: Elaborator, source: Source, definition: tree.FunctionNode) -> Symbol:
-    known = elaborator.scope.functions[definition.name].type
-    if known is not None:
-        types = [type_shown(type_) for type_ in known.arg_types]
-        result: str | None = type_shown(known.ret_type)
+    signature = elaborator.scope.functions[definition.name].type
+    if signature is not None:
+        types = [type_shown(type_) for type_ in signature.arg_types]
+        result: str | None = type_shown(signature.ret_type)
     else:
-        types = [_text(elaborator, source, each.ty) for each in definition.params]
+        types = [_text(elaborator, source, parameter.ty) for parameter in definition.params]
         result = None if definition.ret_type is None else _text(elaborator, source, definition.ret_type)
     return Symbol(
         definition.name,
@@ -66,12 +66,15 @@ def _function_symbol(elaborator: Elaborator, source: Source, definition: tree.Fu
 
 
 def _type_symbol(elaborator: Elaborator, source: Source, data: tree.DataTypeNode) -> Symbol:
-    made = [_constructor_symbol(elaborator, source, data, each).signature for each in data.constructors]
+    signatures = [
+        _constructor_symbol(elaborator, source, data, constructor).signature
+        for constructor in data.constructors
+    ]
     return Symbol(
         data.name,
         "data type of this cell",
         data.docstring or "No docstring.",
-        details=("Constructors:", *(f"  {shown}" for shown in made)),
+        details=("Constructors:", *(f"  {shown}" for shown in signatures)),
         source=_text(elaborator, source, data),
     )
 
@@ -98,8 +101,8 @@ def _parameters(
 ) -> tuple[str, ...]:
     """Return the parameters as Python would write them."""
     shown: list[str] = []
-    for place, (parameter, type_) in enumerate(zip(parameters, types, strict=True)):
-        before = parameters[place - 1].kind if place else ""
+    for index, (parameter, type_) in enumerate(zip(parameters, types, strict=True)):
+        before = parameters[index - 1].kind if index else ""
         if before == "POSITIONAL_ONLY" != parameter.kind:
             shown.append("/")
         if parameter.kind == "KEYWORD_ONLY" != before:

@@ -42,8 +42,8 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
     read = parse_incomplete(cell)
     if read is None:
         return None
-    source, found, module = read
-    watcher = _Watcher(source, namespace, found, name, _lines_around(module, line))
+    source, diagnostics, module = read
+    watcher = _Watcher(source, namespace, diagnostics, name, _lines_around(module, line))
     watcher.transform_module(module)
     return "\n".join(f"{name}: {type_}" for type_ in watcher.found_types()) or None
 
@@ -52,9 +52,9 @@ def parse_incomplete(cell: str) -> tuple[Source, Diagnostics, tree.CellNode] | N
     """Return the readable text of an incomplete cell, and its tree."""
     _, _, body = cell.partition("\n")
     source = Source("<tinynn>", _readable(body), first_line=2)
-    found = Diagnostics()
-    module = parse(source, found)
-    return None if module is None else (source, found, module)
+    diagnostics = Diagnostics()
+    module = parse(source, diagnostics)
+    return None if module is None else (source, diagnostics, module)
 
 
 def _readable(body: str) -> str:
@@ -70,11 +70,11 @@ def _readable(body: str) -> str:
             if head := re.match(r"expected an indented block after .* on line (\d+)", error.msg or ""):
                 lines[int(head[1]) - 1] += " pass"  # its block is still missing
                 continue
-            place = min(max(error.lineno or 1, 1), len(lines)) - 1
-            if lines[place].strip() not in ("", "pass"):
-                lines[place] = f"{_indentation(lines[place])}pass"
+            index = min(max(error.lineno or 1, 1), len(lines)) - 1
+            if lines[index].strip() not in ("", "pass"):
+                lines[index] = f"{_indentation(lines[index])}pass"
                 continue
-            del lines[place:]
+            del lines[index:]
         except (ValueError, RecursionError, MemoryError):
             break
         else:
@@ -98,9 +98,14 @@ class _Watcher(Elaborator):
     """Elaboration that observes one name after each statement of some lines."""
 
     def __init__(
-        self, source: Source, namespace: Mapping[str, object], found: Diagnostics, name: str, lines: range
+        self,
+        source: Source,
+        namespace: Mapping[str, object],
+        diagnostics: Diagnostics,
+        name: str,
+        lines: range,
     ) -> None:
-        super().__init__(source, namespace, found)
+        super().__init__(source, namespace, diagnostics)
         self._name, self._lines = name, lines
         self._trials = 0
         #: Types that the name had, in order; and those that it had during trials.
@@ -116,8 +121,8 @@ class _Watcher(Elaborator):
         """Elaborate on trial; types observed there count only if there are no others."""
         self._trials += 1
         try:
-            with super().trial() as found:
-                yield found
+            with super().trial() as diagnostics:
+                yield diagnostics
         finally:
             self._trials -= 1
 
@@ -148,11 +153,11 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
             return type_shown(type_)
         case TupleOf(items=items):
             parts = [_shown(item, inside=True) for item in items]
-            known = [part for part in parts if part is not None]
-            return f"tuple[{', '.join(known) or '()'}]" if len(known) == len(parts) else None
+            shown_items = [part for part in parts if part is not None]
+            return f"tuple[{', '.join(shown_items) or '()'}]" if len(shown_items) == len(parts) else None
         case Dimension(dim=dim):
             return "int" if inside else f"int, the dimension {dim_shown(dim)}"
-        case Known(value=bool() | int() | float() | str() as found):
-            kind = type(found).__name__
+        case Known(value=bool() | int() | float() | str() as number):
+            kind = type(number).__name__
             return kind if inside else f"{kind}, known while compiling"
     return described(value)

@@ -154,17 +154,21 @@ _PARAMETER_KINDS = {
 @cache
 def _defaults(twin: str | None) -> Mapping[str, str]:
     """Return the defaults of a NumPy function as far as they are plain values."""
-    found: object = np
+    function: object = np
     for part in (twin or "").removeprefix("numpy.").split("."):
-        found = getattr(found, part, None)
-    if twin is None or not callable(found):
+        function = getattr(function, part, None)
+    if twin is None or not callable(function):
         return {}
     try:
-        parameters = inspect.signature(found).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some of NumPy's C functions have no signature
         return {}
     plain = (bool, int, float, str, tuple, type(None))
-    return {each.name: repr(each.default) for each in parameters if isinstance(each.default, plain)}
+    return {
+        parameter.name: repr(parameter.default)
+        for parameter in parameters
+        if isinstance(parameter.default, plain)
+    }
 
 
 def _relay_defaults(twin: Operator | None) -> Mapping[str, str]:
@@ -176,64 +180,68 @@ def _relay_defaults(twin: Operator | None) -> Mapping[str, str]:
 @cache
 def symbols() -> Mapping[str, Symbol]:
     """Return every name without a dot that the language defines."""
-    found = {name: operator_symbol(operator) for name, operator in OPERATORS.items() if "." not in name}
-    found |= {
+    result = {name: operator_symbol(operator) for name, operator in OPERATORS.items() if "." not in name}
+    result |= {
         name: function_symbol(builtin)
         for name, builtin in {**ITERATION, **BUILTINS}.items()
         if not builtin.refused
     }
-    found |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
-    found |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
-    found |= {name: Symbol(name, "type", summary) for name, summary in TYPE_NAMES.items()}
-    return found
+    result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
+    result |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
+    result |= {name: Symbol(name, "type", summary) for name, summary in TYPE_NAMES.items()}
+    return result
 
 
 @cache
 def namespaces() -> Mapping[str, Mapping[str, Symbol]]:
     """Return the operators with dotted names, by their prefix."""
-    found: dict[str, dict[str, Symbol]] = {}
+    result: dict[str, dict[str, Symbol]] = {}
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
-        found.setdefault(space, {})[last] = operator_symbol(operator)
-    found["relay"] = found.pop("")
-    return found
+        result.setdefault(space, {})[last] = operator_symbol(operator)
+    result["relay"] = result.pop("")
+    return result
 
 
 @cache
 def members() -> Mapping[str, Symbol]:
     """Return the attributes and methods of tensors, including operators that are methods."""
-    found = {name: Symbol(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
-    found |= {name: function_symbol(each, method=True) for name, each in METHODS.items() if not each.refused}
+    result = {name: Symbol(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
+    result |= {
+        name: function_symbol(builtin, method=True)
+        for name, builtin in METHODS.items()
+        if not builtin.refused
+    }
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
         if space in ("", "nn") and operator.args and not operator.variadic and last not in IN_PLACE:
-            found.setdefault(last, operator_symbol(operator))
-    return found
+            result.setdefault(last, operator_symbol(operator))
+    return result
 
 
 def module_symbols(module: str) -> Mapping[str, Symbol]:
     """Return the names of a Python module that a cell can use; none for an unknown module."""
-    found = {
+    result = {
         name: function_symbol(builtin)
         for name, builtin in MODULES.get(module, {}).items()
         if not builtin.refused
     }
     if module in ("numpy", "jax.numpy"):
-        found |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
-    return found
+        result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
+    return result
 
 
 def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
     """Describe a dotted name of the language; None for names of the notebook or the cell."""
-    found = namespace.get(path[0])
-    if isinstance(found, ModuleType) and found.__name__ not in ("nnmagic", "nnmagic.relay"):
+    value = namespace.get(path[0])
+    if isinstance(value, ModuleType) and value.__name__ not in ("nnmagic", "nnmagic.relay"):
         for part in path[1:-1]:
-            found = vars(found).get(part) if isinstance(found, ModuleType) else None
-        known = module_symbols(found.__name__) if isinstance(found, ModuleType) and len(path) > 1 else {}
-        if path[-1] in known:
-            return known[path[-1]]
+            value = vars(value).get(part) if isinstance(value, ModuleType) else None
+        available = module_symbols(value.__name__) if isinstance(value, ModuleType) and len(path) > 1 else {}
+        if path[-1] in available:
+            return available[path[-1]]
         return _language_symbol(path) if len(path) > 1 else None
-    if path[0] in namespace and not isinstance(found, ModuleType):
+    if path[0] in namespace and not isinstance(value, ModuleType):
         return members().get(path[-1]) if len(path) > 1 else None
     if len(path) == 1 and path[0] in symbols():
         return symbols()[path[0]]
@@ -242,10 +250,10 @@ def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | 
 
 def _language_symbol(path: tuple[str, ...]) -> Symbol | None:
     """Describe a name of the language as it is written."""
-    found = language_name(path)
-    if found is None or found[1] != len(path):
+    resolved = language_name(path)
+    if resolved is None or resolved[1] != len(path):
         return None
-    match found[0]:
+    match resolved[0]:
         case OperatorName(operator=operator):
             return operator_symbol(operator)
         case BuiltinName(builtin=builtin):

@@ -159,22 +159,22 @@ _VIEWS = {
 
 def _no_tensor_hint(owner: Operand, name: str) -> str | None:
     """Return a hint for an attribute of a value that is not a tensor."""
-    written = source_text(owner.span)
+    text = source_text(owner.span)
     match owner.value:
         case Computed(type=TypeCall()):
-            return f"`match {written}:` takes it apart, as in case Cons(head, tail): ..."
+            return f"`match {text}:` takes it apart, as in case Cons(head, tail): ..."
         case Known(value=bool() | int() | float()) | Dimension() if name in METHODS:
-            shown = written if isinstance(owner.value, Dimension) else "it"
+            shown = text if isinstance(owner.value, Dimension) else "it"
             if name == "astype":
                 return f"leave it out: a Python number takes the dtype of the tensor beside {shown}"
-            return f"it is a Python number: write {name}({written if written != 'x' else '...'})"
+            return f"it is a Python number: write {name}({text if text != 'x' else '...'})"
         case DictOf(items=items):
             key = name if name in items else "name"
-            return f"index it with a key, as in {written}[{key!r}]"
+            return f"index it with a key, as in {text}[{key!r}]"
         case TupleOf() if name in ("append", "extend", "insert"):
-            return f"a list does not change: write {written} = {written} + [value]"
+            return f"a list does not change: write {text} = {text} + [value]"
         case TupleOf(items=items) if name in METHODS:
-            named = written if written != "x" else "..."
+            named = text if text != "x" else "..."
             if any(map(is_tensor, items)):
                 return f"it is a tuple of tensors: write stack({named}).{name}(...)"
             return f"it is a tuple: write {name}({named})"

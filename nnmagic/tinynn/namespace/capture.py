@@ -54,16 +54,16 @@ class NotCapturableError(Exception):
     ``path``: the subscripts from the name to the item of a list or dictionary, as in ``[0]['bias']``.
     """
 
-    def __init__(self, what: str, hint: str, place: str = "") -> None:
+    def __init__(self, what: str, hint: str, path: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.hint = hint
-        self.place = place
+        self.path = path
 
     def inside(self, key: object) -> NotCapturableError:
         """Return the error as seen from the tuple or dictionary that holds the value."""
-        place = f"[{key!r}]{self.place}"
-        return NotCapturableError(self.what, self.hint, place if len(place) <= 60 else f"{place[:60]}...")
+        path = f"[{key!r}]{self.path}"
+        return NotCapturableError(self.what, self.hint, path if len(path) <= 60 else f"{path[:60]}...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +107,18 @@ def compiled_function(value: object) -> CompiledGlobal | None:
 
 def compiled_type(value: object) -> CompiledType | None:
     """Return the data type of an earlier cell that a value is, or None."""
-    found = _own_attribute(value, "__relay_type__")
-    return found if isinstance(found, CompiledType) else None
+    data = _own_attribute(value, "__relay_type__")
+    return data if isinstance(data, CompiledType) else None
 
 
 def types_with(namespace: Mapping[str, object], constructor: str) -> dict[str, object]:
     """Return the data types of the notebook that have a constructor, each once, by its first name."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for name, value in namespace.items():
         data = compiled_type(value)
-        if data is not None and constructor in data.fields and value not in found.values():
-            found[name] = value
-    return found
+        if data is not None and constructor in data.fields and value not in result.values():
+            result[name] = value
+    return result
 
 
 def _own_attribute(value: object, name: str) -> object:
@@ -126,8 +126,8 @@ def _own_attribute(value: object, name: str) -> object:
     nothing = object()
     if inspect.getattr_static(value, name, nothing) is nothing:
         return None
-    found: object = getattr(value, name, None)
-    return found
+    attribute: object = getattr(value, name, None)
+    return attribute
 
 
 def member_of(value: object, name: str) -> object:
@@ -138,13 +138,13 @@ def member_of(value: object, name: str) -> object:
     """
     if not holds_values(value):
         return MISSING
-    found = inspect.getattr_static(value, name, MISSING)
-    if isinstance(found, _PLAIN_FIELDS) and not isinstance(value, type):
+    member = inspect.getattr_static(value, name, MISSING)
+    if isinstance(member, _PLAIN_FIELDS) and not isinstance(value, type):
         try:
-            return found.__get__(value, type(value))
+            return member.__get__(value, type(value))
         except AttributeError:  # an unset slot
             return MISSING
-    return MISSING if any("__get__" in vars(base) for base in type(found).__mro__) else found
+    return MISSING if any("__get__" in vars(base) for base in type(member).__mro__) else member
 
 
 #: Descriptors of the fields of a class with slots and of a named tuple.
@@ -222,7 +222,7 @@ def snapshot(value: object, depth: int = 0) -> object:
         case tuple() | list():
             _check_size(value, depth)
             return tuple(
-                taken for _, taken in _capture_items(lambda item: snapshot(item, depth + 1), enumerate(value))
+                item_ for _, item_ in _capture_items(lambda item: snapshot(item, depth + 1), enumerate(value))
             )
         case dict():
             _check_size(value, depth)
@@ -250,7 +250,7 @@ def capture(value: object) -> Value:
         case str():
             return Known(str.__str__(value))
         case tuple():
-            return TupleOf(tuple(taken for _, taken in _capture_items(capture, enumerate(value))))
+            return TupleOf(tuple(item for _, item in _capture_items(capture, enumerate(value))))
         case dict():
             return DictOf(dict(_capture_items(capture, value.items())))
         case np.dtype():
@@ -279,12 +279,12 @@ def _class_type(value: object) -> Type | None:
 def _alias(value: object) -> Value | None:
     """Return a type alias of the notebook, or None; raise NotCapturableError if it holds another object."""
     try:
-        found = alias_type(value, _class_type)
+        type_ = alias_type(value, _class_type)
     except NoTypeError as problem:
         part = getattr(problem.part, "__name__", None) or repr(problem.part)
         hint = "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]"
         raise NotCapturableError(f"a type that holds `{part}`", hint) from None
-    return None if found is None else TypeOf(found)
+    return None if type_ is None else TypeOf(type_)
 
 
 def _python_number(value: np.generic) -> object:
@@ -340,12 +340,12 @@ def _capture_items(
 
 
 def _dtype(value: np.dtype[np.generic]) -> Known:
-    found = dtype_named(value.newbyteorder("=").name)
-    if found is None:
+    dtype = dtype_named(value.newbyteorder("=").name)
+    if dtype is None:
         raise NotCapturableError(
             f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
         )
-    return Known(found)
+    return Known(dtype)
 
 
 def not_capturable(value: object) -> NotCapturableError:

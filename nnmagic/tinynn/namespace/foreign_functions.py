@@ -135,19 +135,19 @@ def library_of(value: object) -> str | None:
     return module if isinstance(module, str) and is_library(module) else None
 
 
-def cell_equivalent(path: tuple[str, ...], module: str, known: Iterable[str]) -> str | None:
+def cell_equivalent(path: tuple[str, ...], module: str, available: Iterable[str]) -> str | None:
     """Return the cell-language equivalent of a library function, or None.
 
-    A function of the same name in another library may mean something else. ``known``: the functions of that
-    library that a cell can call.
+    A function of the same name in another library may mean something else.
+    ``available``: the functions of that library that a cell can call.
     """
-    word = path[-1]
-    instead = _INSTEAD.get(word)
+    name = path[-1]
+    instead = _INSTEAD.get(name)
     if instead is not None:
-        return ".".join([*path[:-1], instead]) if instead in known else instead
-    if word not in BUILTINS or BUILTINS[word].refused:
+        return ".".join([*path[:-1], instead]) if instead in available else instead
+    if name not in BUILTINS or BUILTINS[name].refused:
         return None
     top = module.partition(".")[0]
-    if top in _ALIKE or (top in _NEARLY and word not in _OTHERWISE):
-        return word
+    if top in _ALIKE or (top in _NEARLY and name not in _OTHERWISE):
+        return name
     return None

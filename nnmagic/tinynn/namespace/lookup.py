@@ -23,13 +23,13 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
         return tuple(types_with(namespace, name[:-2]).values())
 
     first, *rest = name.split(".")
-    found = namespace.get(first, MISSING)
+    value = namespace.get(first, MISSING)
     for member in rest:
-        if not isinstance(found, ModuleType):
-            found = member_of(found, member)
+        if not isinstance(value, ModuleType):
+            value = member_of(value, member)
             continue
         loaded = sys.modules.get(
-            f"{found.__name__}.{member}", MISSING
+            f"{value.__name__}.{member}", MISSING
         )  # a submodule that no attribute refers to yet
-        found = vars(found).get(member, loaded)
-    return found
+        value = vars(value).get(member, loaded)
+    return value

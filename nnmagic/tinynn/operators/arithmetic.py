@@ -125,17 +125,17 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
     if op is BuiltinOp.Div:
         return _true_division(left, right, span)
     left, right = _bool_beside_number(left, right, span), _bool_beside_number(right, left, span)
-    one, other = same_dtype(left, right, sign)
-    _check_numbers(op, left, right, one)
-    if op is ExtraOp.Pow and is_integer(tensor_type(one).dtype):
-        return _integer_power(sign, one, other, right, span)
-    if tensor_type(one).dtype == "bool" and op in _ON_BOOLS:
-        return _apply_to_bools(op, sign, one, other, span)
+    first, second = same_dtype(left, right, sign)
+    _check_numbers(op, left, right, first)
+    if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
+        return _integer_power(sign, first, second, right, span)
+    if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
+        return _apply_to_bools(op, sign, first, second, span)
     names = _BITWISE.get(op)
     if names is not None:
-        name = names[0] if tensor_type(one).dtype == "bool" else names[1]
-        return _apply_checked(sign, name, one, other, span)
-    return _apply_checked(sign, _BINARY[op], one, other, span)
+        name = names[0] if tensor_type(first).dtype == "bool" else names[1]
+        return _apply_checked(sign, name, first, second, span)
+    return _apply_checked(sign, _BINARY[op], first, second, span)
 
 
 #: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
@@ -146,42 +146,45 @@ _ON_BOOLS: dict[AnyOp, str | None] = {
 }
 
 
-def _apply_to_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) -> Computed:
+def _apply_to_bools(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Computed:
     name = _ON_BOOLS[op]
     if name is None:
         hint = (
-            f"write {source_text(one.span)} ^ {source_text(other.span)}, or convert both, as in x.astype(i32)"
+            f"write {source_text(left.span)} ^ {source_text(right.span)}, "
+            "or convert both, as in x.astype(i32)"
         )
         raise RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
-    return _apply_checked(sign, name, one, other, span)
+    return _apply_checked(sign, name, left, right, span)
 
 
 def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
     """Cast a tensor of bools beside a Python number as NumPy does: int64 for an int, float64 for a float."""
-    known = other.value.value if isinstance(other.value, Known) else None
+    number = other.value.value if isinstance(other.value, Known) else None
     value = side.value
-    if isinstance(known, bool) or not isinstance(known, int | float) or not is_tensor(value):
+    if isinstance(number, bool) or not isinstance(number, int | float) or not is_tensor(value):
         return side
     if not isinstance(value, Computed) or tensor_type(side).dtype != "bool":
         return side
-    return Operand(cast(value, "int64" if isinstance(known, int) else "float64", span), side.span)
+    return Operand(cast(value, "int64" if isinstance(number, int) else "float64", span), side.span)
 
 
 #: Exponents for which Relay's power is used on integers: the engine turns it into multiplications.
 _SMALL_POWERS = range(1, 9)
 
 
-def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand, span: Span) -> Computed:
+def _integer_power(
+    sign: str, base: Operand, exponent: Operand, written_exponent: Operand, span: Span
+) -> Computed:
     """Compute ``base ** exponent`` of integers by squaring; it wraps as in NumPy.
 
     A tensor of signed exponents is refused, since NumPy raises an error for a negative one.
     """
     try:
-        known = known_value(written.value)
+        static_exponent = known_value(written_exponent.value)
     except NotStaticError:
-        known = None
-    if isinstance(known, int) and known >= 0:
-        return _known_power(sign, base, exponent, int(known), span)
+        static_exponent = None
+    if isinstance(static_exponent, int) and static_exponent >= 0:
+        return _known_power(sign, base, exponent, int(static_exponent), span)
     dtype = tensor_type(exponent).dtype
     if not dtype.startswith("uint"):
         short = dtype_short_name(dtype)
@@ -189,18 +192,18 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
         hint = f"convert both to a float dtype, as in {name}.astype(f64), or the exponents to an unsigned one"
         raise RefusalError(
             f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
-            written.span,
+            written_exponent.span,
             hint=hint,
         )
     bits = int("".join(filter(str.isdigit, dtype)))
-    one = number_constant(1, dtype, span)
+    unit = number_constant(1, dtype, span)
     zero = number_constant(0, dtype, span)
     power: Computed = _apply_checked(sign, "multiply", base, exponent, span)  # gives the common shape
     power = apply("ones_like", span, power)
     square: Computed | Operand = base
     for bit in range(bits):
         shifted = apply("right_shift", span, exponent, number_constant(bit, dtype, span))
-        is_set = apply("not_equal", span, apply("bitwise_and", span, shifted, one), zero)
+        is_set = apply("not_equal", span, apply("bitwise_and", span, shifted, unit), zero)
         power = apply("where", span, is_set, apply("multiply", span, power, square), power)
         square = apply("multiply", span, square, square)
     return power
@@ -277,8 +280,8 @@ def _is_constant(operand: Operand) -> bool:
 
 
 def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:
-    known = number.value.value if isinstance(number.value, Known) else None
-    if not isinstance(known, bool | int | float):
+    value = number.value.value if isinstance(number.value, Known) else None
+    if not isinstance(value, bool | int | float):
         hint = None
         if isinstance(number.value, TupleOf):
             short = dtype_short_name(type_.dtype)
@@ -293,28 +296,28 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
         )
     name = source_text(tensor.span)
     target = "f64" if type_.dtype in ("int64", "uint64") else "f32"
-    cast_to = target if isinstance(known, float) else "i32"
+    cast_to = target if isinstance(value, float) else "i32"
     return number_constant(
-        known, type_.dtype, number.span, f"convert the tensor first: {name}.astype({cast_to})"
+        value, type_.dtype, number.span, f"convert the tensor first: {name}.astype({cast_to})"
     )
 
 
 def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
     """Refuse numbers that are invalid for every tensor, such as a division by zero."""
-    known = right.value.value if isinstance(right.value, Known) else None
-    if not is_number(known) or is_float(tensor_type(other).dtype):
+    value = right.value.value if isinstance(right.value, Known) else None
+    if not is_number(value) or is_float(tensor_type(other).dtype):
         return
-    assert isinstance(known, int)
-    if op in _DIVISIONS and known == 0:
+    assert isinstance(value, int)
+    if op in _DIVISIONS and value == 0:
         raise RefusalError("division by zero", right.span)
-    if op is ExtraOp.Pow and known < 0:
+    if op is ExtraOp.Pow and value < 0:
         hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
         raise RefusalError("an integer to a negative power", right.span, hint=hint)
     if op in (ExtraOp.LShift, ExtraOp.RShift):
         bits = int("".join(filter(str.isdigit, tensor_type(other).dtype)) or 1)
-        if not 0 <= known < bits:
+        if not 0 <= value < bits:
             raise RefusalError(
-                f"a shift by {known} of {dtype_short_name(tensor_type(other).dtype)}", right.span
+                f"a shift by {value} of {dtype_short_name(tensor_type(other).dtype)}", right.span
             )
 
 
@@ -327,8 +330,8 @@ def _true_division(left: Operand, right: Operand, span: Span) -> Value:
         same_dtype(left, right, "/")
     if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
         raise RefusalError("division by zero", right.span)
-    one, other = (_as_float64(side, span) for side in (left, right))
-    return _apply_checked("/", "divide", one, other, span)
+    first, second = (_as_float64(side, span) for side in (left, right))
+    return _apply_checked("/", "divide", first, second, span)
 
 
 def _as_float64(side: Operand, span: Span) -> Operand:
@@ -402,22 +405,22 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
         return TupleOf(left.value.items + right.value.items)
     try:
-        one, other = known_value(left.value), known_value(right.value)
+        left_value, right_value = known_value(left.value), known_value(right.value)
     except NotStaticError:
         raise _undefined(sign, left, right, span) from None
-    if isinstance(one, tuple) and isinstance(other, int) and op is BuiltinOp.Mul:
-        return _repeat(left.value, other, span)
+    if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
+        return _repeat(left.value, right_value, span)
     comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
     if any(map(_holds_dimension, (left.value, right.value))):
         raise _undefined(sign, left, right, span)
-    numbers = is_number(one) and is_number(other)
-    alike = type(one) is type(other) and isinstance(one, str | tuple)
+    numbers = is_number(left_value) and is_number(right_value)
+    alike = type(left_value) is type(right_value) and isinstance(left_value, str | tuple)
     if not numbers and not (comparison and alike):
         raise _undefined(sign, left, right, span)
     if numbers:
-        _check_size(op, sign, one, other, span)
+        _check_size(op, sign, left_value, right_value, span)
     try:
-        result = _ON_KNOWN[op](one, other)
+        result = _ON_KNOWN[op](left_value, right_value)
     except ZeroDivisionError:
         raise RefusalError("division by zero", right.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`

@@ -50,16 +50,16 @@ class AxisIndex:
         assert isinstance(self.index.type, TensorType)
         return self.index.type.shape
 
-    def checked(self, tensor: Computed, axis: int, span: Span) -> Computed:
+    def check_range(self, tensor: Computed, axis: int, span: Span) -> Computed:
         """Return the index array with a run-time check that the tensor's axis has these positions."""
         assert isinstance(self.index, Computed)
         if self.in_range:
             return self.index
         size = number_of(size_along(tensor, axis, span), span)
         first, step = (number_constant(number, "int64", span) for number in (0, 1))
-        every = whole_numbers(first, size, step, span)
-        found = apply("take", span, every, self.index, axis=0, mode="fast")
-        return Computed(found.expr, TensorType(self.shape, "int64"))
+        positions = whole_numbers(first, size, step, span)
+        checked = apply("take", span, positions, self.index, axis=0, mode="fast")
+        return Computed(checked.expr, TensorType(self.shape, "int64"))
 
 
 def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex] | None:
@@ -68,20 +68,20 @@ def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex
     if isinstance(value, Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
         return _array_indices(tensor, axis, value.expr.data, item.span)
     try:
-        found = known_value(value)
+        index = known_value(value)
     except NotStaticError:
         return None
-    if not isinstance(found, int) or isinstance(found, bool):
+    if not isinstance(index, int) or isinstance(index, bool):
         return None
     dim = _dim(tensor, axis)
     if not isinstance(dim, int):
         return [
             _scalar_index(
-                tensor, axis, number_constant(found, "int64", item.span), item.span, negative=found < 0
+                tensor, axis, number_constant(index, "int64", item.span), item.span, negative=index < 0
             )
         ]
-    _require_in_range(found, axis, int(dim), item.span)
-    return [AxisIndex(axis, found % int(dim), is_array=False)]
+    _require_in_range(index, axis, int(dim), item.span)
+    return [AxisIndex(axis, index % int(dim), is_array=False)]
 
 
 def _array_indices(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> list[AxisIndex] | None:
@@ -92,8 +92,8 @@ def _array_indices(tensor: Computed, axis: int, array: np.ndarray, span: Span) -
         if not all(isinstance(dim, int) for dim in shape):
             return None
         return [
-            AxisIndex(axis + number, _constant(places, span), is_array=True, in_range=True)
-            for number, places in enumerate(np.nonzero(array))
+            AxisIndex(axis + number, _constant(positions, span), is_array=True, in_range=True)
+            for number, positions in enumerate(np.nonzero(array))
         ]
     if not np.issubdtype(array.dtype, np.integer):
         return None
@@ -138,16 +138,16 @@ def _scalar_index(
     return AxisIndex(axis, number, is_array=False)
 
 
-def wrap_negative(tensor: Computed, axis: int, places: Computed, span: Span) -> Computed:
+def wrap_negative(tensor: Computed, axis: int, indices: Computed, span: Span) -> Computed:
     """Let negative indices count from the end of the axis."""
-    assert isinstance(places.type, TensorType)
-    signed = places.type.dtype.startswith("int")
-    places = Computed(cast(places, "int64", span).expr, TensorType(places.type.shape, "int64"))
+    assert isinstance(indices.type, TensorType)
+    signed = indices.type.dtype.startswith("int")
+    indices = Computed(cast(indices, "int64", span).expr, TensorType(indices.type.shape, "int64"))
     if not signed:
-        return places
+        return indices
     size = number_of(size_along(tensor, axis, span), span)
-    negative = apply("less", span, places, number_constant(0, "int64", span))
-    return apply("where", span, negative, apply("add", span, places, size), places)
+    negative = apply("less", span, indices, number_constant(0, "int64", span))
+    return apply("where", span, negative, apply("add", span, indices, size), indices)
 
 
 def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
@@ -161,18 +161,18 @@ def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
 
 def _list_indices(tensor: Computed, axis: int, value: TupleOf, item: Operand) -> AxisIndex:
     try:
-        known = np.array(known_value(value)) if value.items else np.zeros(0, np.int64)
+        static_items = np.array(known_value(value)) if value.items else np.zeros(0, np.int64)
     except (NotStaticError, ValueError):
-        known = None
-    if known is not None and known.dtype.kind in "ib":
-        places = _array_indices(tensor, axis, known, item.span)
-        if places is not None and len(places) == 1:
-            return places[0]
-        if known.dtype.kind == "i":
-            return index_by_array(tensor, axis, Operand(_constant(known, item.span), item.span))
+        static_items = None
+    if static_items is not None and static_items.dtype.kind in "ib":
+        static = _array_indices(tensor, axis, static_items, item.span)
+        if static is not None and len(static) == 1:
+            return static[0]
+        if static_items.dtype.kind == "i":
+            return index_by_array(tensor, axis, Operand(_constant(static_items, item.span), item.span))
     parts = []
-    for each in value.items:
-        number = _as_scalar(each, item.span)
+    for list_item in value.items:
+        number = _as_scalar(list_item, item.span)
         if number is None:
             hint = "make a tensor of them first: stack([a, b]), or numpy.array in another cell"
             raise RefusalError(
@@ -181,8 +181,8 @@ def _list_indices(tensor: Computed, axis: int, value: TupleOf, item: Operand) ->
         parts.append(apply("expand_dims", item.span, cast(number, "int64", item.span), axis=0))
     types = TupleType(tuple(part.type for part in parts))
     whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=item.span), types)
-    places_ = apply("concatenate", item.span, whole, axis=0)
-    return index_by_array(tensor, axis, Operand(places_, item.span))
+    joined = apply("concatenate", item.span, whole, axis=0)
+    return index_by_array(tensor, axis, Operand(joined, item.span))
 
 
 def _as_scalar(value: Value, span: Span) -> Computed | None:
@@ -208,13 +208,13 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
         mask = apply(
             "reshape_like", span, mask, tensor, **like
         )  # raises an error at run time if their lengths differ
-    found = apply("argwhere", span, mask)
-    places = []
+    true_positions = apply("argwhere", span, mask)
+    indices = []
     for number in range(rank):
         column = Computed(ir.constant(number, "int32", span=span), TensorType((), "int32"))
-        index = cast(apply("take", span, found, column, axis=1), "int64", span)
-        places.append(AxisIndex(axis + number, index, is_array=True, in_range=True))
-    return places
+        index = cast(apply("take", span, true_positions, column, axis=1), "int64", span)
+        indices.append(AxisIndex(axis + number, index, is_array=True, in_range=True))
+    return indices
 
 
 def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> None:
@@ -226,14 +226,14 @@ def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> 
 def broadcast_shape(shapes: Sequence[Sequence[Dim]], span: Span) -> tuple[Dim, ...]:
     """Return the common shape of several index arrays; raise RefusalError if they do not broadcast."""
     rank = max(map(len, shapes))
-    found: list[Dim] = [1] * rank
+    result: list[Dim] = [1] * rank
     for shape in shapes:
-        for place, dim in enumerate(shape, rank - len(shape)):
-            if found[place] == 1:
-                found[place] = dim
-            elif dim != 1 and dims_differ(found[place], dim):
+        for axis, dim in enumerate(shape, rank - len(shape)):
+            if result[axis] == 1:
+                result[axis] = dim
+            elif dim != 1 and dims_differ(result[axis], dim):
                 shown = " and ".join(map(shape_shown, shapes))
                 raise RefusalError(f"the indices have the shapes {shown}, which do not broadcast", span)
-            elif dim != 1 and not isinstance(found[place], int) and dim != ANY:
-                found[place] = dim
-    return tuple(found)
+            elif dim != 1 and not isinstance(result[axis], int) and dim != ANY:
+                result[axis] = dim
+    return tuple(result)

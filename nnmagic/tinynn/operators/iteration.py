@@ -50,9 +50,9 @@ def _range_bound(call: Arguments, name: str) -> Value:
     """Return a bound of a range: a static int, or an integer of rank 0 as a weak number."""
     operand = as_number(call.given[name])
     try:
-        found = known_value(operand.value)
-        if isinstance(found, int):
-            return Known(int(found))
+        bound = known_value(operand.value)
+        if isinstance(bound, int):
+            return Known(int(bound))
     except NotStaticError:
         pass
     number = as_weak_int(operand)
@@ -75,17 +75,17 @@ def as_weak_int(operand: Operand) -> Computed | None:
     return weak_int(cast(value, "int64", operand.span))
 
 
-def _zip_like(word: str) -> Builtin:
+def _zip_like(name: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        value = call.given["iterables"].value if word == "zip" else TupleOf((call.given["iterable"].value,))
+        value = call.given["iterables"].value if name == "zip" else TupleOf((call.given["iterable"].value,))
         assert isinstance(value, TupleOf)
         parts = tuple(Operand(item, call.span) for item in value.items)
         for part in parts:
             count(part)
-        return Zipped(word, parts)
+        return Zipped(name, parts)
 
-    signature = "*iterables" if word == "zip" else "iterable"
-    return Builtin(word, signature, apply_to, f"Return Python's {word}, for a loop to iterate over.")
+    signature = "*iterables" if name == "zip" else "iterable"
+    return Builtin(name, signature, apply_to, f"Return Python's {name}, for a loop to iterate over.")
 
 
 def _list(call: Arguments) -> Value:
@@ -116,8 +116,8 @@ def count(operand: Operand) -> int | Computed:
     """Return the number of items: an int, or a weak number if it is known only at run time."""
     value, span = operand.value, operand.span
     match value:
-        case TupleOf(items=found):
-            return len(found)
+        case TupleOf(items=items_):
+            return len(items_)
         case RangeOf(
             start=Known(value=int() as start),
             stop=Known(value=int() as stop),
@@ -128,12 +128,12 @@ def count(operand: Operand) -> int | Computed:
             return _range_count(Operand(start, span), Operand(stop, span), step, span)
         case Zipped(parts=parts):
             counts = [count(part) for part in parts]
-            known = [each for each in counts if isinstance(each, int)]
-            later = [each for each in counts if not isinstance(each, int)]
-            if not later:
-                return min(known, default=0)
-            others: list[Value] = [*later[1:], *(Known(each) for each in known)]
-            least: Value = later[0]
+            static = [number for number in counts if isinstance(number, int)]
+            dynamic = [number for number in counts if not isinstance(number, int)]
+            if not dynamic:
+                return min(static, default=0)
+            others: list[Value] = [*dynamic[1:], *(Known(number) for number in static)]
+            least: Value = dynamic[0]
             for other in others:
                 least = _smaller(least, other, span)
             assert isinstance(least, Computed)
@@ -165,11 +165,11 @@ def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Comput
         shifted = binary(
             BuiltinOp.Add, "+", distance, Operand(Known(step - (1 if step > 0 else -1)), span), span
         )
-        found = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(step), span), span)
+        result = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(step), span), span)
     else:
-        found = distance.value
-    assert isinstance(found, Computed)
-    return found
+        result = distance.value
+    assert isinstance(result, Computed)
+    return result
 
 
 def _smaller(left: Value, right: Value, span: Span) -> Value:
@@ -228,10 +228,10 @@ def item(operand: Operand, index: Value, span: Span) -> Value:
             return item(only, _from_end(count(only), index, span), span)
         case Zipped(parts=parts):
             return TupleOf(tuple(item(part, index, span) for part in parts))
-        case TupleOf(items=found):
+        case TupleOf(items=items_):
             assert isinstance(index, Known)
             assert isinstance(index.value, int)
-            return found[index.value]
+            return items_[index.value]
     if isinstance(index, Known):
         return subscript(operand, [Operand(index, span)], span)
     assert isinstance(value, Computed)

@@ -19,12 +19,12 @@ from nnmagic.tinynn.values.operator_restrictions import check_product, dims_diff
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, described, typed_note
 
 
-def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@") -> Computed:
+def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -> Computed:
     """Multiply as NumPy's matmul: vectors count as a row or a column, leading dimensions broadcast.
 
     ``name``: the operator or function as the cell calls it, for messages.
     """
-    sign = f"`{written}`"
+    sign = f"`{name}`"
     for side in (left, right):
         if not is_tensor(side.value):
             raise RefusalError(f"{sign} takes tensors, not {described(side.value)}", side.span)
@@ -32,21 +32,21 @@ def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@"
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
-    one, other = tensor_type(left), tensor_type(right)
+    left_type, right_type = tensor_type(left), tensor_type(right)
     try:
-        check_product(sign, one, other, (-1, -2 if len(other.shape) > 1 else -1))
+        check_product(sign, left_type, right_type, (-1, -2 if len(right_type.shape) > 1 else -1))
     except RelationError as error:
         raise located(error, (left, right), span, {}) from None
     assert isinstance(left.value, Computed)
     assert isinstance(right.value, Computed)
     _check_leading(sign, left, right, span)
     rows, columns = left.value, right.value
-    if len(one.shape) == 1:
+    if len(left_type.shape) == 1:
         rows = apply("expand_dims", span, rows, axis=0)
-    if len(other.shape) == 1:
+    if len(right_type.shape) == 1:
         columns = apply("expand_dims", span, columns, axis=1)
     result = _multiply_matrices(rows, columns, span)
-    dropped = ([-2] if len(one.shape) == 1 else []) + ([-1] if len(other.shape) == 1 else [])
+    dropped = ([-2] if len(left_type.shape) == 1 else []) + ([-1] if len(right_type.shape) == 1 else [])
     if not dropped:
         return result
     rank = len(_shape(result))
@@ -59,11 +59,11 @@ def _shape(value: Computed) -> tuple[Dim, ...]:
 
 
 def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None:
-    one, other = tensor_type(left).shape, tensor_type(right).shape
-    for first, second in zip(reversed(one[:-2]), reversed(other[:-2]), strict=False):
+    left_shape, right_shape = tensor_type(left).shape, tensor_type(right).shape
+    for first, second in zip(reversed(left_shape[:-2]), reversed(right_shape[:-2]), strict=False):
         if first != 1 and second != 1 and dims_differ(first, second):
             raise RefusalError(
-                f"{sign}: the leading dimensions of {shape_shown(one)} and {shape_shown(other)} "
+                f"{sign}: the leading dimensions of {shape_shown(left_shape)} and {shape_shown(right_shape)} "
                 f"do not broadcast ({dim_shown(first)} against {dim_shown(second)})",
                 span,
                 notes=(typed_note(left), typed_note(right)),
@@ -72,57 +72,59 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
 
 def _multiply_matrices(left: Computed, right: Computed, span: Span) -> Computed:
     """Multiply two tensors of rank 2 or more."""
-    one, other = _shape(left), _shape(right)
-    if len(one) == 2 and len(other) == 2:
+    left_shape, right_shape = _shape(left), _shape(right)
+    if len(left_shape) == 2 and len(right_shape) == 2:
         return apply("nn.matmul", span, left, right)
-    if len(other) == 2 and _count_dynamic(one[:-1]) <= 1:
+    if len(right_shape) == 2 and _count_dynamic(left_shape[:-1]) <= 1:
         return _rows_times_matrix(left, right, span)
-    if len(one) <= 3 and len(other) <= 3:
-        left = left if len(one) == 3 else apply("expand_dims", span, left, axis=0)
-        right = right if len(other) == 3 else apply("expand_dims", span, right, axis=0)
+    if len(left_shape) <= 3 and len(right_shape) <= 3:
+        left = left if len(left_shape) == 3 else apply("expand_dims", span, left, axis=0)
+        right = right if len(right_shape) == 3 else apply("expand_dims", span, right, axis=0)
         return apply("nn.batch_matmul", span, left, right, transpose_b=False)
     return _multiply_stacks(left, right, span)
 
 
 def _rows_times_matrix(left: Computed, right: Computed, span: Span) -> Computed:
     """Multiply with all leading dimensions flattened to the rows of one matrix."""
-    one, other = _shape(left), _shape(right)
-    rows = reshape_to(left, (product(one[:-1]), one[-1]), span)
-    return reshape_to(apply("nn.matmul", span, rows, right), (*one[:-1], other[-1]), span)
+    left_shape, right_shape = _shape(left), _shape(right)
+    rows = reshape_to(left, (product(left_shape[:-1]), left_shape[-1]), span)
+    return reshape_to(apply("nn.matmul", span, rows, right), (*left_shape[:-1], right_shape[-1]), span)
 
 
 def _multiply_stacks(left: Computed, right: Computed, span: Span) -> Computed:
     """Broadcast the leading dimensions and flatten them to one batch dimension."""
-    one, other = _shape(left), _shape(right)
-    rank = max(len(one), len(other)) - 2
-    first = (1,) * (rank + 2 - len(one)) + one[:-2]
-    second = (1,) * (rank + 2 - len(other)) + other[:-2]
+    left_shape, right_shape = _shape(left), _shape(right)
+    rank = max(len(left_shape), len(right_shape)) - 2
+    first = (1,) * (rank + 2 - len(left_shape)) + left_shape[:-2]
+    second = (1,) * (rank + 2 - len(right_shape)) + right_shape[:-2]
     batch = tuple(b if a == 1 else a for a, b in zip(first, second, strict=True))
-    if _count_dynamic((*batch, *one[-2:], *other[-2:])):
+    if _count_dynamic((*batch, *left_shape[-2:], *right_shape[-2:])):
         return _einsum_product(left, right, batch, span)
     flat = [_flatten_batch(value, batch, span) for value in (left, right)]
     return reshape_to(
-        apply("nn.batch_matmul", span, *flat, transpose_b=False), (*batch, one[-2], other[-1]), span
+        apply("nn.batch_matmul", span, *flat, transpose_b=False),
+        (*batch, left_shape[-2], right_shape[-1]),
+        span,
     )
 
 
 def _einsum_product(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
     """Multiply by einsum, since one reshape cannot tell several dynamic dimensions apart."""
-    one, other = _shape(left), _shape(right)
+    left_shape, right_shape = _shape(left), _shape(right)
     letters = "abcdefghijklmnopqrstuvw"[: len(batch)]
-    first = letters[len(batch) - len(one) + 2 :]
-    second = letters[len(batch) - len(other) + 2 :]
+    first = letters[len(batch) - len(left_shape) + 2 :]
+    second = letters[len(batch) - len(right_shape) + 2 :]
     equation = f"{first}xy,{second}yz->{letters}xz"
-    if any(a == 1 and b != 1 for a, b in zip(one[-3::-1], batch[::-1], strict=False)):
-        left = apply("broadcast_to", span, left, shape=(*batch, *one[-2:]))
+    if any(a == 1 and b != 1 for a, b in zip(left_shape[-3::-1], batch[::-1], strict=False)):
+        left = apply("broadcast_to", span, left, shape=(*batch, *left_shape[-2:]))
         equation = f"{letters}xy,{second}yz->{letters}xz"
-    if any(a == 1 and b != 1 for a, b in zip(other[-3::-1], batch[::-1], strict=False)):
-        right = apply("broadcast_to", span, right, shape=(*batch, *other[-2:]))
+    if any(a == 1 and b != 1 for a, b in zip(right_shape[-3::-1], batch[::-1], strict=False)):
+        right = apply("broadcast_to", span, right, shape=(*batch, *right_shape[-2:]))
         equation = f"{equation.partition(',')[0]},{letters}yz->{letters}xz"
     pair = computed_part(Operand(TupleOf((left, right)), span))
-    found = apply("einsum", span, pair, equation=equation)
-    assert isinstance(found.type, TensorType)
-    return Computed(found.expr, TensorType((*batch, one[-2], other[-1]), found.type.dtype))
+    result = apply("einsum", span, pair, equation=equation)
+    assert isinstance(result.type, TensorType)
+    return Computed(result.expr, TensorType((*batch, left_shape[-2], right_shape[-1]), result.type.dtype))
 
 
 def _flatten_batch(value: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:

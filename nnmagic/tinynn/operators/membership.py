@@ -21,13 +21,13 @@ from nnmagic.tinynn.values.values import (
 
 def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate ``x is None``, ``x is not None``, and ``is`` of dtypes."""
-    for one, other in ((left, right), (right, left)):
+    for operand, other in ((left, right), (right, left)):
         if isinstance(other.value, Known) and (
             other.value.value is None or isinstance(other.value.value, bool | DType)
         ):
-            if isinstance(other.value.value, bool) and isinstance(one.value, Computed):
+            if isinstance(other.value.value, bool) and isinstance(operand.value, Computed):
                 break  # a tensor is never the object True: probably == was meant
-            same = isinstance(one.value, Known) and one.value.value is other.value.value
+            same = isinstance(operand.value, Known) and operand.value.value is other.value.value
             return Known(same if sign == "is" else not same)
     hint = "compare with ==" if sign == "is" else "compare with !="
     raise RefusalError(
@@ -39,7 +39,7 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate ``x in (1, 2)`` of static values."""
     left, right = as_number(left), Operand(_numbers(right.value), right.span)
     try:
-        one, several = known_value(left.value), known_value(right.value)
+        item, collection = known_value(left.value), known_value(right.value)
     except NotStaticError:
         hint = "compare with ==, as in (x == 1) | (x == 2)"
         if isinstance(right.value, Computed):
@@ -50,10 +50,10 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
             span,
             hint=hint,
         ) from None
-    if isinstance(right.value, TupleOf) and isinstance(several, tuple):
-        return Known((one in several) is (sign == "in"))
-    if isinstance(one, str) and isinstance(several, str):
-        return Known((one in several) is (sign == "in"))
+    if isinstance(right.value, TupleOf) and isinstance(collection, tuple):
+        return Known((item in collection) is (sign == "in"))
+    if isinstance(item, str) and isinstance(collection, str):
+        return Known((item in collection) is (sign == "in"))
     raise RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span)
 
 

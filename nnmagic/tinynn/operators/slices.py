@@ -56,11 +56,11 @@ class DynamicSlice:
 def known_bound(value: Value, span: Span) -> int | None:
     """Return a bound that must be known at compile time."""
     try:
-        found = known_value(value)
+        bound = known_value(value)
     except NotStaticError:
-        found = value
-    if found is None or (isinstance(found, int) and not isinstance(found, bool)):
-        return found
+        bound = value
+    if bound is None or (isinstance(bound, int) and not isinstance(bound, bool)):
+        return bound
     hint = (
         "it cuts a tuple: only tensors are cut by numbers that are known later" if is_tensor(value) else None
     )
@@ -95,11 +95,11 @@ def resolve_slice(
 def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
     """Return a bound: None or a static int, a dimension, or an integer of rank 0."""
     try:
-        found = known_value(value)
-        if found is None:
+        bound = known_value(value)
+        if bound is None:
             return Known(None)
-        if isinstance(found, int) and not isinstance(found, bool):
-            return Known(_clamp_bound(found))
+        if isinstance(bound, int) and not isinstance(bound, bool):
+            return Known(_clamp_bound(bound))
     except NotStaticError:
         pass
     if isinstance(value, Dimension):
@@ -120,13 +120,13 @@ def _clamp_bound(number: int) -> int:
 
 def _static_slice(slice_: slice, axis: int, dim: int) -> StaticSlice | None:
     begin, end, stride = slice_.indices(dim)
-    taken = range(begin, end, stride)
-    if len(taken) == dim and stride == 1:
+    indices = range(begin, end, stride)
+    if len(indices) == dim and stride == 1:
         return None
-    if not taken:
+    if not indices:
         return StaticSlice(axis, 0, 0, 1, 0)
     # In Relay a negative end counts from the end of the axis: -dim - 1 stands before the first element.
-    return StaticSlice(axis, begin, end if end >= 0 else end - dim, stride, len(taken))
+    return StaticSlice(axis, begin, end if end >= 0 else end - dim, stride, len(indices))
 
 
 def _runs_forward(start: object, stop: object, step: int) -> bool:
@@ -161,14 +161,14 @@ def _size(start: Value, stop: Value, step: int, dim: Dim) -> Dim:
 def _from_start(bound: Value, dim: Dim) -> Dim:
     if isinstance(bound, Computed):
         return ANY
-    found = dim_of(bound)
-    return subtract(dim, -found) if isinstance(found, int) and found < 0 else found
+    dim_bound = dim_of(bound)
+    return subtract(dim, -dim_bound) if isinstance(dim_bound, int) and dim_bound < 0 else dim_bound
 
 
 def _is_sure(dim: Dim) -> bool:
     """Return whether a difference of dimensions is provably 0 or more."""
-    found = as_polynomial(dim)
-    return found is not None and not_negative(found)
+    difference = as_polynomial(dim)
+    return difference is not None and not_negative(difference)
 
 
 def _dynamic_slice(
@@ -176,22 +176,22 @@ def _dynamic_slice(
 ) -> DynamicSlice:
     """Clip the bounds to the axis at run time."""
     length = number_of(size_along(tensor, axis, span), span)
-    zero, one = _number(0, span), _number(1, span)
-    last = apply("subtract", span, length, one)
+    zero, unit = _number(0, span), _number(1, span)
+    last = apply("subtract", span, length, unit)
     low, high = (zero, length) if step > 0 else (_number(-1, span), last)
 
-    def placed(bound: Value, missing: Computed) -> Computed:
+    def clip_bound(bound: Value, missing: Computed) -> Computed:
         if bound == Known(None):
             return missing
         number = bound if isinstance(bound, Computed) else number_of(bound, span)
         from_end = apply("add", span, number, length)
-        place = apply("where", span, apply("less", span, number, zero), from_end, number)
-        return apply("minimum", span, apply("maximum", span, place, low), high)
+        position = apply("where", span, apply("less", span, number, zero), from_end, number)
+        return apply("minimum", span, apply("maximum", span, position, low), high)
 
     first, end = (low, high) if step > 0 else (high, low)
     return DynamicSlice(
-        placed(start, first),
-        placed(stop, end),
+        clip_bound(start, first),
+        clip_bound(stop, end),
         step,
         size if not isinstance(size, AnyDim) or size.label else ANY,
     )
@@ -201,7 +201,7 @@ def _number(number: int, span: Span) -> Computed:
     return number_constant(number, "int64", span)
 
 
-def take_slice(tensor: Computed, cut: DynamicSlice, axis: int, span: Span) -> Computed:
+def take_slice(tensor: Computed, slice_: DynamicSlice, axis: int, span: Span) -> Computed:
     """Return the elements of a dynamic slice along an axis."""
-    places = whole_numbers(cut.start, cut.stop, _number(cut.step, span), span)
-    return apply("take", span, tensor, places, axis=axis)
+    positions = whole_numbers(slice_.start, slice_.stop, _number(slice_.step, span), span)
+    return apply("take", span, tensor, positions, axis=axis)

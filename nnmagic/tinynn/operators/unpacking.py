@@ -18,13 +18,13 @@ PublicSpan = Callable[[ast.Span], Span]
 _MAX_ROWS = 1000
 
 
-def unpack(target: ast.Expr, value: Operand, place: PublicSpan, bind: Callable[[str, Value], None]) -> None:
+def unpack(target: ast.Expr, value: Operand, to_span: PublicSpan, bind: Callable[[str, Value], None]) -> None:
     """Bind every name of a target; before an error is raised, the names to its left are bound."""
     if isinstance(target, ast.Var):
         bind(target.id.name, value.value)
         return
     assert isinstance(target, ast.Tuple)
-    span = place(target.span)
+    span = to_span(target.span)
     parts = _parts(value, span)
     targets = list(target.values)
     starred = [index for index, part in enumerate(targets) if isinstance(part, tree.Starred)]
@@ -39,7 +39,7 @@ def unpack(target: ast.Expr, value: Operand, place: PublicSpan, bind: Callable[[
         targets[first] = targets[first].value
         parts = [*parts[:first], gathered, *parts[end:]]
     for inner, part in zip(targets, parts, strict=True):
-        unpack(inner, Operand(part, value.span), place, bind)
+        unpack(inner, Operand(part, value.span), to_span, bind)
 
 
 def _parts(value: Operand, span: Span) -> list[Value]:

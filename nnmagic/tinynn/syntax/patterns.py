@@ -15,7 +15,7 @@ class PatternCompiler(ExpressionCompiler):
 
     def compile_pattern(self, pattern: py.pattern) -> ast.Node:
         """Compile one pattern."""
-        span = self.places.of(pattern)
+        span = self.spans.of(pattern)
         match pattern:
             case py.MatchValue(value=value):
                 return tree.ValuePattern(span, self.compile_expr(value))

@@ -43,8 +43,8 @@ class SpanMap:
     def word(self, line: int, byte: int, prefix: str = "") -> ast.Span:
         """Return the span of the word at an offset, after ``prefix``; of one character without a word."""
         start = self.character(line, byte)
-        found = re.compile(rf"{prefix}(\w+)").match(self.lines[line - 1], start)
-        begin, end = found.span(1) if found else (start, start + 1)
+        match = re.compile(rf"{prefix}(\w+)").match(self.lines[line - 1], start)
+        begin, end = match.span(1) if match else (start, start + 1)
         return self.span(line, begin, line, end)
 
     def operator(self, after: py.expr, symbol: str) -> ast.Span:

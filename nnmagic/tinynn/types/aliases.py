@@ -47,12 +47,12 @@ def alias_type(value: object, named: Callable[[object], Type | None]) -> Type | 
     parts: tuple[object, ...] = getattr(value, "__args__", ())
 
     def part_type(part: object) -> Type:
-        found = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
-        if found is None:
-            found = alias_type(part, named)
-        if found is None:
+        resolved = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
+        if resolved is None:
+            resolved = alias_type(part, named)
+        if resolved is None:
             raise NoTypeError(part)
-        return found
+        return resolved
 
     if origin is tuple:
         return TupleType(() if parts == ((),) else tuple(map(part_type, parts)))

@@ -146,10 +146,10 @@ def named_dim(text: str) -> Dim:
     from nnmagic.relay.polynomials import NoPolynomialError, polynomial
 
     try:
-        found = polynomial(text)
+        value = polynomial(text)
     except NoPolynomialError as problem:
         message = f"a dimension's name must be an identifier or arithmetic on names, not {text!r}: {problem}"
         raise ValueError(message) from None
-    if found.number is not None:
-        raise ValueError(f"the dimension {text!r} is the number {found}: write it without quotes")
-    return str(found)
+    if value.number is not None:
+        raise ValueError(f"the dimension {text!r} is the number {value}: write it without quotes")
+    return str(value)

@@ -230,9 +230,9 @@ def _dropout(call: Arguments) -> Value:
         raise RefusalError(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
 
     data = Operand(_floats(call).value, call.given["x"].span)
-    found = call_operator(OPERATORS["nn.dropout"], [data], {"rate": float(share)}, call.span)
-    assert isinstance(found, TupleOf)
-    return found.items[0]
+    result = call_operator(OPERATORS["nn.dropout"], [data], {"rate": float(share)}, call.span)
+    assert isinstance(result, TupleOf)
+    return result.items[0]
 
 
 _SOFT = "dim=axis " + _INPUT

@@ -16,10 +16,10 @@ def _attention(call: Arguments) -> Value:
     """Compute softmax(query @ key.T * scale + mask) @ value (Vaswani et al., arXiv:1706.03762)."""
     query, key, value = (formula(call, name) for name in ("query", "key", "value"))
     require_float(call, query, "query")
-    for name, each in (("query", query), ("key", key), ("value", value)):
-        if each.rank < 2:
+    for name, operand in (("query", query), ("key", key), ("value", value)):
+        if operand.rank < 2:
             message = (
-                f"{call.name}: `{name}` must be of rank 2 or more, not of shape {shape_shown(each.shape)}"
+                f"{call.name}: `{name}` must be of rank 2 or more, not of shape {shape_shown(operand.shape)}"
             )
             raise RefusalError(message, call.given[name].span)
     if known_number(call, "dropout_p", 0.0) != 0:

@@ -18,11 +18,13 @@ _DATA = "input=data x=data"
 
 def operator_formula(name: str, call: Arguments, *arguments: str, **attrs: object) -> Formula:
     """Call an operator with arguments of this call; errors are located at these arguments."""
-    operands = [Operand(formula(call, each).value, call.given[each].span) for each in arguments]
-    places = {each: operand.span for each, operand in call.given.items() if each in attrs}
-    found = call_operator(OPERATORS[name], operands, attrs, call.span, places)
-    assert isinstance(found, Computed)
-    return Formula(found, call.span)
+    operands = [
+        Operand(formula(call, parameter).value, call.given[parameter].span) for parameter in arguments
+    ]
+    spans = {parameter: operand.span for parameter, operand in call.given.items() if parameter in attrs}
+    result = call_operator(OPERATORS[name], operands, attrs, call.span, spans)
+    assert isinstance(result, Computed)
+    return Formula(result, call.span)
 
 
 def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None) -> Value:
@@ -34,11 +36,11 @@ def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None
     return operator_call(OPERATORS[name], operands, call.span)
 
 
-def _add_bias(found: Formula, call: Arguments, axis: int) -> Value:
+def _add_bias(result: Formula, call: Arguments, axis: int) -> Value:
     if "bias" not in call:
-        return found.value
+        return result.value
     operands = [
-        Operand(found.value, call.span),
+        Operand(result.value, call.span),
         Operand(formula(call, "bias").value, call.given["bias"].span),
     ]
     return call_operator(OPERATORS["nn.bias_add"], operands, {"axis": axis}, call.span)
@@ -88,8 +90,8 @@ def _convolution(rank: int) -> Builtin:
     name = f"nn.conv{rank}d"
 
     def default(attribute: str) -> object:
-        found = OPERATORS[name].attr(attribute)
-        return found and found.default
+        declaration = OPERATORS[name].attr(attribute)
+        return declaration and declaration.default
 
     def apply_to(call: Arguments) -> Value:
         attrs = call.attrs(*_CONV_ATTRS.split())
@@ -97,9 +99,9 @@ def _convolution(rank: int) -> Builtin:
             same = attrs["padding"] == "same"
             layout = str(attrs.get("kernel_layout") or default("kernel_layout"))
             attrs["padding"] = _same_padding(call, rank, formula(call, "weight"), layout) if same else 0
-        found = operator_formula(name, call, "data", "weight", **attrs)
+        result = operator_formula(name, call, "data", "weight", **attrs)
         layout = str(attrs.get("out_layout") or attrs.get("data_layout") or default("data_layout"))
-        return _add_bias(found, call, layout.find("C"))
+        return _add_bias(result, call, layout.find("C"))
 
     summary = f"Call {name}, followed by nn.bias_add if a bias is given."
     return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, None, _CONV_NAMES)
@@ -134,8 +136,8 @@ def _linear(call: Arguments) -> Value:
     if data.rank != 1:
         return _add_bias(operator_formula("nn.dense", call, "data", "weight", **attrs), call, -1)
     rows = {**call.given, "data": Operand(data.expand(0).value, call.given["data"].span)}
-    found = operator_formula("nn.dense", Arguments(call.name, rows, call.span), "data", "weight", **attrs)
-    return _add_bias(found.op("squeeze", axis=[0]), call, -1)
+    result = operator_formula("nn.dense", Arguments(call.name, rows, call.span), "data", "weight", **attrs)
+    return _add_bias(result.op("squeeze", axis=[0]), call, -1)
 
 
 def _bilinear(call: Arguments) -> Value:
@@ -144,11 +146,11 @@ def _bilinear(call: Arguments) -> Value:
         raise RefusalError("bilinear takes two matrices and a weight of rank 3", call.span)
 
     whole = computed_part(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
-    found = call_operator(
+    result = call_operator(
         OPERATORS["einsum"], [Operand(whole, call.span)], {"equation": "ni,oij,nj->no"}, call.span
     )
-    assert isinstance(found, Computed)
-    return _add_bias(Formula(found, call.span), call, -1)
+    assert isinstance(result, Computed)
+    return _add_bias(Formula(result, call.span), call, -1)
 
 
 CONVOLUTIONS = (

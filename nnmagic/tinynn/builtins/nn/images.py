@@ -54,10 +54,10 @@ def _one_hot(call: Arguments) -> Value:
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)
     axis = one_axis(call, "axis", indices.rank + 1, -1)
-    places = arange(count, call.span).cast(indices.dtype)
-    shape = [count if place == axis else 1 for place in range(indices.rank + 1)]
-    found = indices.expand(axis).equal(places.reshape(shape))
-    return found.cast(dtype_argument(call) or "int64").value
+    classes = arange(count, call.span).cast(indices.dtype)
+    shape = [count if index == axis else 1 for index in range(indices.rank + 1)]
+    result = indices.expand(axis).equal(classes.reshape(shape))
+    return result.cast(dtype_argument(call) or "int64").value
 
 
 _RESIZE = {1: "image.resize1d", 2: "image.resize2d", 3: "image.resize3d"}
@@ -99,23 +99,23 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
     if ("size" in call) == ("scale_factor" in call):
         raise RefusalError(f"{call.name} takes `size` or `scale_factor`", call.span)
     name = "size" if "size" in call else "scale_factor"
-    given, at = call.known(name), call.given[name].span
+    given, span = call.known(name), call.given[name].span
     listed = given if isinstance(given, tuple) else (given,) * rank
-    if len(listed) != rank or not all(isinstance(one, int | float) for one in listed):
-        raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", at)
-    found = []
-    for one, dim in zip(listed, data.shape[2:], strict=True):
-        assert isinstance(one, int | float)
-        size: float = one
+    if len(listed) != rank or not all(isinstance(factor, int | float) for factor in listed):
+        raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", span)
+    sizes = []
+    for factor, dim in zip(listed, data.shape[2:], strict=True):
+        assert isinstance(factor, int | float)
+        size: float = factor
         if name == "scale_factor":
-            size = static_size(call, dim, call.given["data"].span) * one
+            size = static_size(call, dim, call.given["data"].span) * factor
         if not 1 <= size < 2**63 or size != int(size):
             hint = "give `size`, the number of pixels"
             raise RefusalError(
-                f"{call.name}: the result would have {size} pixels along an axis", at, hint=hint
+                f"{call.name}: the result would have {size} pixels along an axis", span, hint=hint
             )
-        found.append(int(size))
-    return tuple(found)
+        sizes.append(int(size))
+    return tuple(sizes)
 
 
 def _pixel_shuffle(call: Arguments) -> Value:
@@ -124,8 +124,8 @@ def _pixel_shuffle(call: Arguments) -> Value:
     batched = data if data.rank == 4 else data.expand(0)
     if batched.rank != 4:
         raise RefusalError("pixel_shuffle takes a tensor of rank 3 or 4", call.given["data"].span)
-    found = batched.op("nn.depth_to_space", block_size=factor, layout="NCHW", mode="CRD")
-    return (found if data.rank == 4 else found.op("squeeze", axis=[0])).value
+    result = batched.op("nn.depth_to_space", block_size=factor, layout="NCHW", mode="CRD")
+    return (result if data.rank == 4 else result.op("squeeze", axis=[0])).value
 
 
 def _pixel_unshuffle(call: Arguments) -> Value:

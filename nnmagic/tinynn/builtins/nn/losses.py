@@ -74,10 +74,10 @@ def _absolute(_call: Arguments, gap: Formula) -> Formula:
 
 
 def _bound(call: Arguments, name: str) -> float:
-    found = float(known_number(call, name, 1.0))
-    if found <= 0:
+    bound = float(known_number(call, name, 1.0))
+    if bound <= 0:
         raise RefusalError(f"{call.name}: `{name}` must be above 0", call.given[name].span)
-    return found
+    return bound
 
 
 def _smooth(call: Arguments, gap: Formula) -> Formula:
@@ -137,11 +137,11 @@ def _rows(call: Arguments, losses: Formula) -> int:
 
 def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
     """Return the argument ``weight``: one number per class."""
-    found = formula(call, "weight")
-    if found.rank != 1 or dims_differ(found.shape[0], data.shape[axis]):
+    weights = formula(call, "weight")
+    if weights.rank != 1 or dims_differ(weights.shape[0], data.shape[axis]):
         message = f"{call.name}: `weight` must have a number for each class"
         raise RefusalError(message, call.given["weight"].span)
-    return found
+    return weights
 
 
 def _likelihood(call: Arguments, logs: Formula) -> Value:
@@ -150,7 +150,7 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     if not target.is_integer:
         raise RefusalError(f"{call.name}: `target` must be integers, the classes", call.given["target"].span)
     axis = 0 if logs.rank == 1 else 1
-    rest = tuple(dim for place, dim in enumerate(logs.shape) if place != axis)
+    rest = tuple(dim for index, dim in enumerate(logs.shape) if index != axis)
     if len(rest) != target.rank or any(map(dims_differ, rest, target.shape)):
         raise RefusalError(
             _shapes_differ(call, logs, target),
@@ -161,12 +161,12 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     ignored = known_int(call, "ignore_index", -100)
     wide = target.cast("int64")
     skipped = wide.equal(ignored)
-    places = skipped.choose(0, wide)
-    places = check_indices(places, logs, axis)
-    chosen = logs.op("gather", places.expand(axis), axis=axis).op("squeeze", axis=[axis])
+    indices = skipped.choose(0, wide)
+    indices = check_indices(indices, logs, axis)
+    chosen = logs.op("gather", indices.expand(axis), axis=axis).op("squeeze", axis=[axis])
     weights = chosen.op("ones_like")
     if "weight" in call:
-        weights = take_checked(call, _class_weights(call, logs, axis), places, 0, "target")
+        weights = take_checked(call, _class_weights(call, logs, axis), indices, 0, "target")
     weights = skipped.choose(0, weights)
     losses = -(chosen * weights)
     how = choice_argument(call, "reduction", _REDUCTIONS, "mean")
@@ -220,7 +220,7 @@ def _cross_entropy(call: Arguments) -> Value:
         target = target * (1 - smoothing) + smoothing / classes
     if "weight" in call:
         vector = _class_weights(call, x, axis)
-        target = target * vector.reshape([vector.shape[0] if place == axis else 1 for place in range(x.rank)])
+        target = target * vector.reshape([vector.shape[0] if index == axis else 1 for index in range(x.rank)])
     losses = -(logs * target).reduce("sum", (axis,))
     return _reduce(call, losses)
 

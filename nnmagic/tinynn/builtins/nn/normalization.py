@@ -19,7 +19,7 @@ _DATA = "input=data x=data"
 
 
 def _scale_and_shift(
-    found: Formula, call: Arguments, shape: tuple[object, ...] | None, weight: str, bias: str
+    result: Formula, call: Arguments, shape: tuple[object, ...] | None, weight: str, bias: str
 ) -> Formula:
     """Multiply by a weight and add a bias, where given, in a shape that broadcasts."""
     for name in (weight, bias):
@@ -31,8 +31,8 @@ def _scale_and_shift(
                 message = f"{call.name}: `{name}` must be of rank 1, not of shape {shape_shown(factor.shape)}"
                 raise RefusalError(message, call.given[name].span)
             factor = factor.reshape([factor.shape[0] if dim is None else 1 for dim in shape])
-        found = found * factor if name == weight else found + factor
-    return found
+        result = result * factor if name == weight else result + factor
+    return result
 
 
 def _channelwise(data: Formula) -> tuple[object, ...]:
@@ -43,9 +43,9 @@ def _channelwise(data: Formula) -> tuple[object, ...]:
 def _vectors(call: Arguments, data: Formula, *names: str) -> None:
     for name in names:
         if name in call:
-            found = formula(call, name)
-            if found.rank != 1 or dims_differ(found.shape[0], data.shape[1]):
-                shapes = f"{shape_shown(found.shape)}, the data {shape_shown(data.shape)}"
+            vector = formula(call, name)
+            if vector.rank != 1 or dims_differ(vector.shape[0], data.shape[1]):
+                shapes = f"{shape_shown(vector.shape)}, the data {shape_shown(data.shape)}"
                 message = f"{call.name}: `{name}` has the shape {shapes}"
                 raise RefusalError(message, call.given[name].span, hint="one number for each channel, axis 1")
 
@@ -95,8 +95,8 @@ def _batch_norm(call: Arguments) -> Value:
             parts[name] = like.op("ones_like" if number else "zeros_like")
     epsilon = float(known_number(call, "eps", known_number(call, "epsilon", 1e-5)))
     operands = [
-        Operand(each.value, call.span)
-        for each in (
+        Operand(operand.value, call.span)
+        for operand in (
             data,
             parts["weight"],
             parts["bias"],
@@ -105,9 +105,9 @@ def _batch_norm(call: Arguments) -> Value:
         )
     ]
 
-    found = call_operator(OPERATORS["nn.batch_norm"], operands, {"axis": 1, "epsilon": epsilon}, call.span)
-    assert isinstance(found, TupleOf)
-    return found.items[0]
+    result = call_operator(OPERATORS["nn.batch_norm"], operands, {"axis": 1, "epsilon": epsilon}, call.span)
+    assert isinstance(result, TupleOf)
+    return result.items[0]
 
 
 #: The second to fourth argument, whose order differs between PyTorch and Relay.
@@ -118,8 +118,8 @@ def _name_arguments(call: Arguments, torch: tuple[str, ...], relay: tuple[str, .
     """Name the arguments as PyTorch does, or as Relay does if the second is a tensor (gamma)."""
     names = relay if _is_relay_norm(call, "second") else torch
     given = dict(call.given)
-    for place, name in zip(_ORDERED, names, strict=True):
-        operand = given.pop(place.rstrip("?"), None)
+    for parameter, name in zip(_ORDERED, names, strict=True):
+        operand = given.pop(parameter.rstrip("?"), None)
         if operand is None:
             continue
         if name in given:
@@ -171,8 +171,8 @@ def _layer_norm(call: Arguments) -> Value:
     along = _last_axes(call, data)
     vectors = [formula(call, name) for name in ("weight", "bias") if name in call]
     if len(along) == 1 and len(vectors) == 2 and all(each.rank == 1 for each in vectors):
-        found = data.op("nn.layer_norm", *vectors, axis=-1, epsilon=_epsilon(call))
-        return found.value
+        result = data.op("nn.layer_norm", *vectors, axis=-1, epsilon=_epsilon(call))
+        return result.value
     return _scale_and_shift(_standardize(data, along, _epsilon(call)), call, None, "weight", "bias").value
 
 
@@ -224,8 +224,8 @@ def _instance_norm(call: Arguments) -> Value:
         return relay_call("nn.instance_norm", call)
     data = float_data(call, 3)
     _vectors(call, data, "weight", "bias")
-    found = _standardize(data, tuple(range(2, data.rank)), _epsilon(call))
-    return _scale_and_shift(found, call, _channelwise(data), "weight", "bias").value
+    result = _standardize(data, tuple(range(2, data.rank)), _epsilon(call))
+    return _scale_and_shift(result, call, _channelwise(data), "weight", "bias").value
 
 
 def _normalize(call: Arguments) -> Value:

@@ -32,10 +32,10 @@ def _pool(kind: str, rank: int) -> Builtin:
             attrs["count_include_pad"] = flag(call, "count_include_pad", default=torch)
         elif flag(call, "return_indices"):
             raise RefusalError(f"{call.name}: indices are not given", call.given["return_indices"].span)
-        found = operator_formula(name, call, "data", **attrs)
+        result = operator_formula(name, call, "data", **attrs)
         if torch and attrs.get("ceil_mode") is True and "layout" not in attrs:
-            found = _without_empty_windows(call, found, attrs, rank)
-        return found.value
+            result = _without_empty_windows(call, result, attrs, rank)
+        return result.value
 
     order = (
         "dilation?=1 ceil_mode? return_indices?=False"
@@ -53,22 +53,22 @@ def _pool(kind: str, rank: int) -> Builtin:
     )
 
 
-def _without_empty_windows(call: Arguments, found: Formula, attrs: dict[str, object], rank: int) -> Formula:
+def _without_empty_windows(call: Arguments, result: Formula, attrs: dict[str, object], rank: int) -> Formula:
     """Drop the last window where it begins beyond the data, as PyTorch does."""
     data = formula(call, "data")
     strides, padding = per_axis(attrs["strides"], rank), per_axis(attrs.get("padding", 0), rank)
     if strides is None or padding is None:
-        return found
-    for place in range(rank):
-        axis = place + 2
-        size, count = data.shape[axis], found.shape[axis]
+        return result
+    for index in range(rank):
+        axis = index + 2
+        size, count = data.shape[axis], result.shape[axis]
         if (
             isinstance(size, int)
             and isinstance(count, int)
-            and (count - 1) * strides[place] >= size + padding[place]
+            and (count - 1) * strides[index] >= size + padding[index]
         ):
-            found = found.op("strided_slice", begin=[0], end=[count - 1], strides=[1], axes=[axis])
-    return found
+            result = result.op("strided_slice", begin=[0], end=[count - 1], strides=[1], axes=[axis])
+    return result
 
 
 def _adaptive(kind: str, rank: int) -> Builtin:

@@ -68,12 +68,12 @@ def _stack_nested(operand: Operand, call: Arguments) -> Formula:
         else Operand(item, operand.span)
         for item in value.items
     ]
-    found = unify_dtypes(call, parts)
-    for part in found:
-        if part.shape != found[0].shape:
-            shown = f"{shape_shown(found[0].shape)} and {shape_shown(part.shape)}"
+    tensors = unify_dtypes(call, parts)
+    for part in tensors:
+        if part.shape != tensors[0].shape:
+            shown = f"{shape_shown(tensors[0].shape)} and {shape_shown(part.shape)}"
             raise RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
-    return concatenate(call, found, 0, "stack")
+    return concatenate(call, tensors, 0, "stack")
 
 
 def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
@@ -200,9 +200,9 @@ def _arange(call: Arguments) -> Value:
 def _dynamic_arange(call: Arguments) -> Value | None:
     """Return ``arange`` of integers of which at least one is dynamic; None for any other."""
     given = {name: as_number(call.given[name]) for name in ("start", "stop", "step") if name in call}
-    if not all(is_size(call.given[name].value) or is_weak(each.value) for name, each in given.items()):
+    if not all(is_size(call.given[name].value) or is_weak(operand.value) for name, operand in given.items()):
         return None
-    if not any(is_weak(each.value) for each in given.values()):
+    if not any(is_weak(operand.value) for operand in given.values()):
         return None
     sizes: dict[str, Value] = {name: call.given[name].value for name in given}
     if "stop" not in sizes:
@@ -210,11 +210,11 @@ def _dynamic_arange(call: Arguments) -> Value | None:
     start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
     ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
     dtype = dtype_argument(call) or "int64"
-    found = whole_numbers(ends[0], ends[1], ends[2], call.span)
+    result = whole_numbers(ends[0], ends[1], ends[2], call.span)
     length = sizes["stop"] if start == Known(0) and step == Known(1) else None
     if isinstance(length, Dimension) and not_negative(polynomial(length.dim.label or "-1")):
-        found = Computed(found.expr, TensorType((length.dim,), "int64"))
-    return Formula(found, call.span).cast(dtype).value
+        result = Computed(result.expr, TensorType((length.dim,), "int64"))
+    return Formula(result, call.span).cast(dtype).value
 
 
 def _whole_number(size: Value, call: Arguments) -> Computed:
@@ -255,14 +255,14 @@ def _linspace(call: Arguments) -> Value:
         for end in (float(finite.min()), float(finite.max())):
             number_constant(end if is_float(dtype) else int(end), dtype, call.span)
     if is_float(dtype):
-        found = constant_of(numbers, dtype, call.span)
+        result = constant_of(numbers, dtype, call.span)
     else:
-        found = constant_of(numbers, "float64", call.span).cast(dtype)
+        result = constant_of(numbers, "float64", call.span).cast(dtype)
     if not flag(call, "retstep"):
-        return found.value
+        return result.value
     start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
     gaps = known_int(call, "num", 50) - flag(call, "endpoint", default=True)
-    return TupleOf((found.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
+    return TupleOf((result.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
 def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
@@ -299,8 +299,8 @@ def _vander(call: Arguments) -> Value:
         raise RefusalError("vander takes a tensor of rank 1", call.given["x"].span)
     count = known_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not 1 <= count <= MAX_ITEMS:
-        place = call.given.get("N", call.given["x"]).span
-        raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", place)
+        span = call.given.get("N", call.given["x"]).span
+        raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)
     if not data.is_float:
         data = data.cast("int64")
     powers = [data.op("ones_like")]
@@ -319,19 +319,19 @@ def _meshgrid(call: Arguments) -> Value:
         raise RefusalError("meshgrid takes tensors of rank 1", span)
     parts = [part if part.rank else part.reshape((1,)) for part in parts]
     rank = len(parts)
-    places = list(range(rank))
+    axes = list(range(rank))
     if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
-        places[0], places[1] = 1, 0
-    shape = [parts[places.index(place)].shape[0] for place in range(rank)]
-    found = []
-    for part, place in zip(parts, places, strict=True):
-        own = [part.shape[0] if axis == place else 1 for axis in range(rank)]
+        axes[0], axes[1] = 1, 0
+    shape = [parts[axes.index(own_axis)].shape[0] for own_axis in range(rank)]
+    grids = []
+    for part, own_axis in zip(parts, axes, strict=True):
+        own = [part.shape[0] if axis == own_axis else 1 for axis in range(rank)]
         row = part.reshape(own)
         if flag(call, "sparse"):
-            found.append(row.value)
+            grids.append(row.value)
         else:
-            found.append((row if rank == 1 else row.op("broadcast_to", shape=tuple(shape))).value)
-    return TupleOf(tuple(found))
+            grids.append((row if rank == 1 else row.op("broadcast_to", shape=tuple(shape))).value)
+    return TupleOf(tuple(grids))
 
 
 def _astype(call: Arguments) -> Value:

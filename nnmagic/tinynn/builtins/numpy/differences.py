@@ -30,7 +30,7 @@ def _diff(call: Arguments) -> Value:
         parts = {
             name: as_formula(call.given[name], call.span, f"diff: `{name}`").cast(data.dtype) for name in ends
         }
-        shape = tuple(1 if place == axis else dim for place, dim in enumerate(data.shape))
+        shape = tuple(1 if index == axis else dim for index, dim in enumerate(data.shape))
         whole = {
             name: part if part.rank else part.op("broadcast_to", shape=shape) for name, part in parts.items()
         }
@@ -54,7 +54,7 @@ def _gradient(call: Arguments) -> Value:
     step = known_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
 
-    found = []
+    results = []
     for axis in axes:
         size = static_size(call, data.shape[axis], call.given["f"].span)
         if size < 2:
@@ -64,8 +64,8 @@ def _gradient(call: Arguments) -> Value:
         parts = [first, last]
         if size > 2:
             parts.insert(1, (slice_axis(data, axis, 2, None) - slice_axis(data, axis, 0, -2)) / (2 * step))
-        found.append(concatenate(call, parts, axis).value)
-    return found[0] if len(found) == 1 else TupleOf(tuple(found))
+        results.append(concatenate(call, parts, axis).value)
+    return results[0] if len(results) == 1 else TupleOf(tuple(results))
 
 
 def _trapezoid(call: Arguments) -> Value:
@@ -75,12 +75,12 @@ def _trapezoid(call: Arguments) -> Value:
     axis = one_axis(call, "axis", data.rank, -1)
     gaps: Formula | float = known_number(call, "dx", 1.0)
     if "x" in call:
-        at = formula(call, "x").cast(data.dtype)
-        require_rank(call, at, "x", 1)
-        along = 0 if at.rank == 1 else axis
-        gaps = slice_axis(at, along, 1, None) - slice_axis(at, along, 0, -1)
-        if at.rank == 1:
-            gaps = gaps.reshape([gaps.shape[0] if place == axis else 1 for place in range(data.rank)])
+        points = formula(call, "x").cast(data.dtype)
+        require_rank(call, points, "x", 1)
+        along = 0 if points.rank == 1 else axis
+        gaps = slice_axis(points, along, 1, None) - slice_axis(points, along, 0, -1)
+        if points.rank == 1:
+            gaps = gaps.reshape([gaps.shape[0] if index == axis else 1 for index in range(data.rank)])
     both = slice_axis(data, axis, 1, None) + slice_axis(data, axis, 0, -1)
     return (both * gaps * 0.5).reduce("sum", (axis,)).value
 
@@ -92,29 +92,29 @@ def _ediff1d(call: Arguments) -> Value:
 
 def _interp(call: Arguments) -> Value:
     """Interpolate linearly, constant beyond the ends; ``xp`` must increase. f64, as in NumPy."""
-    at, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
+    queries, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
         raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
     count = static_size(call, points.shape[0], call.given["xp"].span)
     if count == 0:
         raise RefusalError("interp: there are no points", call.given["xp"].span)
-    flat = at.flat() if at.rank else at.reshape((1,))
+    flat = queries.flat() if queries.rank else queries.reshape((1,))
 
-    def of(data: Formula, places: Formula) -> Formula:
-        return data.op("take", places, axis=0, mode="clip")
+    def of(data: Formula, indices: Formula) -> Formula:
+        return data.op("take", indices, axis=0, mode="clip")
 
     right = points.op("searchsorted", flat, right=True, dtype="int64")
-    x0, y0, x1, y1 = (of(data, places) for places in (right - 1, right) for data in (points, values))
+    x0, y0, x1, y1 = (of(data, indices) for indices in (right - 1, right) for data in (points, values))
     slope = x1.equal(x0).choose(0, (y1 - y0) / x1.equal(x0).choose(1, x1 - x0))
     inner = slope * (flat - x0) + y0
-    first, last = (of(values, flat.cast("int64") * 0 + place) for place in (0, count - 1))
-    low, high = (of(points, flat.cast("int64") * 0 + place) for place in (0, count - 1))
+    first, last = (of(values, flat.cast("int64") * 0 + index) for index in (0, count - 1))
+    low, high = (of(points, flat.cast("int64") * 0 + index) for index in (0, count - 1))
     if "left" in call:
         first = first.like(known_number(call, "left", 0.0))
     if "right" in call:
         last = last.like(known_number(call, "right", 0.0))
-    found = (flat < low).choose(first, (flat > high).choose(last, inner))
-    return flat.op("isnan").choose(flat, found).reshape(at.shape).value
+    result = (flat < low).choose(first, (flat > high).choose(last, inner))
+    return flat.op("isnan").choose(flat, result).reshape(queries.shape).value
 
 
 DIFFERENCES = (

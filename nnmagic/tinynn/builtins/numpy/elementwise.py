@@ -121,8 +121,8 @@ def _binary_function(
         known = fold_numbers(call, name)
         if known is not None:
             return known
-        one, other = (float_pair if floats else pair)(call, "x1", "x2")
-        return function(one, other).value
+        left, right = (float_pair if floats else pair)(call, "x1", "x2")
+        return function(left, right).value
 
     return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2 input=x1 other=x2")
 
@@ -134,29 +134,29 @@ def _logical(name: str, summary: str) -> Builtin:
         known = fold_numbers(call, name)
         if known is not None:
             return known
-        one, other = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
-        return one.op(name, other).value
+        left, right = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
+        return left.op(name, right).value
 
     return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2")
 
 
 def _ignoring_nan(operator: str) -> Callable[[Formula, Formula], Formula]:
-    def function(one: Formula, other: Formula) -> Formula:
-        chosen = one.op(operator, other)
-        if not one.is_float:
+    def function(left: Formula, right: Formula) -> Formula:
+        chosen = left.op(operator, right)
+        if not left.is_float:
             return chosen
-        return one.op("isnan").choose(other, other.op("isnan").choose(one, chosen))
+        return left.op("isnan").choose(right, right.op("isnan").choose(left, chosen))
 
     return function
 
 
-def _fmod(one: Formula, other: Formula) -> Formula:
-    return one.op("trunc_mod", other)
+def _fmod(left: Formula, right: Formula) -> Formula:
+    return left.op("trunc_mod", right)
 
 
-def _hypot(one: Formula, other: Formula) -> Formula:
+def _hypot(left: Formula, right: Formula) -> Formula:
     """Compute sqrt(a ** 2 + b ** 2); the larger side is factored out, so that squares cannot overflow."""
-    a, b = one.abs(), other.abs()
+    a, b = left.abs(), right.abs()
     large, small = a.op("maximum", b), a.op("minimum", b)
     ratio = (large.equal(0) | large.equal(math.inf)).choose(0, small / large)
     length = large * (1 + ratio * ratio).sqrt()
@@ -172,62 +172,62 @@ def _arctan2(y: Formula, x: Formula) -> Formula:
     return copy_sign(signbit(x).choose(math.pi - angle, angle), y)
 
 
-def logaddexp(one: Formula, other: Formula) -> Formula:
+def logaddexp(left: Formula, right: Formula) -> Formula:
     """Compute log(exp(a) + exp(b)) relative to the larger one; equal operands, even infinite, differ by 0."""
-    large = one.op("maximum", other)
-    gap = one.equal(other).choose(0, one - other)
+    large = left.op("maximum", right)
+    gap = left.equal(right).choose(0, left - right)
     return large + log1p((-gap.abs()).exp())
 
 
-def _logaddexp2(one: Formula, other: Formula) -> Formula:
-    return logaddexp(one * math.log(2), other * math.log(2)) / math.log(2)
+def _logaddexp2(left: Formula, right: Formula) -> Formula:
+    return logaddexp(left * math.log(2), right * math.log(2)) / math.log(2)
 
 
-def _heaviside(one: Formula, other: Formula) -> Formula:
-    step = (one > 0).choose(1, (one < 0).choose(0, one))
-    return one.equal(0).choose(other, step)
+def _heaviside(left: Formula, right: Formula) -> Formula:
+    step = (left > 0).choose(1, (left < 0).choose(0, left))
+    return left.equal(0).choose(right, step)
 
 
-def _equal_numbers(one: Formula, other: Formula) -> Formula:
+def _equal_numbers(left: Formula, right: Formula) -> Formula:
     """Return where both are equal; NaN never is, not even of a tensor compared with itself."""
-    same = one.equal(other)
-    return same & ~one.op("isnan") if one.is_float else same
+    same = left.equal(right)
+    return same & ~left.op("isnan") if left.is_float else same
 
 
 def _closeness(call: Arguments) -> Formula:
-    one, other = pair(call, "a", "b")
-    if not one.is_float:
-        one, other = one.cast("float64"), other.cast("float64")
+    left, right = pair(call, "a", "b")
+    if not left.is_float:
+        left, right = left.cast("float64"), right.cast("float64")
     rtol, atol = known_number(call, "rtol", 1e-5), known_number(call, "atol", 1e-8)
-    near = (one - other).abs() <= (atol + rtol * other.abs())
-    close = (near & other.op("isfinite")) | _equal_numbers(one, other)
+    near = (left - right).abs() <= (atol + rtol * right.abs())
+    close = (near & right.op("isfinite")) | _equal_numbers(left, right)
     if flag(call, "equal_nan"):
-        close = close | (one.op("isnan") & other.op("isnan"))
+        close = close | (left.op("isnan") & right.op("isnan"))
     return close
 
 
 def _array_equal(call: Arguments) -> Value:
     """Return whether shapes and elements are equal; dynamic shapes are compared at run time."""
-    one, other = pair(call, "a1", "a2")
-    alike = same_shape(one.value, other.value, call.span)
+    left, right = pair(call, "a1", "a2")
+    alike = same_shape(left.value, right.value, call.span)
     if alike is False:
         return Known(value=False)
     if isinstance(alike, Computed):
-        one, other = one.flat(), other.flat()
-        one, other = _truncate_like(one, other), _truncate_like(other, one)
-    same = _equal_numbers(one, other)
-    if flag(call, "equal_nan") and one.is_float:
-        same = same | (one.op("isnan") & other.op("isnan"))
-    found = same.op("all")
-    return (found & Formula(alike, call.span) if isinstance(alike, Computed) else found).value
+        left, right = left.flat(), right.flat()
+        left, right = _truncate_like(left, right), _truncate_like(right, left)
+    same = _equal_numbers(left, right)
+    if flag(call, "equal_nan") and left.is_float:
+        same = same | (left.op("isnan") & right.op("isnan"))
+    result = same.op("all")
+    return (result & Formula(alike, call.span) if isinstance(alike, Computed) else result).value
 
 
-def _truncate_like(one: Formula, other: Formula) -> Formula:
+def _truncate_like(vector: Formula, like: Formula) -> Formula:
     """Return the first elements of a vector, at most as many as another one has."""
-    span = one.span
+    span = vector.span
     none, step = (number_constant(number, "int64", span) for number in (0, 1))
-    stop = apply("minimum", span, *(dimension_size(each.value, 0, span) for each in (one, other)))
-    return Formula(apply("take", span, one.value, whole_numbers(none, stop, step, span), axis=0), span)
+    stop = apply("minimum", span, *(dimension_size(each.value, 0, span) for each in (vector, like)))
+    return Formula(apply("take", span, vector.value, whole_numbers(none, stop, step, span), axis=0), span)
 
 
 def _where(call: Arguments) -> Value:
@@ -237,12 +237,12 @@ def _where(call: Arguments) -> Value:
     if "x" not in call or "y" not in call:
         hint = "it is called as where(condition, x, y)"
         raise RefusalError("where takes both x and y, or neither", call.span, hint=hint)
-    one, other = pair(call, "x", "y")
+    left, right = pair(call, "x", "y")
 
     operands = [
         Operand(condition.value, call.given["condition"].span),
-        Operand(one.value, call.given["x"].span),
-        Operand(other.value, call.given["y"].span),
+        Operand(left.value, call.given["x"].span),
+        Operand(right.value, call.given["y"].span),
     ]
     return call_operator(OPERATORS["where"], operands, {}, call.span)
 

@@ -85,9 +85,9 @@ def take_checked(
 ) -> Formula:
     """Take slices at indices along an axis; an index out of range is an error."""
     check_known_indices(call, parameter, data.shape[axis])
-    places = _known_indices(call, parameter, data.shape[axis])
-    if places is not None:
-        return data.op("take", places, axis=axis)
+    static_indices = _known_indices(call, parameter, data.shape[axis])
+    if static_indices is not None:
+        return data.op("take", static_indices, axis=axis)
     return data.op("take", wrap_indices(indices, data, axis), axis=axis, mode="fast")
 
 
@@ -110,11 +110,11 @@ def _take(call: Arguments) -> Value:
 
 def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     """Wrap indices along an axis; an index out of range is an error at run time."""
-    places = wrap_indices(indices, data, axis)
+    wrapped = wrap_indices(indices, data, axis)
     size = data.shape[axis]
     if not isinstance(size, int):
-        return places
-    return arange(size, indices.span).op("take", places, axis=0, mode="fast")
+        return wrapped
+    return arange(size, indices.span).op("take", wrapped, axis=0, mode="fast")
 
 
 def _take_along_axis(call: Arguments) -> Value:
@@ -131,12 +131,15 @@ def _take_along_axis(call: Arguments) -> Value:
     check_known_indices(call, "indices", data.shape[axis])
 
     outer = [
-        tuple(1 if place == axis else dim for place, dim in enumerate(each.shape)) for each in (data, indices)
+        tuple(1 if index == axis else dim for index, dim in enumerate(tensor.shape))
+        for tensor in (data, indices)
     ]
     shape = common_shape(call, outer)
     data, indices = (
-        broadcast(each, tuple(each.shape[axis] if place == axis else dim for place, dim in enumerate(shape)))
-        for each in (data, indices)
+        broadcast(
+            tensor, tuple(tensor.shape[axis] if index == axis else dim for index, dim in enumerate(shape))
+        )
+        for tensor in (data, indices)
     )
     if indices.shape[axis] == 0:
         return static_slice(data, axis, 0, 0).value  # Relay's gather needs at least one index
@@ -147,14 +150,14 @@ def nonzero(condition: Formula) -> Value:
     """Return the indices of the true elements: one i64 tensor per dimension, of a dynamic size."""
     if condition.rank == 0:
         raise RefusalError("nonzero of a scalar", condition.span, hint="compare it: x != 0")
-    places = _argwhere_of(condition)
-    found = []
+    positions = _argwhere_of(condition)
+    columns = []
     for axis in range(condition.rank):
-        column = places.op(
+        column = positions.op(
             "take", Formula(number_constant(axis, "int64", condition.span), condition.span), axis=1
         )
-        found.append(column.value)
-    return TupleOf(tuple(found))
+        columns.append(column.value)
+    return TupleOf(tuple(columns))
 
 
 def _argwhere_of(condition: Formula) -> Formula:
@@ -173,9 +176,9 @@ def _argwhere(call: Arguments) -> Value:
 
 
 def _flatnonzero(call: Arguments) -> Value:
-    found = nonzero(formula(call, "a").truth().flat())
-    assert isinstance(found, TupleOf)
-    return found.items[0]
+    result = nonzero(formula(call, "a").truth().flat())
+    assert isinstance(result, TupleOf)
+    return result.items[0]
 
 
 def _searchsorted(call: Arguments) -> Value:
@@ -190,11 +193,11 @@ def _searchsorted(call: Arguments) -> Value:
     )
     flat = values.flat() if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
-    found = ordered.op("searchsorted", flat, right=right, dtype=dtype)
+    result = ordered.op("searchsorted", flat, right=right, dtype=dtype)
     if ordered.is_float:  # NaN sorts last: after all numbers, or after other NaN
         before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
-        found = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), found)
-    return (found if values.rank == 1 else found.reshape(values.shape)).value
+        result = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
+    return (result if values.rank == 1 else result.reshape(values.shape)).value
 
 
 def _digitize(call: Arguments) -> Value:
@@ -210,11 +213,11 @@ def _unravel_index(call: Arguments) -> Value:
     shape = shape_argument(call, "shape")
     sizes = [static_size(call, dim, call.given["shape"].span) for dim in shape]
     check_known_indices(call, "indices", _product(sizes))
-    found, rest = [], indices
+    coordinates, rest = [], indices
     for size in reversed(sizes):
-        found.append(rest.op("floor_mod", max(size, 1)).value)
+        coordinates.append(rest.op("floor_mod", max(size, 1)).value)
         rest = rest.op("floor_divide", max(size, 1))
-    return TupleOf(tuple(reversed(found)))
+    return TupleOf(tuple(reversed(coordinates)))
 
 
 def _product(sizes: list[int]) -> int:

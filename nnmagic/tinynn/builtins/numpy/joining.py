@@ -40,8 +40,8 @@ _NAMES = "x=a input=a m=a ary=a array=a"
 def _arrays(call: Arguments) -> list[Formula]:
     """Return the tensors to join: the items of a list, or the rows of a tensor."""
     dtype = dtype_argument(call)
-    found = tensors(call, "arrays")
-    return found if dtype is None else [part.cast(dtype) for part in found]
+    arrays = tensors(call, "arrays")
+    return arrays if dtype is None else [part.cast(dtype) for part in arrays]
 
 
 def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
@@ -123,15 +123,15 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
             axis = one_axis(call, "axis", data.rank, 0)
         elif data.rank <= axis:
             require_rank(call, data, "ary", axis + 1)
-        how, at = call.known("indices_or_sections"), call.given["indices_or_sections"].span
-        places = how if isinstance(how, tuple) else None
+        how, span = call.known("indices_or_sections"), call.given["indices_or_sections"].span
+        indices = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)
-        if bad or not all(isinstance(place, int) for place in places or ()):
-            raise RefusalError(f"{name}: `indices_or_sections` must be an int or a tuple of ints", at)
-        if places is None:
+        if bad or not all(isinstance(index, int) for index in indices or ()):
+            raise RefusalError(f"{name}: `indices_or_sections` must be an int or a tuple of ints", span)
+        if indices is None:
             assert isinstance(how, int)
             return _equal_parts(call, data, axis, how, equal)
-        return _split_at(call, data, axis, places)
+        return _split_at(call, data, axis, indices)
 
     summary = "Split into parts of equal size or at the given indices; return a tuple."
     signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
@@ -139,9 +139,9 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
 
 
 def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: bool) -> Value:
-    at = call.given["indices_or_sections"].span
+    span = call.given["indices_or_sections"].span
     if not 0 < count <= 10_000:
-        raise RefusalError(f"{call.name}: {count} parts", at)
+        raise RefusalError(f"{call.name}: {count} parts", span)
     size = data.shape[axis]
     if not isinstance(size, int) or size % count == 0:
         operand = Operand(data.value, call.given["ary"].span)
@@ -149,7 +149,7 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
         return call_operator(OPERATORS["split"], [operand], attrs, call.span)
     if equal:
         message = f"{call.name}: axis {axis} of size {size} does not divide into {count} equal parts"
-        raise RefusalError(message, at, hint="array_split takes parts of different sizes")
+        raise RefusalError(message, span, hint="array_split takes parts of different sizes")
     small, larger = divmod(size, count)
     ends, end = [], 0
     for part in range(count - 1):
@@ -158,9 +158,9 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
     return _split_at(call, data, axis, tuple(ends))
 
 
-def _split_at(call: Arguments, data: Formula, axis: int, places: tuple[object, ...]) -> Value:
+def _split_at(call: Arguments, data: Formula, axis: int, indices: tuple[object, ...]) -> Value:
     size = static_size(call, data.shape[axis], call.given["ary"].span)
-    bounds = [0, *(slice(place).indices(size)[1] for place in places if isinstance(place, int)), size]
+    bounds = [0, *(slice(index).indices(size)[1] for index in indices if isinstance(index, int)), size]
     parts = [static_slice(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
     return TupleOf(tuple(part.value for part in parts))
 
@@ -207,23 +207,23 @@ def _are_ints(items: object) -> bool:
 
 
 def _pad_width(call: Arguments, rank: int) -> list[tuple[int, int]]:
-    given, at = call.known("pad_width"), call.given["pad_width"].span
+    given, span = call.known("pad_width"), call.given["pad_width"].span
     pairs: list[tuple[int, ...]]
     if isinstance(given, int):
         pairs = [(given, given)] * rank
     elif isinstance(given, tuple) and _are_ints(given) and len(given) in (1, 2):
         pairs = [(given[0], given[-1])] * rank
-    elif isinstance(given, tuple) and all(_are_ints(each) and each for each in given):
-        pairs = [(each[0], each[-1]) for each in given]
+    elif isinstance(given, tuple) and all(_are_ints(pair) and pair for pair in given):
+        pairs = [(pair[0], pair[-1]) for pair in given]
         pairs = pairs * rank if len(pairs) == 1 else pairs
     else:
         pairs = []
     if len(pairs) != rank:
         hint = "write one number, (before, after), or a pair for each dimension"
-        raise RefusalError(f"pad: `pad_width` does not fit a tensor of rank {rank}", at, hint=hint)
-    if any(width < 0 for each in pairs for width in each):
-        raise RefusalError("pad: `pad_width` must not be negative", at)
-    return [(each[0], each[-1]) for each in pairs]
+        raise RefusalError(f"pad: `pad_width` does not fit a tensor of rank {rank}", span, hint=hint)
+    if any(width < 0 for pair in pairs for width in pair):
+        raise RefusalError("pad: `pad_width` must not be negative", span)
+    return [(pair[0], pair[-1]) for pair in pairs]
 
 
 def _pad(call: Arguments) -> Value:
@@ -273,20 +273,20 @@ def _extend_axis(call: Arguments, data: Formula, axis: int, before: int, after: 
     if total > _MAX_INDICES:
         message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MAX_INDICES})"
         raise RefusalError(message, call.given["pad_width"].span)
-    places = np.arange(-before, size + after)
+    indices = np.arange(-before, size + after)
     match mode:
         case "edge":
-            places = places.clip(0, size - 1)
+            indices = indices.clip(0, size - 1)
         case "wrap":
-            places %= size
+            indices %= size
         case "symmetric":
-            places %= 2 * size
-            places = np.minimum(places, 2 * size - 1 - places)
+            indices %= 2 * size
+            indices = np.minimum(indices, 2 * size - 1 - indices)
         case "reflect":
             period = max(2 * (size - 1), 1)
-            places %= period
-            places = np.minimum(places, period - places)
-    return data.op("take", constant_of(places, "int32", call.span), axis=axis, mode="clip")
+            indices %= period
+            indices = np.minimum(indices, period - indices)
+    return data.op("take", constant_of(indices, "int32", call.span), axis=axis, mode="clip")
 
 
 _STACK = "arrays * dtype?"

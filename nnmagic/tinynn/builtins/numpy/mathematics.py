@@ -33,12 +33,12 @@ def fold_numbers(call: Arguments, twin: str) -> Known | None:
         return None
     with np.errstate(all="ignore"):
         try:
-            found = getattr(np, twin)(*given)
+            result = getattr(np, twin)(*given)
         except TypeError:  # not defined for this kind of number, nor for its tensor
             return None
         except (ValueError, OverflowError) as error:
             raise RefusalError(f"{call.name}: {error}", call.span) from None
-    return Known(found.item() if isinstance(found, np.generic) else found)
+    return Known(result.item() if isinstance(result, np.generic) else result)
 
 
 def _float_function(
@@ -63,9 +63,9 @@ def _number_function(
     """Declare a function with one version per kind of number; None means that NumPy does not define it."""
 
     def apply_to(call: Arguments) -> Value:
-        known = fold_numbers(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
-        if known is not None:
-            return known
+        number = fold_numbers(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
+        if number is not None:
+            return number
         data = formula(call, "x")
         function = floats if data.is_float else integers if data.is_integer else bools
         if function is None:

@@ -40,10 +40,10 @@ _EXTREME = "a axis? *more * keepdims? initial? where? exclude?"
 
 def reduction_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
     """Return the axes of a reduction; Relay's ``exclude`` means all others."""
-    found = axes(call, data.rank)
-    if found is not None and flag(call, "exclude"):
-        return tuple(axis for axis in range(data.rank) if axis not in found)
-    return found
+    chosen = axes(call, data.rank)
+    if chosen is not None and flag(call, "exclude"):
+        return tuple(axis for axis in range(data.rank) if axis not in chosen)
+    return chosen
 
 
 def wide_dtype(dtype: str) -> str:
@@ -89,10 +89,10 @@ def _python_numbers(call: Arguments) -> tuple[Number, ...] | None:
 
 def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        known = _python_numbers(call)
-        if known is not None:
+        numbers = _python_numbers(call)
+        if numbers is not None:
             try:
-                return known_result(name, of_known(known), call.span)
+                return known_result(name, of_known(numbers), call.span)
             except OverflowError:  # an int beyond the range of a float, added to a float
                 raise RefusalError(f"the result of `{name}` is no number of 64 bits", call.span) from None
         data = formula(call, "a")
@@ -124,12 +124,12 @@ def _extreme_of_several(
     scalar = is_tensor(first.value) and not tensor_type(first).shape
     if not more and (scalar or is_tensor(second.value)):
         inner = Arguments(call.name, {"a": first, "b": second}, call.span)
-        one, other = pair(inner, "a", "b")
-        if one.rank == 0 and other.rank == 0:
-            found = one.op(operator, other).value
-            return as_weak(found) if both_weak(first, second) else found
+        left, right = pair(inner, "a", "b")
+        if left.rank == 0 and right.rank == 0:
+            result = left.op(operator, right).value
+            return as_weak(result) if both_weak(first, second) else result
     if more or is_tensor(second.value):
-        names = [source_text(each.span) for each in (first, second)]
+        names = [source_text(operand.span) for operand in (first, second)]
         message = f"{call.name} takes one tensor and its axes, not two tensors"
         raise RefusalError(message, call.span, hint=f"write {operator}({', '.join(names)})")
     return None
@@ -145,10 +145,10 @@ def _extreme(name: str, kind: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         listed = call.given["more"].value
         more = listed.items if isinstance(listed, TupleOf) else ()
-        one = Arguments(call.name, {k: v for k, v in call.given.items() if k != "more"}, call.span)
-        known = _python_numbers(one)
-        if known:
-            return Known(of_known(known))
+        reduced = Arguments(call.name, {k: v for k, v in call.given.items() if k != "more"}, call.span)
+        numbers = _python_numbers(reduced)
+        if numbers:
+            return Known(of_known(numbers))
         among = _extreme_of_several(call, more, operator, of_known)
         if among is not None:
             return among
@@ -203,8 +203,8 @@ def _position(name: str) -> Builtin:
         if is_empty(data, along):
             message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
             raise RefusalError(message, call.given["a"].span)
-        found = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
-        return found.cast("int64").value
+        result = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
+        return result.cast("int64").value
 
     which = "largest" if name == "argmax" else "smallest"
     summary = f"Return the index of the {which} element, i64; of the first NaN if there is one."

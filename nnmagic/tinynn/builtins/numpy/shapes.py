@@ -61,15 +61,15 @@ def _transpose(call: Arguments) -> Value:
     data = formula(call, "a")
     if "axes" not in call or call.known("axes") == ():
         return data.op("transpose", axes=None).value if data.rank > 1 else data.value
-    found = axes(call, data.rank, "axes")
-    assert found is not None
-    if len(found) != data.rank:
-        message = f"{call.name}: {len(found)} axes for a tensor of rank {data.rank}"
+    permutation = axes(call, data.rank, "axes")
+    assert permutation is not None
+    if len(permutation) != data.rank:
+        message = f"{call.name}: {len(permutation)} axes for a tensor of rank {data.rank}"
         hint = "list each axis once"
-        if len(found) == 2:  # PyTorch's transpose swaps two axes
-            hint += f", or write swapaxes({found[0]}, {found[1]}), which exchanges these two"
+        if len(permutation) == 2:  # PyTorch's transpose swaps two axes
+            hint += f", or write swapaxes({permutation[0]}, {permutation[1]}), which exchanges these two"
         raise RefusalError(message, call.given["axes"].span, hint=hint)
-    return data.op("transpose", axes=found).value
+    return data.op("transpose", axes=permutation).value
 
 
 def _matrix_transpose(call: Arguments) -> Value:
@@ -80,9 +80,9 @@ def _matrix_transpose(call: Arguments) -> Value:
 
 def _swapaxes(call: Arguments) -> Value:
     data = formula(call, "a")
-    one, other = one_axis(call, "axis1", data.rank), one_axis(call, "axis2", data.rank)
+    first, second = one_axis(call, "axis1", data.rank), one_axis(call, "axis2", data.rank)
     order = list(range(data.rank))
-    order[one], order[other] = other, one
+    order[first], order[second] = second, first
     return data.transpose(order).value
 
 
@@ -92,8 +92,8 @@ def _moveaxis(call: Arguments) -> Value:
     if len(source) != len(target):
         raise RefusalError("moveaxis: `source` and `destination` have different lengths", call.span)
     order = [axis for axis in range(data.rank) if axis not in source]
-    for place, axis in sorted(zip(target, source, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(target, source, strict=True)):
+        order.insert(position, axis)
     return data.transpose(order).value
 
 
@@ -112,20 +112,20 @@ def _rollaxis(call: Arguments) -> Value:
 def _squeeze(call: Arguments) -> Value:
     """Remove axes of size 1; a dynamic axis must be named, since the rank depends on it."""
     data = formula(call, "a")
-    found = axes(call, data.rank)
-    if found is None:
+    squeezed = axes(call, data.rank)
+    if squeezed is None:
         if not all(isinstance(dim, int) for dim in data.shape):
-            known = [axis for axis, dim in enumerate(data.shape) if dim == 1]
-            shown = f"as in axis={known[0] if len(known) == 1 else tuple(known) or 0}"
+            unit_axes = [axis for axis, dim in enumerate(data.shape) if dim == 1]
+            shown = f"as in axis={unit_axes[0] if len(unit_axes) == 1 else tuple(unit_axes) or 0}"
             message = f"squeeze: which axes of {shape_shown(data.shape)} have size 1 is known only in a call"
             raise RefusalError(message, call.span, hint=f"name the axes that go, {shown}")
-        found = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
-    for axis in found:
+        squeezed = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
+    for axis in squeezed:
         dim = data.shape[axis]
         if isinstance(dim, int) and dim != 1:
             message = f"squeeze: axis {axis} has the size {dim_shown(dim)}, not 1"
             raise RefusalError(message, call.given["axis"].span)
-    return data.op("squeeze", axis=found).value if found else data.value
+    return data.op("squeeze", axis=squeezed).value if squeezed else data.value
 
 
 def _expand_dims(call: Arguments) -> Value:
@@ -136,11 +136,11 @@ def _expand_dims(call: Arguments) -> Value:
     given = call.known("axis")
     listed = given if isinstance(given, tuple) else (given,)
     rank = data.rank + len(listed)
-    places = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
-    if len(set(places)) != len(places):
+    positions = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
+    if len(set(positions)) != len(positions):
         raise RefusalError("expand_dims: an axis is listed twice", call.given["axis"].span)
-    for place in places:
-        data = data.expand(place)
+    for position in positions:
+        data = data.expand(position)
     return data.value
 
 
@@ -148,13 +148,13 @@ def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
     """Broadcast to a shape with sizes that are known only at run time."""
     data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
-    if data.rank > len(wanted) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
+    if data.rank > len(wanted) or any(dim != 1 and dims_differ(dim, target) for dim, target in pairs):
         message = f"broadcast_to: {shape_shown(data.shape)} cannot become the shape {shape_shown(wanted)}"
         raise RefusalError(message, call.given["shape"].span)
     if list(data.shape) == wanted and AnyDim() not in wanted:
         return data.value
-    found = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
-    return in_shape(found, sizes)
+    result = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
+    return in_shape(result, sizes)
 
 
 def _broadcast_to(call: Arguments) -> Value:
@@ -164,8 +164,8 @@ def _broadcast_to(call: Arguments) -> Value:
     data = formula(call, "a")
     operands = [Operand(data.value, call.given["a"].span)]
     attrs = {"shape": shape_argument(call, "shape")}
-    places = {"shape": call.given["shape"].span}
-    result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, places)
+    spans = {"shape": call.given["shape"].span}
+    result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, spans)
     return data.value if attrs["shape"] == data.shape else result
 
 
@@ -174,9 +174,9 @@ def _broadcast_arrays(call: Arguments) -> Value:
     assert isinstance(given, TupleOf)
     span = call.given["arrays"].span
     inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
-    found = [formula(one, "x") for one in inner]
-    shape = common_shape(call, [one.shape for one in found]) if found else ()
-    return TupleOf(tuple(broadcast(one, shape).value for one in found))
+    arrays = [formula(arguments, "x") for arguments in inner]
+    shape = common_shape(call, [array.shape for array in arrays]) if arrays else ()
+    return TupleOf(tuple(broadcast(array, shape).value for array in arrays))
 
 
 def _atleast(rank: int) -> Builtin:
@@ -187,8 +187,8 @@ def _atleast(rank: int) -> Builtin:
             Arguments(call.name, {"x": Operand(item, call.given["arrays"].span)}, call.span)
             for item in given.items
         ]
-        found = tuple(atleast_nd(formula(one, "x"), rank).value for one in inner)
-        return found[0] if len(found) == 1 else TupleOf(found)
+        results = tuple(atleast_nd(formula(arguments, "x"), rank).value for arguments in inner)
+        return results[0] if len(results) == 1 else TupleOf(results)
 
     name = f"atleast_{rank}d"
     return Builtin(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", name, method=False)
@@ -202,8 +202,8 @@ def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
 
 def _flip(call: Arguments) -> Value:
     data = formula(call, "a")
-    found = axes(call, data.rank)
-    return _reverse_axes(data, range(data.rank) if found is None else found).value
+    flipped = axes(call, data.rank)
+    return _reverse_axes(data, range(data.rank) if flipped is None else flipped).value
 
 
 def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
@@ -251,16 +251,16 @@ def _rot90(call: Arguments) -> Value:
     plane = axes(call, data.rank, "axes") or (0, 1)
     if len(plane) != 2:
         raise RefusalError("rot90: `axes` must be two axes", call.given["axes"].span)
-    one, other = plane
+    first, second = plane
     order = list(range(data.rank))
-    order[one], order[other] = other, one
+    order[first], order[second] = second, first
     if turns == 0:
         return data.value
     if turns == 2:
         return _reverse_axes(data, plane).value
     if turns == 1:
-        return _reverse_axes(data, (other,)).transpose(order).value
-    return _reverse_axes(data.transpose(order), (other,)).value
+        return _reverse_axes(data, (second,)).transpose(order).value
+    return _reverse_axes(data.transpose(order), (second,)).value
 
 
 def trilu(data: Formula, k: int, *, upper: bool) -> Formula:
@@ -288,8 +288,8 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
         raise RefusalError(f"{call.name}: the two axes are one", call.span)
     rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
     data = data.transpose([*rest, axis1, axis2])
-    at = next(iter(call.given.values())).span
-    rows, columns = (static_size(call, dim, at) for dim in data.shape[-2:])
+    span = next(iter(call.given.values())).span
+    rows, columns = (static_size(call, dim, span) for dim in data.shape[-2:])
     top, left = max(-offset, 0), max(offset, 0)
     length = max(min(rows - top, columns - left), 0)
     flat = data.reshape((*data.shape[:-2], rows * columns))

@@ -144,12 +144,12 @@ def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
     return mean, variance
 
 
-def _kept(call: Arguments, found: Formula) -> Value:
+def _drop_kept_axes(call: Arguments, result: Formula) -> Value:
     if flag(call, "keepdims"):
-        return found.value
-    along = reduction_axes(call, found)
-    along = tuple(range(found.rank)) if along is None else along
-    return found.op("squeeze", axis=along).value if along else found.value
+        return result.value
+    along = reduction_axes(call, result)
+    along = tuple(range(result.rank)) if along is None else along
+    return result.op("squeeze", axis=along).value if along else result.value
 
 
 _LINEAR = "linear"
@@ -170,16 +170,16 @@ def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[
         raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
     ordered = flat.op("sort", axis=axis)
     missing = flat.op("isnan").reduce("any", (axis,))
-    found = []
+    results = []
     for share in shares:
-        place = share * (count - 1)
-        below = min(math.floor(place), count - 1)
+        position = share * (count - 1)
+        below = min(math.floor(position), count - 1)
         low = _take_position(ordered, axis, below)
         high = _take_position(ordered, axis, min(below + 1, count - 1))
-        rest = place - below
+        rest = position - below
         value = low if rest == 0 else _interpolate(low, high, rest)
-        found.append(_restore_axes(call, missing.choose(math.nan, value), data, along))
-    return found
+        results.append(_restore_axes(call, missing.choose(math.nan, value), data, along))
+    return results
 
 
 def _interpolate(low: Formula, high: Formula, rest: float) -> Formula:
@@ -189,15 +189,15 @@ def _interpolate(low: Formula, high: Formula, rest: float) -> Formula:
     return low.equal(high).choose(low, between)
 
 
-def _restore_axes(call: Arguments, found: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
+def _restore_axes(call: Arguments, result: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
     if not flag(call, "keepdims"):
-        return found
+        return result
     axes_ = range(data.rank) if along is None else along
-    return found.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)])
+    return result.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)])
 
 
-def _take_position(data: Formula, axis: int, place: int) -> Formula:
-    cut = data.op("strided_slice", begin=[place], end=[place + 1], strides=[1], axes=[axis])
+def _take_position(data: Formula, axis: int, position: int) -> Formula:
+    cut = data.op("strided_slice", begin=[position], end=[position + 1], strides=[1], axes=[axis])
     return cut.op("squeeze", axis=[axis])
 
 
@@ -219,11 +219,11 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
             raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
         if isinstance(shares, tuple):  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
-        found = _quantiles(call, data, [share / hundred for share in numbers])
+        results = _quantiles(call, data, [share / hundred for share in numbers])
         if not isinstance(shares, tuple):
-            return found[0].value
+            return results[0].value
 
-        return stack(found, 0).value
+        return stack(results, 0).value
 
     return apply_to
 
@@ -266,17 +266,21 @@ STATISTICS = (
     Builtin(
         "nanmean",
         _STATISTIC,
-        lambda c: _kept(c, _nan_moments(c)[0]),
+        lambda c: _drop_kept_axes(c, _nan_moments(c)[0]),
         "Compute mean, ignoring NaN.",
         "nanmean",
     ),
     Builtin(
-        "nanvar", _NAN_MOMENT, lambda c: _kept(c, _nan_moments(c)[1]), "Compute var, ignoring NaN.", "nanvar"
+        "nanvar",
+        _NAN_MOMENT,
+        lambda c: _drop_kept_axes(c, _nan_moments(c)[1]),
+        "Compute var, ignoring NaN.",
+        "nanvar",
     ),
     Builtin(
         "nanstd",
         _NAN_MOMENT,
-        lambda c: _kept(c, _nan_moments(c)[1].sqrt()),
+        lambda c: _drop_kept_axes(c, _nan_moments(c)[1].sqrt()),
         "Compute std, ignoring NaN.",
         "nanstd",
     ),
