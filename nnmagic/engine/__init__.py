@@ -1,6 +1,6 @@
-"""Engines turn a typed Relay module into something that runs. An engine sees Relay and diagnostics only.
+"""Turn a typed Relay module into something that runs.
 
-This file and ``arguments`` know no TVM; ``relax`` and ``native`` import it when something must be built.
+``relax`` and ``legacy_relay`` import TVM only when something must be built.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class EngineError(CompileError):
 
 
 def engine_error(message: str, span: Span | None = None, *, hint: str | None = None) -> EngineError:
-    """An EngineError of one diagnostic."""
+    """Return an EngineError of one diagnostic."""
     return EngineError([Diagnostic(message, span, hint)])
 
 

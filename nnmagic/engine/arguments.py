@@ -1,7 +1,4 @@
-"""What a caller passes, checked against a parameter's Relay type and made NumPy arrays.
-
-Knows Relay's types and NumPy; no TVM. Every engine and every compiled function uses it.
-"""
+"""Check the arguments of a call against the Relay types of parameters, and convert them to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ import numpy as np
 from nnmagic.diagnostics import kind_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, linear, names, polynomial
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, linear, names, polynomial
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
     AnyDim,
@@ -40,7 +37,7 @@ _MOST_BITS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a compiled function: its name, for messages, its Relay type, and the types it names."""
+    """A parameter of a compiled function: its name for messages, its Relay type, and the data types in it."""
 
     name: str
     type: Type
@@ -59,12 +56,18 @@ class Parameter:
 
 
 def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[str, int]) -> object:
-    """The array (or tuple or AdtValue of arrays) that ``value`` stands for, checked against the parameter.
+    """Return the array (or tuple or AdtValue of arrays) for an argument, checked against its parameter.
 
-    Takes NumPy arrays and scalars, Python numbers (rank 0 only), and anything with ``__dlpack__`` or
-    ``__array__``; nothing is copied that need not be. ``dims`` collects the lengths of named dimensions over
-    the arguments of one call. Raises TypeError for a wrong kind, dtype or rank, ValueError for a wrong length
-    or a number that the dtype cannot hold; the message names the parameter.
+    Args:
+        parameter: the parameter.
+        value: a NumPy array or scalar, a Python number (rank 0 only), or an object with ``__dlpack__`` or
+            ``__array__``. It is copied only if it must be.
+        dims: collects the sizes of named dimensions over the arguments of one call.
+
+    Raises:
+        TypeError: for a wrong kind, dtype or rank.
+        ValueError: for a wrong size, or a number that the dtype cannot hold. Messages name the parameter.
+
     """
     exact = parameter._exact
     if (
@@ -81,7 +84,7 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a part of an argument is: ``l.Cons[1]``. Made text only for a message: lists are long."""
+    """The path to a part of an argument, such as ``l.Cons[1]``. Formatted only for messages."""
 
     outer: _Place | str
     step: str
@@ -99,7 +102,7 @@ class _Place:
 
 
 class _Conversion:
-    """One argument being converted; with a stack, because a list nests as deep as it is long."""
+    """The conversion of one argument, with an explicit stack because lists nest as deep as they are long."""
 
     def __init__(self, parameter: Parameter, dims: MutableMapping[str, int]) -> None:
         self.parameter = parameter
@@ -107,7 +110,7 @@ class _Conversion:
         self.field_types: dict[tuple[TypeCall, str], tuple[Type, ...]] = {}
 
     def of(self, value: object) -> object:
-        """The value, converted."""
+        """Return the converted value."""
         made: list[object] = []
         # What to do: convert a value at a place, or put together so many of those made last.
         work: list[tuple[_Place | str, Type, object] | tuple[int, str | None]] = [
@@ -141,7 +144,7 @@ class _Conversion:
                     work.extend(reversed(steps))
                 case _:
                     raise TypeError(
-                        f"{place} is of type {type_shown(type_)}, which cannot be passed from Python"
+                        f"{place} is of type {format_type(type_)}, which cannot be passed from Python"
                     )
         return made[0]
 
@@ -156,20 +159,20 @@ class _Conversion:
             else []
         )
         by = f", made by {' or '.join(made)}" if made else ""
-        raise TypeError(f"{place} must be {type_shown(type_)}{by}, not {kind_of(item)}")
+        raise TypeError(f"{place} must be {format_type(type_)}{by}, not {kind_of(item)}")
 
     def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
-        """The types of a value's fields, after checking its constructor and their number."""
+        """Return the types of a value's fields after checking its constructor and their number."""
         types = self.field_types.get((type_, item.constructor))
         if types is None:
             data = self.parameter.data_types.get(type_.func.name)
             if data is None:
-                raise TypeError(f"{place} is of type {type_shown(type_)}, which the module does not define")
+                raise TypeError(f"{place} is of type {format_type(type_)}, which the module does not define")
             found = [each for each in data.constructors if each.name == item.constructor]
             if not found:
                 names = ", ".join(each.name for each in data.constructors)
                 raise TypeError(
-                    f"{place} must be {type_shown(type_)}, made by {names}; "
+                    f"{place} must be {format_type(type_)}, made by {names}; "
                     f"{item.constructor!r} is none of its constructors"
                 )
             values = dict(zip(data.type_vars, type_.args, strict=True))
@@ -180,7 +183,7 @@ class _Conversion:
             given = len(fields) if isinstance(fields, tuple | list) else kind_of(fields)
             raise TypeError(
                 f"{place}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
-                f"({', '.join(map(type_shown, types))}), not {given}"
+                f"({', '.join(map(format_type, types))}), not {given}"
             )
         return types
 
@@ -191,10 +194,10 @@ def _paired(types: Sequence[Type], items: Sequence[object]) -> Iterator[tuple[in
 
 def _tuple_fields(place: _Place | str, type_: TupleType, value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
-        raise TypeError(f"{place} must be a tuple, {type_shown(type_)}, not {kind_of(value)}")
+        raise TypeError(f"{place} must be a tuple, {format_type(type_)}, not {kind_of(value)}")
     if len(value) != len(type_.fields):
         raise TypeError(
-            f"{place} must be a tuple of {len(type_.fields)}, {type_shown(type_)}, not of {len(value)}"
+            f"{place} must be a tuple of {len(type_.fields)}, {format_type(type_)}, not of {len(value)}"
         )
     return value
 
@@ -209,7 +212,7 @@ def _tensor(
 
 def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarray:
     if is_masked(value):
-        raise TypeError(f"{name} must be {type_shown(type_)}; a masked array has a mask that would be lost")
+        raise TypeError(f"{name} must be {format_type(type_)}; a masked array has a mask that would be lost")
     if isinstance(value, np.generic) and not type_.shape and value.dtype != NUMPY_DTYPES[type_.dtype]:
         value = _python_number(value)
     if isinstance(value, np.ndarray | np.generic):
@@ -219,17 +222,17 @@ def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarra
     imported = _importer(value)
     if imported is None:
         hint = "; convert it with numpy.asarray(..., dtype=...)" if isinstance(value, list | tuple) else ""
-        raise TypeError(f"{name} must be {type_shown(type_)}, not {kind_of(value)}{hint}")
+        raise TypeError(f"{name} must be {format_type(type_)}, not {kind_of(value)}{hint}")
     try:
         return imported()
     except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
         raise TypeError(
-            f"{name} must be {type_shown(type_)}; {kind_of(value)} gave no array: {error}"
+            f"{name} must be {format_type(type_)}; {kind_of(value)} gave no array: {error}"
         ) from error
 
 
 def _importer(value: object) -> Callable[[], np.ndarray] | None:
-    """How the array is got out of a foreign object (torch, jax, pandas, ...), if there is a way."""
+    """Return a function that exports the array of a foreign object (torch, jax, pandas, …), or None."""
     if hasattr(value, "__dlpack__"):
         return lambda: np.from_dlpack(value)
     if hasattr(value, "__array__"):
@@ -238,7 +241,7 @@ def _importer(value: object) -> Callable[[], np.ndarray] | None:
 
 
 def _python_number(value: np.generic) -> object:
-    """A NumPy scalar of another dtype as the Python number that it equals; what is no number as it is."""
+    """Return a NumPy scalar of another dtype as the equal Python number; anything else unchanged."""
     dtype = dtype_of_array(np.asarray(value))
     if dtype is None:
         return value
@@ -246,12 +249,12 @@ def _python_number(value: np.generic) -> object:
 
 
 def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> np.ndarray:
-    """A Python number takes the parameter's dtype, where the dtype can hold it."""
+    """Convert a Python number to the parameter's dtype, if the dtype can hold it."""
     if type_.shape:
         raise TypeError(
-            f"{name} must be {type_shown(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
+            f"{name} must be {format_type(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
         )
-    dtype, short = type_.dtype, type_shown(type_)
+    dtype, short = type_.dtype, format_type(type_)
     fits = (
         dtype == "bool"
         if isinstance(value, bool)
@@ -271,7 +274,7 @@ def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> 
 
 
 def _number_shown(value: bool | float) -> str:
-    """A number in a message."""
+    """Format a number for a message."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"an int of {value.bit_length()} bits"
     return repr(value)
@@ -287,10 +290,10 @@ def _check_array(
 ) -> None:
     if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
-        raise TypeError(f"{name} must be {type_shown(type_)}, not an array of {array.dtype}{hint}")
+        raise TypeError(f"{name} must be {format_type(type_)}, not an array of {array.dtype}{hint}")
     if array.ndim != len(type_.shape):
         raise TypeError(
-            f"{name} must be {type_shown(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
+            f"{name} must be {format_type(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
     for axis, (expected, found) in enumerate(zip(type_.shape, array.shape, strict=True)):
@@ -306,7 +309,7 @@ def _check_dim(
     found: int,
     dims: MutableMapping[str, int],
 ) -> None:
-    """One dimension against what is expected there; a named one is compared over the arguments of a call."""
+    """Check one dimension; a named one must agree over all arguments of a call."""
     label = _label(expected)
     if label is None:
         problem = (
@@ -317,12 +320,12 @@ def _check_dim(
         problem = None if known == found else _learn(label, known, found, dims)
     if problem is not None:
         raise ValueError(
-            f"{name} must be {type_shown(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
+            f"{name} must be {format_type(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
         )
 
 
 def _learn(label: str, known: int | None, found: int, dims: MutableMapping[str, int]) -> str | None:
-    """Notes the size of a label and what follows from it; what is wrong where it contradicts the others."""
+    """Record the size of a label and what follows from it; return the contradiction, if any."""
     if known is not None:
         return f'("{label}") is {known} elsewhere in this call, not {found}'
     problem = None if label.isidentifier() else _contradiction(label, found, dims)
@@ -338,12 +341,12 @@ def _learn(label: str, known: int | None, found: int, dims: MutableMapping[str, 
 
 
 def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str | None:
-    """Solves arithmetic on names for the one that is not known; what is wrong where nothing solves it."""
+    """Solve arithmetic on names for its one unknown; return what is wrong if nothing solves it."""
     try:
         wanted = polynomial(label)
         open_names = set(names(wanted)) - set(dims)
         known = {name: constant(number) for name, number in dims.items()}
-        left = evaluated(wanted, known | {name: polynomial(name) for name in open_names}, constant)
+        left = evaluate(wanted, known | {name: polynomial(name) for name in open_names}, constant)
     except NoPolynomialError:
         return None  # no arithmetic, but a name of Relay's; or a division by 0
     if not open_names:
@@ -360,7 +363,7 @@ def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str
 
 
 def _label(dim: Dim) -> str | None:
-    """The name of a dimension that is known when the function is called."""
+    """Return the name of a dimension whose size is known only at the call."""
     match dim:
         case AnyDim(label=name) | VarDim(name=name):
             return name

@@ -1,4 +1,4 @@
-"""The processor of this machine, as code depends on it. Knows the operating system only."""
+"""Describe the CPU of this machine, as far as machine code depends on it."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _OF_COMPILERS = (
 
 
 def platform_name() -> str:
-    """The system and the architecture: what an object file is for."""
+    """Return the system and the architecture, which an object file is for."""
     return f"{platform.system()} {platform.machine()}"
 
 
 @cache
 def processor() -> str:
-    """Tells processors apart that machine code may differ for: by model and instruction sets."""
+    """Identify the CPU by model and instruction sets: machine code may differ between identities."""
     listed = _listed() or {"processor": platform.processor()}  # which starts a process on some systems
     words = [platform_name(), *(f"{name} {value}" for name, value in listed.items())]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
@@ -60,14 +60,14 @@ def processor() -> str:
 
 @cache
 def instruction_sets() -> frozenset[str] | None:
-    """What this processor can do, in Linux's words without points and lines; None where nobody says."""
+    """Return the instruction sets of this CPU as Linux names them, without punctuation; None if unknown."""
     listed = _listed()
     words = listed.get("flags", listed.get("Features", listed.get("isa", ""))).split()
     return frozenset(map(_plain, words)) or None
 
 
 def required_features(features: list[str]) -> list[str]:
-    """Of LLVM's names of instruction sets, those that this processor has by its own account."""
+    """Return which of LLVM's instruction sets this CPU reports itself."""
     known = instruction_sets() or frozenset()
     found = {name for name in map(_in_linux, features) if name.startswith(_OF_COMPILERS)}
     return sorted(found & known)
@@ -80,7 +80,7 @@ def missing_features(wanted: list[str]) -> list[str]:
 
 
 def _listed() -> dict[str, str]:
-    """The first processor's entry, as far as machine code depends on it."""
+    """Return the first CPU's entry of /proc/cpuinfo, as far as machine code depends on it."""
     if not CPUINFO.exists():
         return {}
     lines = CPUINFO.read_text(errors="replace").split("\n\n", 1)[0].splitlines()
@@ -94,5 +94,5 @@ def _in_linux(feature: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """AVX-512's sets are ``avx512vbmi2`` to LLVM and ``avx512_vbmi2`` to Linux."""
+    """Normalise the name of an instruction set: ``avx512vbmi2`` in LLVM is ``avx512_vbmi2`` in Linux."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

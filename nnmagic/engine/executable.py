@@ -1,4 +1,4 @@
-"""Define what the program of an engine offers to a compiled function."""
+"""Define the interface between engines and compiled functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Executable(Protocol):
-    """What an engine builds."""
+    """A program that an engine has built."""
 
     @property
     def artifact(self) -> Artifact | None:
-        """What can be kept of it, if anything."""
+        """What can be cached of it, if anything."""
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """The results for checked arguments."""
+        """Return the results for checked arguments."""
 
     def stage(self, name: str) -> str:
-        """The text of a stage of the engine."""
+        """Return the text of a stage of the engine."""

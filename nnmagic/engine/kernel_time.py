@@ -1,4 +1,4 @@
-"""What an engine says of the time of a kernel. Knows nothing of engines."""
+"""Define the timing of a kernel that engines report."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from dataclasses import dataclass
 class KernelTime:
     """A kernel in one call of a function.
 
-    calls: how often it ran. seconds: of all of them together, each the least of several runs. nbytes: what
-    they read and write. flops: floating-point operations, of which a function such as ``exp`` is one.
+    Attributes:
+        name: its name.
+        calls: how often it ran.
+        seconds: the time of all calls, each the minimum of several runs.
+        nbytes: bytes read and written.
+        flops: floating-point operations; a function such as ``exp`` counts as one.
+
     """
 
     name: str

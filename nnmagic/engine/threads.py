@@ -1,4 +1,4 @@
-"""How many threads a call of a compiled function may use. Knows nothing of engines."""
+"""Hold the number of threads that a call of a compiled function may use."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ VARIABLE = "NNMAGIC_NUM_THREADS"
 
 
 def num_threads() -> int:
-    """How many threads a call of a compiled function may use: one in a forked child, where nobody said more.
+    """Return how many threads a call of a compiled function may use.
 
-    Raises ValueError where ``NNMAGIC_NUM_THREADS`` is no positive whole number.
+    In a forked child it is 1 unless it was set there. Raises ValueError if ``NNMAGIC_NUM_THREADS`` is not a
+    positive integer.
     """
     return _chosen.count or _default()
 
 
 @short_errors
 def set_num_threads(count: int | None) -> None:
-    """Lets calls of compiled functions use so many threads from now on; None: as many as there are cores.
+    """Set how many threads calls of compiled functions may use; None restores one per core.
 
-    Results do not depend on it. Raises TypeError or ValueError for anything but a positive whole number.
+    Results do not depend on it. Raises TypeError or ValueError for anything but a positive integer.
     """
     if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
         raise TypeError(f"the number of threads must be a whole number or None, not {count!r}")
@@ -32,7 +33,7 @@ def set_num_threads(count: int | None) -> None:
 
 
 def cores() -> list[int]:
-    """The cores that this process may run on."""
+    """Return the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))

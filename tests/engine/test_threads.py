@@ -6,13 +6,14 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.runtime.thread_pool import Outcome, run_on_pool
+from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool
 
 #: Large enough for parallel loops.
 SOURCE = """
@@ -108,16 +109,16 @@ def test_what_is_raised_on_another_thread_is_raised_by_the_call():
     def fail():
         raise ValueError("no")
 
-    outcome = Outcome()
+    future = Future()
 
     def caller():
-        outcome.take(run_on_pool(fail))
+        run_into(future, run_on_pool(fail))
 
     thread = threading.Thread(target=caller)
     thread.start()
     thread.join()
     with pytest.raises(ValueError, match="no"):
-        outcome.wait()
+        future.result()
 
 
 def test_threads_of_callers_leave_no_threads_behind():
@@ -151,7 +152,7 @@ def test_the_process_is_bound_to_no_core():
         child(code, NNMAGIC_NUM_THREADS="2")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork_safety")
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_forked_child_computes_the_same(in_thread):
     code = f"""
@@ -182,7 +183,7 @@ def test_a_forked_child_computes_the_same(in_thread):
     child(code, NNMAGIC_NUM_THREADS="2")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork_safety")
 def test_an_interrupt_in_a_forked_child_comes_after_the_machine_code_has_ended():
     """It runs in another thread there, and writes to an array that is free when the interrupt has come."""
     code = """

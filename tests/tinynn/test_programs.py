@@ -192,9 +192,8 @@ def test_a_numpy_scalar_is_a_python_number(value: object, expression: str, text:
 def test_members_of_nnmagic_by_whatever_name_the_notebook_gives_it() -> None:
     import nnmagic.tinynn.types.annotations
 
-    source = (
-        "def f(x: nm.tinynn.types.annotations.Tensor[(2,), nm.f32]):\n    return nm.nn.relu(x) + nm.exp(x)\n"
-    )
+    parameter = "x: nm.tinynn.types.annotations.Tensor[(2,), nm.f32]"
+    source = f"def f({parameter}):\n    return nm.nn.relu(x) + nm.exp(x)\n"
     program = program_of(source, {"nm": nnmagic})
     text = program_of("def f(x: Tensor[(2,), f32]):\n    return nn.relu(x) + exp(x)\n").module.astext()
     assert program.module.astext() == text

@@ -1,4 +1,7 @@
-"""The engine of a TVM that still has Relay (0.19 or older), by text. Importing it imports no TVM."""
+"""Run programs on a TVM that still has Relay (0.19 or older): the judge of the tests.
+
+Importing this package imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,20 @@ def build(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
 ) -> LegacyExecutable:
-    """Compiles the function ``entry`` of a typed module by Relay's own build.
+    """Compile the function ``entry`` of a typed module by Relay's own build.
 
-    ``target``: None for this machine's CPU, or what ``tvm.target.Target`` takes. ``opt_level``: TVM's.
-    Dataflow of known shapes runs on Relay's graph executor, everything else on its virtual machine. Raises
-    EngineError where no TVM with Relay is installed or it cannot compile the program; ValueError for a bad
-    level.
+    Dataflow of static shapes runs on Relay's graph executor, everything else on its virtual machine.
+
+    Args:
+        module: a typed module.
+        entry: the name of the function to run.
+        target: None for this machine's CPU, or what ``tvm.target.Target`` takes.
+        opt_level: TVM's.
+
+    Raises:
+        EngineError: if no TVM with Relay is installed, or it cannot compile the program.
+        ValueError: for an invalid level.
+
     """
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
@@ -40,7 +51,7 @@ def build(
 
 
 def available() -> bool:
-    """Whether ``tvm.relay`` can be imported here. Imports no TVM."""
+    """Return whether ``tvm.relay`` can be imported, without importing TVM."""
     found = importlib.util.find_spec("tvm")
     places = None if found is None else found.submodule_search_locations
     return places is not None and PathFinder.find_spec("tvm.relay", list(places)) is not None

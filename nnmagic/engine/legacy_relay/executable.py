@@ -1,7 +1,7 @@
-"""A program built by Relay that takes and gives NumPy arrays. Knows the TVM that has Relay.
+"""Call a program that Relay has built with NumPy arrays.
 
-Relay's graph executor runs dataflow of known shapes; its virtual machine runs control flow, closures, data
-types and shapes that are known when the program runs.
+Relay's graph executor runs dataflow of static shapes; its virtual machine runs control flow, closures, data
+types and dynamic shapes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvm.runtime.vm import VirtualMachine
 from nnmagic.engine import engine_error
 from nnmagic.engine.legacy_relay.target import resolve_target
 from nnmagic.engine.legacy_relay.values import Constructors, as_array, as_tensor, crosses
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
@@ -42,9 +42,8 @@ Run = Callable[[Sequence[Any]], Any]
 class LegacyExecutable:
     """The machine code of ``@main`` of a module that Relay has built.
 
-    Calling it takes one array (tuple, AdtValue) a parameter and gives new arrays. It may be called from
-    several threads at once. Raises TypeError for an array of a wrong dtype and ValueError for one of a wrong
-    shape.
+    A call takes one array (tuple, AdtValue) per parameter and returns new arrays. Several threads may call it
+    at once. Raises TypeError for an array of a wrong dtype and ValueError for one of a wrong shape.
     """
 
     #: Nothing of what Relay builds is kept.
@@ -69,7 +68,7 @@ class LegacyExecutable:
                     self._start: Callable[[], Run] = build(module, program, resolved)
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """The result for these arguments: an array, a tuple or an AdtValue."""
+        """Return the result for these arguments: an array, a tuple or an AdtValue."""
         try:
             run = self._idle.pop()
         except IndexError:
@@ -83,7 +82,7 @@ class LegacyExecutable:
         return result
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relay``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relay``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         if name not in STAGES:
             raise KeyError(f"the engine 'relay' has no stage {name!r}; it has {', '.join(STAGES)}")
         with _COMPILING:
@@ -94,7 +93,7 @@ class LegacyExecutable:
             return str(self._library.get_source({"llvm": "ll", "asm": "asm"}[name]))
 
     def _recording(self) -> dict[str, object]:
-        """A setting of TVM that keeps each kernel as it is before machine code is made of it."""
+        """Return the TVM setting that keeps each kernel as it is before code generation."""
 
         def record(kernel: Any, _module: Any, _context: Any) -> Any:
             self._kernels.append(kernel)
@@ -144,7 +143,7 @@ class LegacyExecutable:
 
 
 def _types_that_cross(main: Function) -> list[Type]:
-    """The types of the parameters and of the result. Raises EngineError where Python has no such value."""
+    """Return the types of the parameters and the result. Raises EngineError for a type unknown to Python."""
     params = [var.checked_type or var.type_annotation for var in main.params]
     types = []
     for type_, node in zip([*params, main.ret_type], [*main.params, main.body], strict=True):
@@ -156,7 +155,7 @@ def _types_that_cross(main: Function) -> list[Type]:
 
 
 def _is_static_dataflow(module: Module) -> bool:
-    """Whether the graph executor can run it: one function of operators over tensors of known shapes."""
+    """Return whether the graph executor can run it: one function of operators over static shapes."""
     main = module.functions["main"]
     return (
         len(module.functions) == 1
@@ -186,7 +185,7 @@ def _has_known_shape(type_: Type | None) -> bool:
 
 
 def _nested(type_: Type, outputs: Iterator[Any]) -> Any:
-    """The flat outputs of the graph executor, as tuples are nested in the result's type."""
+    """Nest the flat outputs of the graph executor as the result's type says."""
     if isinstance(type_, TupleType):
         return tuple(_nested(part, outputs) for part in type_.fields)
     return next(outputs)
@@ -194,7 +193,7 @@ def _nested(type_: Type, outputs: Iterator[Any]) -> Any:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns what TVM raises, and what it would print to standard error, into an EngineError."""
+    """Turn TVM's exceptions, and what it would print to stderr, into EngineError."""
     messages: list[str] = []
     diagnostics.override_renderer(
         lambda context: messages.extend(each.message for each in context.diagnostics)
@@ -209,5 +208,5 @@ def _refusals() -> Iterator[None]:
 
 
 def _last_line(error: Exception) -> str:
-    """What TVM says after its C++ stack trace."""
+    """Return TVM's message after its C++ stack trace."""
     return str(error).strip().rpartition("\n")[2].strip()

@@ -1,4 +1,4 @@
-"""The CPU that a TVM with Relay compiles for. Knows TVM's targets, of any version that has Relay."""
+"""Resolve the CPU that a TVM with Relay compiles for."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SYSTEMS = {"linux": "unknown-linux-gnu", "darwin": "apple-darwin", "win32": "pc
 
 
 def host_triple() -> str:
-    """LLVM's name for this machine. A TVM built for others has another default."""
+    """Return LLVM's triple of this machine; a TVM built elsewhere has another default."""
     return f"{_architecture(platform.machine())}-{_SYSTEMS.get(sys.platform, 'unknown-unknown')}"
 
 
 def resolve_target(target: str | Mapping[str, object] | None) -> Any:
-    """A TVM target whose code runs here. Raises EngineError for another."""
+    """Return a TVM target whose code runs here. Raises EngineError for another."""
     try:
         given = tvm.target.Target("llvm" if target is None else _plain(target))
     except (ValueError, TypeError, tvm.TVMError) as error:
@@ -45,7 +45,7 @@ def resolve_target(target: str | Mapping[str, object] | None) -> Any:
 
 
 def _check_runs_here(target: Any) -> None:
-    """Refuses machine code that this CPU would die of, as far as LLVM and Linux tell."""
+    """Refuse machine code with instructions that this CPU lacks, as far as LLVM and Linux tell."""
     features_of = getattr(codegen, "llvm_get_cpu_features", None)
     listed = Path("/proc/cpuinfo")
     found = re.search(r"^flags\s*:(.*)$", listed.read_text(), re.MULTILINE) if listed.exists() else None
@@ -60,7 +60,7 @@ def _check_runs_here(target: Any) -> None:
 
 
 def _plain_feature(name: str) -> str:
-    """A name that LLVM and Linux share: ``avx512vnni`` of ``avx512_vnni``."""
+    """Normalise a feature's name: ``avx512_vnni`` becomes ``avx512vnni``."""
     return re.sub(r"[._-]", "", name)
 
 

@@ -1,7 +1,7 @@
-"""A module as text that Relay itself can read, the function to run as ``@main``. Knows the IR and its text.
+"""Print a module as text that Relay's own parser reads, with the function to run as ``@main``.
 
-Relay's printer writes some modules so that its parser cannot read them: six digits of a number, names that
-are no identifiers, a binding inside of a scope that is used before it, a let in the place of a let's value.
+Relay's printer writes some modules that its parser cannot read: six digits of a number, names that are not
+identifiers, a binding in an inner scope that is used before it, a let as the value of a let.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MAX_DEPTH = 5000
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What goes to Relay: the module, whose ``@main`` is the function to run, and its text."""
+    """What Relay is given: the module, whose ``@main`` is the function to run, and its text."""
 
     module: Module
     text: str
 
 
 def for_relay(module: Module, entry: str) -> Prepared:
-    """The functions that ``entry`` needs, as Relay can read them. Raises EngineError for a chain too deep."""
+    """Return the functions that ``entry`` needs as Relay reads them; EngineError if nested too deep."""
     needed = remove_unused_functions(module, (entry,))
     _check_depth(needed)
     readable = _readable(needed, entry)
@@ -47,7 +47,7 @@ def for_relay(module: Module, entry: str) -> Prepared:
 
 
 def _readable(module: Module, entry: str) -> Module:
-    """The module with ``entry`` called ``main``, names that are identifiers, and complete convolutions."""
+    """Rename ``entry`` to ``main`` and names to identifiers, and complete convolutions."""
     names = {entry: "main"}
     for name in module.functions:
         if name != entry:
@@ -68,7 +68,7 @@ def _readable(module: Module, entry: str) -> Module:
 
 
 def _with_kernel(call: Call) -> Call:
-    """A convolution with the attributes that Relay's build wants, though its type inference does without."""
+    """Add the attributes of a convolution that Relay's build needs though its type inference does not."""
     weight = call.args[1].checked_type
     layout = str(call.attrs["kernel_layout"])
     if not isinstance(weight, TensorType) or len(layout) != len(weight.shape) or "O" not in layout:

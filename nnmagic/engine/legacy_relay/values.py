@@ -1,4 +1,4 @@
-"""NumPy arrays, tuples and AdtValue as values of Relay's runtime, and back. Knows TVM's runtime and types."""
+"""Convert NumPy arrays, tuples and AdtValue to values of Relay's runtime, and back."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def crosses(type_: Type) -> bool:
-    """Whether a value of the type can be given to Python: a tensor, a data type, or a tuple of such."""
+    """Return whether Python can hold values of the type: a tensor, a data type, or a tuple of such."""
     if isinstance(type_, TupleType):
         return all(map(crosses, type_.fields))
     return isinstance(type_, TensorType | TypeCall)
 
 
 def as_tensor(value: object, type_: TensorType) -> Any:
-    """A copy of an array in TVM's memory. Raises TypeError or ValueError where it does not fit."""
+    """Copy an array to TVM's memory. Raises TypeError or ValueError if it does not fit."""
     array = np.asarray(value)
     if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
         raise TypeError(f"an argument must be {type_text(type_)}, not an array of {array.dtype}")
@@ -57,21 +57,21 @@ def as_tensor(value: object, type_: TensorType) -> Any:
 
 
 def as_array(tensor: Any) -> np.ndarray:
-    """A copy of a tensor."""
+    """Return a copy of a tensor."""
     array: np.ndarray = tensor.numpy()
     return array.view(_BFLOAT16) if str(tensor.dtype) == "bfloat16" else array
 
 
 @dataclass(frozen=True, slots=True)
 class Constructors:
-    """The data types of a module and the number by which the runtime knows each constructor."""
+    """The data types of a module, and the tag by which the runtime knows each constructor."""
 
     module: Module
     tags: Mapping[str, int]
 
     @classmethod
     def of(cls, module: Module, program: Any) -> Constructors:
-        """Those of a module; ``program`` is the same module in TVM."""
+        """Return the constructors of a module; ``program`` is the same module in TVM."""
         found = [each for name in module.types for each in program.get_type(name) if hasattr(each, "tag")]
         return cls(module, {each.name_hint: each.tag for each in found})
 
@@ -79,7 +79,7 @@ class Constructors:
     # put together when its parts are made.
 
     def to_runtime(self, value: Any, type_: Type) -> Any:
-        """An argument as the runtime takes it. Raises TypeError or ValueError where it does not fit."""
+        """Convert an argument for the runtime. Raises TypeError or ValueError if it does not fit."""
         made: list[Any] = []
         work: list[tuple[Any, Type, int | None]] = [(value, type_, None)]
         while work:
@@ -102,7 +102,7 @@ class Constructors:
         return made[0]
 
     def from_runtime(self, value: Any, type_: Type) -> Any:
-        """A result as Python sees it."""
+        """Convert a result for Python."""
         by_tag = {
             self.tags[each.name]: each for data in self.module.types.values() for each in data.constructors
         }

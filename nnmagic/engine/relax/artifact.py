@@ -1,6 +1,6 @@
-"""What a build leaves behind: machine code, TVM's bytecode, constants, and what a call must know of them.
+"""Hold what a build produces: machine code, TVM's bytecode, constants, and facts that a call needs.
 
-It is made by the compiler and run without it, in this process or in another one. Knows NumPy.
+The compiler makes an artifact; it runs without the compiler, in this process or in another one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 Json = Any
 
 #: The kinds: one machine function; a program of TVM's virtual machine; kernels of one for the evaluator.
-DIRECT, MACHINE, EVALUATOR = "direct", "machine", "evaluator"
+AOT, VM, INTERPRETER = "direct", "machine", "evaluator"
 
 #: Where a constant begins: at a line of the cache, as what TVM allocates.
 _ALIGNMENT = 64
@@ -24,9 +24,15 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """kind: DIRECT, MACHINE or EVALUATOR. facts: what a call must know, for JSON. code: object files.
+    """A compiled program.
 
-    bytecode: TVM's, of the other kinds than DIRECT. constants: those that a DIRECT one reads.
+    Attributes:
+        kind: AOT, VM or INTERPRETER.
+        facts: what a call needs to know, as JSON.
+        code: object files.
+        bytecode: TVM's; empty for AOT.
+        constants: the arrays that an AOT program reads.
+
     """
 
     kind: str
@@ -36,7 +42,7 @@ class Artifact:
     constants: Sequence[np.ndarray] = field(default=())
 
     def to_files(self) -> tuple[Json, dict[str, bytes]]:
-        """The facts for JSON and the files that ``from_files`` takes."""
+        """Return the facts as JSON, and the files that ``from_files`` takes."""
         facts = {**self.facts, "kind": self.kind}
         files = {f"code{place}.o": code for place, code in enumerate(self.code)}
         if self.bytecode:
@@ -48,7 +54,7 @@ class Artifact:
 
 
 def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes]) -> Artifact:
-    """The artifact again. Raises ValueError or KeyError for what ``to_files`` did not give."""
+    """Return an artifact from the results of ``to_files``. Raises ValueError or KeyError for other input."""
     sizes = [int(size) for size in facts.get("constants", ())]
     data = np.frombuffer(files["constants"], np.uint8) if sizes else np.empty(0, np.uint8)
     if sum(sizes) != data.size:
@@ -65,7 +71,7 @@ def _bytes(array: np.ndarray) -> bytes:
 
 
 def _aligned(data: np.ndarray) -> np.ndarray:
-    """A copy that begins at a line of the cache."""
+    """Return a copy that begins at a cache line."""
     room = np.empty(data.size + _ALIGNMENT, np.uint8)
     copy = room[-room.ctypes.data % _ALIGNMENT :][: data.size]
     copy[...] = data

@@ -1,7 +1,7 @@
-"""Interrupts while TVM works. Knows signals only.
+"""Defer interrupts while TVM runs.
 
-TVM calls functions of ours from C++; a Python exception that goes through it from there may leave its memory
-in disorder. So an interrupt is deferred until Python has control: until ``interrupt_safepoint``, or the end.
+TVM calls Python functions from C++; a Python exception that unwinds through C++ may corrupt its state. So an
+interrupt is deferred until Python has control: until ``interrupt_safepoint``, or the end of the work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _kept: list[tuple[Callable[..., Any], int, FrameType | None]] = []
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Keeps interrupts until a ``interrupt_safepoint``, or the end. Only the main thread gets any."""
+    """Defer interrupts until the next safepoint, or the end; only the main thread receives any."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
@@ -33,7 +33,7 @@ def defer_interrupts() -> Iterator[None]:
 
 
 def interrupt_safepoint() -> None:
-    """Has an interrupt that was kept take its course; to be called where no C++ waits for us."""
+    """Deliver a deferred interrupt. Call it only where no C++ frame waits for us."""
     if _kept and threading.current_thread() is threading.main_thread():
         handler, number, frame = _kept[0]
         _kept.clear()

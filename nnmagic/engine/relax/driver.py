@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
+from nnmagic.relay.callgraph import CallGraph, call_graph
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module
 
@@ -35,11 +36,18 @@ def build(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
-    """Compiles the function ``entry`` of a typed module.
+    """Compile the function ``entry`` of a typed module.
 
-    ``target``: None for this machine's CPU, or TVM's dict of settings. ``opt_level``: 0 keeps one kernel an
-    operator and lets LLVM do little; from 1 on operators are fused; LLVM works as hard as the level says.
-    Raises EngineError where the program or the target cannot be compiled, ValueError for a bad level.
+    Args:
+        module: a typed module.
+        entry: the name of the function to run.
+        target: None for this machine's CPU, or TVM's dict of settings.
+        opt_level: 0 keeps one kernel per operator; from 1 on operators are fused. LLVM's level is the same.
+
+    Raises:
+        EngineError: if the program or the target cannot be compiled.
+        ValueError: for an invalid level.
+
     """
     if "tvm" not in sys.modules:
         report("loading the compiler")
@@ -56,10 +64,11 @@ def build(
     with _LOADING, defer_interrupts():  # TVM is loaded here
         from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
-    refuse_unknown_operators(module, entry)
-    prepared = _prepared(module, entry, opt_level)
-    compiled = _compiled(prepared, target, opt_level)
-    return _executable(compiled.artifact, prepared, lambda: compiled)
+    graph = call_graph(module)
+    refuse_unknown_operators(module, entry, graph)
+    prepared = _prepare(module, entry, opt_level, graph)
+    compiled = _compile(prepared, target, opt_level)
+    return _make_executable(compiled.artifact, prepared, lambda: compiled)
 
 
 def load(
@@ -70,21 +79,25 @@ def load(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
-    """What ``build`` made of the same arguments before, from its artifact: the compiler is not loaded.
+    """Return what ``build`` makes of the same arguments, from its artifact and without loading the compiler.
 
-    It is when a stage's text is asked for. Raises EngineError where this machine cannot run the code;
-    ValueError, KeyError, TypeError or RuntimeError for an artifact of something else.
+    The compiler is loaded when the text of a stage is asked for.
+
+    Raises:
+        EngineError: if this machine cannot run the code.
+        ValueError, KeyError, TypeError, RuntimeError: if the artifact belongs to a different program.
+
     """
     _check_machine(artifact, entry)
-    prepared = _prepared(module, entry, opt_level)
+    prepared = _prepare(module, entry, opt_level, call_graph(module))
     found: list[CompiledProgram] = []
 
     def compiled() -> CompiledProgram:
         if not found:
-            found.append(_compiled(prepared, target, opt_level))
+            found.append(_compile(prepared, target, opt_level))
         return found[0]
 
-    return _executable(artifact, prepared, compiled)
+    return _make_executable(artifact, prepared, compiled)
 
 
 def _check_machine(artifact: Artifact, entry: str) -> None:
@@ -98,9 +111,10 @@ def _check_machine(artifact: Artifact, entry: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A program as it is compiled: its module, which functions are plain, and the evaluator's part of it."""
+    """A program before it is compiled: its module and call graph, first-order functions, control flow."""
 
     module: Module
+    graph: CallGraph
     entry: str
     plain: frozenset[str]
     control: _Control | None
@@ -108,22 +122,25 @@ class _Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Control:
-    """What the evaluator carries out, what it takes, and the kernels in between."""
+    """The part of a program that the interpreter runs, and the kernels in between."""
 
     code: FunctionCode
     parameters: Sequence[Parameter]
     kernels: Sequence[ProgramKernel]
 
     def facts(self, module: Module) -> Json:
-        """The kernels' names, and what tells that those of an artifact are those that this code calls."""
+        """Return the names of the kernels, and a digest by which an artifact's kernels are recognised."""
         names = [kernel.name for kernel in self.kernels]
         around = {**module.functions, **{kernel.name: kernel.function for kernel in self.kernels}}
         data = code_data(Module(around, module.types), names, labels=False)
         return {"names": names, "kernels": content_digest(*data)}
 
 
-def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
-    """Does what needs no TVM: the same for a program that is compiled and one that is loaded."""
+def _prepare(module: Module, entry: str, opt_level: int, graph: CallGraph) -> _Prepared:
+    """Do the part of a compilation that needs no TVM; building and loading share it.
+
+    ``graph`` is the module's call graph.
+    """
     from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
@@ -131,26 +148,27 @@ def _prepared(module: Module, entry: str, opt_level: int) -> _Prepared:
     from nnmagic.engine.relax.runtime.tensors import as_tensor
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
 
-    plain = first_order_functions(module)
+    plain = first_order_functions(module, graph)
     if entry not in plain:
         module = eliminate_closures(module, entry)
-        plain = first_order_functions(module)
+        graph = call_graph(module)
+        plain = first_order_functions(module, graph)
     if opt_level:
         module = fold_batch_norm(module)
     control = None
     if entry not in plain:
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain, as_tensor)
-        control = _Control(program.compiled(entry), parameters, program.kernels)
-    return _Prepared(module, entry, plain, control)
+        control = _Control(program.compile(entry), parameters, program.kernels)
+    return _Prepared(module, graph, entry, plain, control)
 
 
-def _compiled(
+def _compile(
     prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
 ) -> CompiledProgram:
     import tvm
 
-    from nnmagic.engine.relax.artifact import EVALUATOR, MACHINE
+    from nnmagic.engine.relax.artifact import INTERPRETER, VM
     from nnmagic.engine.relax.codegen import relax_pipeline
     from nnmagic.engine.relax.codegen.aot_program import plan_aot_program
     from nnmagic.engine.relax.codegen.build import build_aot, build_vm
@@ -160,12 +178,13 @@ def _compiled(
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
-    module, entry, control = prepared.module, prepared.entry, prepared.control
+    module, graph, entry, control = prepared.module, prepared.graph, prepared.entry, prepared.control
     entries = {ENTRY: entry}
     if control is not None:
         called = {name: function for name, function in module.functions.items() if name in prepared.plain}
         kernels = {kernel.name: kernel.function for kernel in control.kernels}
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
+        graph = call_graph(module)
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
     with relax_pipeline.COMPILING, defer_interrupts(), tvm.transform.PassContext():
@@ -173,7 +192,7 @@ def _compiled(
         try:
             report("Relax")
             with resolved:
-                lowered = lower_module(module, entries)
+                lowered = lower_module(module, entries, graph)
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
             interrupt_safepoint()
             report("machine code")
@@ -181,9 +200,9 @@ def _compiled(
             if program is not None:
                 return build_aot(program, lowered, resolved, opt_level)
             if control is not None:
-                kind, facts = EVALUATOR, control.facts(prepared.module)
+                kind, facts = INTERPRETER, control.facts(prepared.module)
             else:
-                kind, facts = MACHINE, {"deep": "deep_calls" in (lowered.attrs or {})}
+                kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
             return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
         except CompileError:
             raise
@@ -193,23 +212,23 @@ def _compiled(
             raise engine_error(message, prepared.module.functions[entry].span) from error
 
 
-def _executable(
+def _make_executable(
     artifact: Artifact, prepared: _Prepared, compiled: Callable[[], CompiledProgram]
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
-    from nnmagic.engine.relax.artifact import DIRECT, EVALUATOR, MACHINE
+    from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VM
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     function, control = prepared.module.functions[prepared.entry], prepared.control
-    if control is not None and artifact.kind == EVALUATOR:
+    if control is not None and artifact.kind == INTERPRETER:
         if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
             raise ValueError("its kernels are those of another program")
         names = map(str, artifact.facts["names"])  # those of the program that was compiled
         kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
         return InterpretedProgram(control.code, control.parameters, kernels, artifact, compiled)
-    if control is None and artifact.kind == DIRECT:
+    if control is None and artifact.kind == AOT:
         return AotExecutable(prepared.entry, function, artifact, compiled)
-    if control is None and artifact.kind == MACHINE:
+    if control is None and artifact.kind == VM:
         return VmExecutable(prepared.entry, function, artifact, compiled)
     raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")

@@ -1,4 +1,4 @@
-"""The kernels of one call: how long each takes, what it reads and writes, what it computes. Knows TVM."""
+"""Time the kernels of one call, and count the bytes and operations of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvm.sym import Analyzer
 
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
-from nnmagic.engine.relax.artifact import MACHINE
+from nnmagic.engine.relax.artifact import VM
 from nnmagic.engine.relax.codegen import relax_pipeline
 from nnmagic.engine.relax.codegen.build import build_vm
 from nnmagic.engine.relax.codegen.target import resolve_target
@@ -42,7 +42,7 @@ def kernel_times(
     target: str | Mapping[str, object] | None,
     opt_level: int,
 ) -> list[KernelTime]:
-    """Runs an executable once, and each of its kernels many times; gives them in the order of their calls."""
+    """Run an executable once and each of its kernels many times; return these in the order of their calls."""
     resolved = resolve_target(target, opt_level)
     compiled = executable.compiled()
     lowered = compiled.lowered
@@ -51,7 +51,7 @@ def kernel_times(
     with relax_pipeline.COMPILING, defer_interrupts():
         grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
         if isinstance(executable, AotExecutable):  # the same kernels, on the machine that can be watched
-            machine = build_vm(MACHINE, {"deep": False}, lowered, grouped, resolved, opt_level)
+            machine = build_vm(VM, {"deep": False}, lowered, grouped, resolved, opt_level)
             executable = VmExecutable(entry, module.functions[entry], machine.artifact, lambda: machine)
     kernels = {
         var.name_hint: function
@@ -64,7 +64,7 @@ def kernel_times(
 
 
 class _Watch:
-    """Times each kernel when it is called for the first times: its arguments are there then."""
+    """Times each kernel at its first calls, when its arguments exist."""
 
     def __init__(self, kernels: Mapping[str, tirx.PrimFunc]) -> None:
         self._kernels = kernels
@@ -85,7 +85,7 @@ class _Watch:
         self._bytes[key] = sum(map(_nbytes, tensors))
 
     def times(self) -> list[KernelTime]:
-        """What was found, a line a kernel."""
+        """Return the timings, one per kernel."""
         found: dict[str, KernelTime] = {}
         for key, timed in self._timed.items():
             name, shapes = key
@@ -102,7 +102,7 @@ class _Watch:
 
 
 def _least(function: Callable[..., Any], args: Sequence[Any]) -> float:
-    """The least time of a kernel's run; its results are written again and again."""
+    """Return the minimum time of a kernel's runs, which write its results again and again."""
     best, spent, runs = math.inf, 0.0, 0
     while runs < _LEAST or (spent < _SECONDS and runs < _MOST):
         begin = time.perf_counter()
@@ -118,7 +118,7 @@ def _nbytes(tensor: Any) -> int:
 
 
 def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
-    """The floating-point operations of a kernel, whose loops are still as its operators have them."""
+    """Count the floating-point operations of a kernel whose loops are still as its operators have them."""
     lengths: dict[Any, Any] = {}
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     for buffer, shape in zip(buffers, shapes, strict=False):
@@ -136,7 +136,7 @@ def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
 
 
 def _operations(body: Any) -> int:
-    """The floating-point operations of one round of a block."""
+    """Count the floating-point operations of one iteration of a block."""
     found: list[Any] = []
 
     def count(node: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.signatures import dim_shown, dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
@@ -355,7 +355,7 @@ def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -
     """Return a dimension that must be static."""
     if isinstance(dim, int):
         return dim
-    message = f"{call.name}: {what} must be known while compiling, not the dimension {dim_shown(dim)}"
+    message = f"{call.name}: {what} must be known while compiling, not the dimension {format_dim(dim)}"
     raise RefusalError(message, span, hint="its size is known only when the function is called")
 
 
@@ -364,7 +364,7 @@ def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> 
     if data.rank < least:
         span = call.given[parameter].span
         message = (
-            f"{call.name} takes a tensor of rank {least} or more, not one of shape {shape_shown(data.shape)}"
+            f"{call.name} takes a tensor of rank {least} or more, not one of shape {format_shape(data.shape)}"
         )
         raise RefusalError(message, span)
 

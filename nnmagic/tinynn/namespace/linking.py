@@ -10,7 +10,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
@@ -124,7 +124,7 @@ def same_type(first: TypeData, second: TypeData) -> bool:
 def constructors_shown(data: TypeData) -> str:
     """Return a data type's constructors as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
     return ", ".join(
-        f"{constructor.name}({', '.join(map(type_shown, constructor.inputs))})"
+        f"{constructor.name}({', '.join(map(format_type, constructor.inputs))})"
         for constructor in data.constructors
     )
 

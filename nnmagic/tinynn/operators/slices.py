@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
-from nnmagic.relay.polynomials import not_negative
+from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
 from nnmagic.tinynn.values.symbolic_sizes import dim_of, number_of, size_along, weak_int
@@ -168,7 +168,7 @@ def _from_start(bound: Value, dim: Dim) -> Dim:
 def _is_sure(dim: Dim) -> bool:
     """Return whether a difference of dimensions is provably 0 or more."""
     difference = as_polynomial(dim)
-    return difference is not None and not_negative(difference)
+    return difference is not None and is_nonnegative(difference)
 
 
 def _dynamic_slice(

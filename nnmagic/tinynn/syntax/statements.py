@@ -160,9 +160,8 @@ class StatementCompiler(PatternCompiler):
             case _:
                 hint = "return it, assign it to a name, or leave the line out"
                 self.refuse("the value of this expression is not used", span, hint)
-                return tree.InvalidStatement(
-                    span, bound_names(stmt), returns=True
-                )  # a `return` may be what was meant
+                # A `return` may be what was meant.
+                return tree.InvalidStatement(span, bound_names(stmt), returns=True)
         return tree.InvalidStatement(span, bound_names(stmt), returns=False)
 
 

@@ -13,7 +13,7 @@ from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW
 
 
 def lower_to_pointer_args(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
-    """A kernel as a function of pointers to the data of its buffers."""
+    """Return a kernel as a function of pointers to the data of its buffers."""
     pointers = [tirx.Var(f"{buffer.name}_data", _pointer(buffer)) for buffer in kernel.params]
     declared = [
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(kernel.params, pointers, strict=True)
@@ -30,10 +30,10 @@ def _pointer(buffer: Any) -> Any:
 
 
 def emit_entry(program: AotProgram) -> tirx.PrimFunc:
-    """What calls the kernels.
+    """Return the function that checks its arrays and calls the kernels.
 
-    It takes the addresses of the parameters' arrays, of the results', of the workspace's and of a table of
-    int64: NumPy's array type, the dtypes' objects, the constants' data.
+    Its arguments are addresses, as int64: of the array objects of the parameters, the results, the workspace
+    and a table. The table holds, as int64: NumPy's array type, the dtype objects, the data of the constants.
     """
     count = len(program.parameters) + len(program.results)
     names = [f"array{place}" for place in range(count)] + ["workspace", "table"]
@@ -81,8 +81,9 @@ def _as_pointer(address: Any) -> Any:
 def _checks(
     arrays: Sequence[Array], objects: Sequence[Any], table: Any, dtypes: Sequence[str]
 ) -> Iterator[Any]:
-    """Refuses where an array is not of its type, then dtype, rank and flags, then shape: in this order,
-    because what one says is there only if the ones before hold.
+    """Refuse arrays of a wrong type, then of a wrong dtype, rank or flags, then of a wrong shape.
+
+    The order matters: each group reads memory that only the groups before it make safe to read.
     """
     pairs = list(zip(arrays, objects[: len(arrays)], strict=True))
     low = tirx.const(LOW, "int64")

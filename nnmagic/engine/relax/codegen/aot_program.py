@@ -1,9 +1,9 @@
-"""Programs without control flow and of known shapes as one machine function, which needs no virtual machine.
+"""Plan an AOT program: static-shape dataflow with planned memory and one entry, as TVM's AOT executor has it.
 
-The kernels of a fused Relax function become private functions of pointers; the entry calls one after another.
-What is computed in between lives in a workspace, where values that are not needed at the same time share
-bytes. The entry takes the addresses of NumPy's own array objects, so that a call costs no conversion: it
-reads from them where the data is, and refuses an array that the program was not compiled for. Knows TVM.
+The kernels of a fused Relax function become private functions of pointers, which the entry calls one after
+another. Intermediate values live in a workspace; values with disjoint lifetimes share bytes. The entry takes
+the addresses of NumPy's own array objects, so that a call converts nothing: it reads their data pointers, and
+refuses an array that the program was not compiled for.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A dtype and a shape, all known."""
+    """A static dtype and shape."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """The size in bytes."""
         return math.prod(self.shape) * NUMPY_DTYPES[self.dtype].itemsize
 
 
@@ -50,7 +50,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """The call of a kernel: what it reads, then what it writes."""
+    """A call of a kernel: the storage that it reads, then the storage that it writes."""
 
     kernel: Any
     args: tuple[Storage, ...]
@@ -59,7 +59,7 @@ class KernelCall:
 
 @dataclass(slots=True)
 class AotProgram:
-    """A straight program: what it takes and gives, its constants, its kernels, their calls."""
+    """An AOT program: parameters, results, constants, kernels and the calls of these."""
 
     parameters: list[Array]
     results: list[Array]
@@ -69,7 +69,7 @@ class AotProgram:
     workspace: int = 0
 
     def facts(self) -> Json:
-        """What a call must know, for JSON."""
+        """Return what a call needs to know, as JSON."""
         return {
             "parameters": [[array.dtype, list(array.shape)] for array in self.parameters],
             "results": [[array.dtype, list(array.shape)] for array in self.results],
@@ -78,12 +78,12 @@ class AotProgram:
         }
 
     def dtypes(self) -> list[str]:
-        """The dtypes of the parameters and results, each once."""
+        """Return the dtypes of the parameters and results, each once."""
         return list(dict.fromkeys(array.dtype for array in (*self.parameters, *self.results)))
 
 
 def plan_aot_program(module: tvm.IRModule, name: str) -> AotProgram | None:
-    """The function of a module of kernels as a straight program; None where it is none."""
+    """Plan the function ``name`` of a module of kernels; return None unless it is static-shape dataflow."""
     function = module[name]
     arrays = [_array(param.ty) for param in function.params]
     results = _arrays(function.ret_ty)
@@ -123,7 +123,7 @@ def _array(type_: Any) -> Array | None:
 
 
 def _arrays(type_: Any) -> list[Array] | None:
-    """A type's tensors, of a tensor or a flat tuple; None where one is not known."""
+    """Return the tensors of a type, a tensor or a flat tuple; None if a shape is dynamic."""
     fields = list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
     found = [_array(each) for each in fields]
     known = [array for array in found if array is not None]
@@ -131,7 +131,7 @@ def _arrays(type_: Any) -> list[Array] | None:
 
 
 def _bindings(function: relax.Function) -> list[Any] | None:
-    """The bindings of a function's body in order; None where it has other things than bindings of values."""
+    """Return the bindings of a function's body in order; None if one does not bind a value."""
     blocks = function.body.blocks
     found = [binding for block in blocks for binding in block.bindings]
     return found if all(isinstance(binding, relax.VarBinding) for binding in found) else None
@@ -142,7 +142,7 @@ _RESHAPE = ir.Op.get("relax.reshape")
 
 
 def _value(program: AotProgram, module: tvm.IRModule, values: dict[Any, Any], binding: Any) -> Any:
-    """What a binding computes: storage, or a tuple of it; None where it is no part of a straight program."""
+    """Return the storage (or tuple of storage) that a binding computes; None if the program cannot be AOT."""
     value = binding.value
     if not isinstance(value, ir.Call):
         return _operand(program, values, value)
@@ -162,7 +162,7 @@ def _value(program: AotProgram, module: tvm.IRModule, values: dict[Any, Any], bi
 
 
 def _operand(program: AotProgram, values: dict[Any, Any], expr: Any) -> Any:
-    """The storage (or tuple of it) of an expression that computes nothing; None where it is another one."""
+    """Return the storage, or tuple of storage, of an expression that computes nothing; None for any other."""
     match expr:
         case ir.GenericConst():
             program.constants.append(as_array(expr.value))
@@ -179,7 +179,7 @@ def _operand(program: AotProgram, values: dict[Any, Any], expr: Any) -> Any:
 
 
 def _plan_memory(program: AotProgram) -> None:
-    """Gives each temporary its place in the workspace: the lowest that is free while it is needed."""
+    """Give each temporary the lowest offset in the workspace that is free during its lifetime."""
     last = {storage: place for place, step in enumerate(program.steps) for storage in step.args}
     live: list[Storage] = []
     for place, step in enumerate(program.steps):

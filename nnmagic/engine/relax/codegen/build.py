@@ -1,7 +1,7 @@
-"""Fused Relax modules as artifacts, and the texts of their stages. Knows TVM.
+"""Build artifacts from fused Relax modules.
 
-What the compiler makes is taken out of it as an object file: so a function that was just compiled and one
-that was found in a cache run the same code, loaded in the same way.
+Machine code leaves the compiler as object files: a function that was just compiled and one from a cache run
+the same code, loaded in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tvm import ir, relax, tirx
 from tvm.target import codegen
 
 from nnmagic.engine import cpu
-from nnmagic.engine.relax.artifact import DIRECT, Artifact, Json
+from nnmagic.engine.relax.artifact import AOT, Artifact, Json
 from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
 from nnmagic.engine.relax.codegen.aot_entry import emit_entry, lower_to_pointer_args
 from nnmagic.engine.relax.codegen.aot_program import AotProgram
@@ -29,7 +29,7 @@ STAGES = ("relax", "tir", "llvm", "asm")
 
 
 class CompiledProgram:
-    """What was compiled, and its stages as texts: as it was lowered, its kernels, LLVM's and assembler's."""
+    """A compiled program with the texts of its stages."""
 
     def __init__(
         self, artifact: Artifact, module: tvm.IRModule, kernels: tvm.IRModule, objects: Iterable[Any]
@@ -40,7 +40,7 @@ class CompiledProgram:
         self._objects = list(objects)
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         if name not in STAGES:
             raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
         with relax_pipeline.COMPILING, defer_interrupts():
@@ -54,12 +54,12 @@ class CompiledProgram:
 def build_aot(
     program: AotProgram, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
 ) -> CompiledProgram:
-    """A straight program compiled; ``lowered`` is what it was before fusion."""
+    """Compile an AOT program; ``lowered`` is its module before fusion."""
     kernels: dict[Any, tirx.PrimFunc] = {}
 
     def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
-        """Made while LLVM compiles those before."""
-        for var, kernel in kernel_preparation.schedule_kernel(program.kernels.items(), target, opt_level):
+        """Schedule kernels while LLVM compiles the ones before."""
+        for var, kernel in kernel_preparation.prepare_kernels(program.kernels.items(), target, opt_level):
             kernels[var] = kernel
             yield var, lower_to_pointer_args(kernel)
 
@@ -73,7 +73,7 @@ def build_aot(
         "parallel": kernel_preparation.has_parallel_loops(kernels.values()),
     }
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
-    artifact = Artifact(DIRECT, facts, [part.code for part in parts], b"", constants)
+    artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants)
     return CompiledProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
 
 
@@ -85,12 +85,19 @@ def build_vm(
     target: tvm.target.Target,
     opt_level: int,
 ) -> CompiledProgram:
-    """A module compiled for the virtual machine, with what a call must know besides.
+    """Compile a module for the virtual machine.
 
-    ``lowered`` is what it was before fusion, ``grouped`` after it.
+    Args:
+        kind: VM or INTERPRETER.
+        facts: what a call needs to know, as JSON.
+        lowered: the module before fusion.
+        grouped: the module after fusion.
+        target: the CPU.
+        opt_level: 0 to 3.
+
     """
     module = relax_pipeline.for_virtual_machine(
-        kernel_preparation.schedule_kernels(grouped, target, opt_level), target
+        kernel_preparation.prepare_module(grouped, target, opt_level), target
     )
     functions = {
         var: keep_float_subtraction(function) if isinstance(function, tirx.PrimFunc) else function
@@ -107,6 +114,6 @@ def build_vm(
 
 
 def _needs(target: tvm.target.Target) -> Json:
-    """What machine the code is for: the system, and the instruction sets of the target."""
+    """Return what the code requires of a machine: the platform, and the instruction sets of the target."""
     features = [str(name) for name in codegen.llvm_get_cpu_features(target)]
     return {"machine": cpu.platform_name(), "instruction sets": cpu.required_features(features)}

@@ -15,12 +15,12 @@ from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.progress import report
 
 
-def schedule_kernel(
+def prepare_kernels(
     kernels: Iterable[tuple[Any, tirx.PrimFunc]], target: tvm.target.Target, opt_level: int
 ) -> Iterator[tuple[Any, tirx.PrimFunc]]:
-    """The kernels right for empty reductions, unaligned arrays and forked processes, one after another.
+    """Yield the kernels made safe for empty reductions, unaligned arrays and forked processes.
 
-    From level 1 on they have fast loops for the target's machine, too.
+    From optimisation level 1 on they are scheduled for the target's CPU, too.
     """
     machine = cpu_model(target) if opt_level else None
     waiting = list(kernels)
@@ -33,15 +33,15 @@ def schedule_kernel(
         yield var, found.without_attr("global_symbol")
 
 
-def schedule_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
-    """The module with every kernel of it as `with_loops` makes it."""
+def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+    """Return the module with every kernel prepared by `prepare_kernels`."""
     kernels = [each for each in module.functions_items() if isinstance(each[1], tirx.PrimFunc)]
-    functions = {**dict(module.functions_items()), **dict(schedule_kernel(kernels, target, opt_level))}
+    functions = {**dict(module.functions_items()), **dict(prepare_kernels(kernels, target, opt_level))}
     return tvm.IRModule(functions, attrs=module.attrs)
 
 
 def has_parallel_loops(functions: Iterable[Any]) -> bool:
-    """Whether a kernel of these functions uses the pool of threads."""
+    """Return whether a kernel of these functions uses the thread pool."""
     found: list[bool] = []
     look = [(tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.PARALLEL))]
     for function in functions:
@@ -51,7 +51,7 @@ def has_parallel_loops(functions: Iterable[Any]) -> bool:
 
 
 def initialize_reductions(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Moves the initialisation out of each reduction that may be over no elements: TVM has it in the loop."""
+    """Hoist the initialisation out of each reduction that may have no elements: TVM keeps it in the loop."""
     found: list[Any] = []
     visit(function.body, [(s_tir.SBlock, found.append)])
     names = [block.name_hint for block in found if block.init is not None and _may_be_empty(block)]
@@ -68,16 +68,16 @@ def initialize_reductions(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _may_be_empty(block: Any) -> bool:
-    """Whether it is not known that each axis that the block reduces has elements."""
+    """Return whether some axis that the block reduces may have no elements."""
     extents = [var.dom.extent for var in block.iter_vars if var.iter_type == tirx.IterVar.CommReduce]
     return not all(isinstance(extent, tirx.IntImm) and extent.value > 0 for extent in extents)
 
 
 def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with parameters that need no more alignment than their elements, and with serial loops.
+    """Require no more alignment of parameters than their elements need, and make parallel loops serial.
 
-    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy gives 16, a view of an array less. Some of
-    topi's loops are parallel: a forked child would wait for ever for threads that it does not have.
+    TVM declares 64 bytes and lets LLVM emit aligned moves; NumPy guarantees 16, and a view less. Some loops
+    of topi are parallel: in a forked child they would wait forever for threads that do not exist there.
     """
     instead: dict[Any, Any] = {
         param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)

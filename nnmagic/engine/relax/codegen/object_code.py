@@ -1,4 +1,4 @@
-"""TIR functions to machine code: the passes of TVM that a CPU needs, in order. Knows TVM only."""
+"""Compile TIR functions to object code by the TVM passes that a CPU needs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _PART = 80
 _STACK_BYTES = 4096
 
 
-def _on_the_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
-    """An allocation, left to LLVM where it is small: TVM would ask its runtime for each."""
+def _keep_on_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
+    """Leave a small allocation to LLVM: TVM would ask its runtime for each."""
     type_ = allocation.buffer.ty
     if not all(isinstance(dim, tirx.IntImm) for dim in type_.shape):
         return allocation
@@ -40,39 +40,37 @@ def _on_the_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
     return tirx.AllocBuffer(allocation.buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
-def _in_memory_of_the_cpu(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
-    """Says where a private function's memory is; MakePackedAPI says it of the public ones only."""
-    if _public(function):
+def _annotate_device(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Annotate the device of a private function's memory; MakePackedAPI annotates public functions only."""
+    if _is_public(function):
         return function
-    body = rewrite(function.body, [(tirx.AllocBuffer, _on_the_stack)])
+    body = rewrite(function.body, [(tirx.AllocBuffer, _keep_on_stack)])
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
 
 
-_IN_MEMORY_OF_THE_CPU: Any = tirx.transform.prim_func_pass(
-    _in_memory_of_the_cpu, opt_level=0, name="InMemoryOfTheCPU"
+_ANNOTATE_DEVICE: Any = tirx.transform.prim_func_pass(_annotate_device, opt_level=0, name="AnnotateDevice")
+
+_LET_TO_BUFFERS: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: let_to_buffers(function), opt_level=0, name="LetToBuffers"
 )
 
-_NAMED_IN_MEMORY: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: let_to_buffers(function), opt_level=0, name="NamedInMemory"
-)
 
-
-def _spread(node: tirx.Broadcast) -> Any:
-    """A vector of one bfloat16, as the bits that it is: BF16StorageLegalize forgets its dtype."""
+def _broadcast_bits(node: tirx.Broadcast) -> Any:
+    """Broadcast a bfloat16 as its bits, because BF16StorageLegalize forgets the dtype of a Broadcast."""
     if str(node.value.ty.dtype) != "bfloat16":
         return node
     bits = tirx.Broadcast(tirx.reinterpret("uint16", node.value), node.lanes)
     return tirx.reinterpret(str(node.ty.dtype), bits)
 
 
-_WITH_BITS_SPREAD: Any = tirx.transform.prim_func_pass(
+_BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: function.with_body(
-        rewrite(function.body, [(tirx.Broadcast, _spread)])
+        rewrite(function.body, [(tirx.Broadcast, _broadcast_bits)])
     ),
     opt_level=0,
-    name="WithBitsSpread",
+    name="BroadcastBits",
 )
 
 
@@ -83,9 +81,9 @@ _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in
 _LARGE_BYTES = 1 << 26
 
 
-def _completed(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
-    """Has a private function give 0, after its memory is free, or another where there is too little."""
-    if _public(function):
+def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Make a private function free its memory and return 0, or another number if memory is short."""
+    if _is_public(function):
         return function
     large: set[Any] = set()
 
@@ -112,7 +110,7 @@ def _completed(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) ->
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
-_COMPLETED: Any = tirx.transform.prim_func_pass(_completed, opt_level=0, name="Completed")
+_RETURN_STATUS: Any = tirx.transform.prim_func_pass(_return_status, opt_level=0, name="ReturnStatus")
 
 #: What TVM's own pipeline does for a CPU, in its order, but for arrays that share memory (see ``pipeline``):
 #: first to functions that are made of blocks.
@@ -125,7 +123,7 @@ _BLOCK_PASSES = (
     s_tir.transform.LowerMatchBuffer,
     s_tir.transform.StmtSimplify,
     s_tir.transform.LowerOpaqueBlock,
-    lambda: _NAMED_IN_MEMORY,
+    lambda: _LET_TO_BUFFERS,
     tirx.transform.FlattenBuffer,
     tirx.transform.BF16ComputeLegalize,
     lambda: tirx.transform.NarrowDataType(32),
@@ -141,7 +139,7 @@ _BLOCK_PASSES = (
 )
 
 #: Less to those whose tiles are written out, in memory's order: the rest would prove things of each place.
-_OF_TILES = (
+_TILE_PASSES = (
     tirx.transform.BF16ComputeLegalize,
     lambda: tirx.transform.NarrowDataType(32),
     tirx.transform.VectorizeLoop,
@@ -156,18 +154,18 @@ _HOST_PASSES = (
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
-    lambda: _WITH_BITS_SPREAD,
+    lambda: _BROADCAST_BITS,
     tirx.transform.BF16StorageLegalize,
-    lambda: _IN_MEMORY_OF_THE_CPU,
+    lambda: _ANNOTATE_DEVICE,
     tirx.transform.LowerTVMBuiltin,
-    lambda: _COMPLETED,
+    lambda: _RETURN_STATUS,
     tirx.transform.LowerIntrin,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
-    """The machine code of some functions: TVM's module, and the object file that it gives."""
+    """The machine code of some functions: TVM's module, and its object file."""
 
     module: Any
     code: bytes
@@ -180,10 +178,11 @@ def compile_parts(
     *,
     apart: bool,
 ) -> list[ObjectCode]:
-    """The machine code of kernels, and of what calls them: in its own part where it is to be ``apart``.
+    """Compile kernels and the entry that calls them.
 
-    They are compiled in parts: by LLVM, while the next ones are made and lowered. Without optimisation they
-    are one: each would have TVM's code that runs when it is loaded, and they could not be linked.
+    The kernels are compiled in parts: LLVM compiles one while the next is scheduled and lowered. ``apart``
+    puts the entry in its own part. Without optimisation there is one part, because each would contain TVM's
+    initialisation code and the parts could not be linked.
     """
     optimised = int(target.attrs.get("opt-level", 0)) > 0
     pool = ThreadPoolExecutor(len(cores()))
@@ -193,15 +192,15 @@ def compile_parts(
         work = 0
         for var, function in kernels:
             if work >= _PART and optimised:
-                waiting.append(pool.submit(_compiled, _lowered(_apart(part), target), target))
+                waiting.append(pool.submit(_compile, _lower(_call_by_symbol(part), target), target))
                 part, work = {}, 0
             part[var] = function
             work += _work(function)
         if apart and optimised:
-            waiting.append(pool.submit(_compiled, _lowered(_apart(part), target), target))
+            waiting.append(pool.submit(_compile, _lower(_call_by_symbol(part), target), target))
             part = {}
         part.update([entry])
-        last = _compiled(_lowered(_apart(part) if waiting else part, target), target)
+        last = _compile(_lower(_call_by_symbol(part) if waiting else part, target), target)
         while wait(waiting, timeout=0.05).not_done:
             interrupt_safepoint()
         return [*(each.result() for each in waiting), last]
@@ -210,7 +209,7 @@ def compile_parts(
 
 
 def _work(function: tirx.PrimFunc) -> int:
-    """How much LLVM has to do, roughly: the statements that store."""
+    """Estimate the work of LLVM by the number of stores."""
     found = [0]
 
     def count(_: Any) -> None:
@@ -220,8 +219,8 @@ def _work(function: tirx.PrimFunc) -> int:
     return found[0]
 
 
-def _apart(part: dict[Any, Any]) -> dict[Any, Any]:
-    """The functions such that those of other parts are called by their names."""
+def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
+    """Make calls of functions of other parts calls by symbol."""
 
     def named(call: Any) -> Any:
         if not isinstance(call.op, tvm.ir.GlobalVar):
@@ -234,17 +233,17 @@ def _apart(part: dict[Any, Any]) -> dict[Any, Any]:
     }
 
 
-def _public(function: tirx.PrimFunc) -> bool:
+def _is_public(function: tirx.PrimFunc) -> bool:
     return "global_symbol" in function.attrs
 
 
 def _symbol(var: Any) -> str:
-    """The name of a kernel for the linker: none that a library of C has."""
+    """Return the symbol of a kernel, prefixed so that it clashes with no C library."""
     return f"nnmagic_kernel_{var.name_hint}"
 
 
-def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
-    """The functions as LLVM takes them; the private ones can be called from other parts."""
+def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
+    """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
     of_blocks, of_tiles = {}, {}
     for var, kernel in functions.items():
         function = keep_float_subtraction(kernel)
@@ -257,24 +256,24 @@ def _lowered(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModu
         bind = tirx.transform.BindTarget(target.with_host(target))
         lowered = [
             tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions
-            for passes, functions in ((_BLOCK_PASSES, of_blocks), (_OF_TILES, of_tiles))
+            for passes, functions in ((_BLOCK_PASSES, of_blocks), (_TILE_PASSES, of_tiles))
         ]
         together = tvm.transform.Sequential([make() for make in _HOST_PASSES])
         whole = together(tvm.IRModule({**lowered[0], **lowered[1]}))
     public = {
-        var: function if _public(function) else function.with_attr("global_symbol", _symbol(var))
+        var: function if _is_public(function) else function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()
     }
     return tvm.IRModule(public)
 
 
-def _compiled(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
+def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
     return ObjectCode(module, write_module(module, "o"))
 
 
 def write_module(module: Any, form: str) -> bytes:
-    """What TVM writes of a module into a file, which lies in memory where the system has such files."""
+    """Return what TVM writes of a module to a file, which lies in memory where the system supports that."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:
             module.write_to_file(f"/proc/self/fd/{file.fileno()}", form)

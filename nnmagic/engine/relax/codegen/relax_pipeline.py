@@ -1,7 +1,4 @@
-"""From a Relax module to machine code: the passes of each optimisation level, the stages' texts.
-
-Knows TVM and the schedules of kernels.
-"""
+"""Run the Relax passes of an optimisation level."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from nnmagic.engine.relax.legalize.kernel_cache import legalization
-from nnmagic.forks import Lock
+from nnmagic.engine.relax.legalize.kernel_cache import legalize_relax_ops
+from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = Lock()
@@ -25,12 +22,12 @@ MAX_FUSED = 32
 
 
 def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
-    """The module with every operator a TIR function, fused; the loops are as the operators have them."""
+    """Legalize every operator to a TIR function and fuse these; the loops stay as the operators have them."""
     transform = relax.transform
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
     passes = [
         transform.ConvertToDataflow(1),
-        legalization(),
+        legalize_relax_ops(),
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
         *fusion,
         transform.DeadCodeElimination(),
@@ -43,7 +40,7 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
 
 
 def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """The fused module with every call lowered for TVM's virtual machine."""
+    """Lower every call of a fused module for TVM's virtual machine."""
     transform = relax.transform
     # The plan reuses memory across branches as if both had run: freed storage is written to, and TVM crashes.
     planning = [] if _has_branches(module) else [transform.StaticPlanBlockMemory()]

@@ -11,7 +11,7 @@ from tvm import tirx
 
 
 def kernels_text(module: tvm.IRModule) -> str:
-    """The TIR functions of a lowered module as text."""
+    """Return the TIR functions of a lowered module as text."""
     kernels = {
         var: function for var, function in module.functions_items() if isinstance(function, tirx.PrimFunc)
     }
@@ -19,9 +19,9 @@ def kernels_text(module: tvm.IRModule) -> str:
 
 
 def code_text(libraries: Iterable[Any], stage: str) -> str:
-    """LLVM's code of the libraries (stage ``llvm``) or the assembler's (``asm``).
+    """Return the LLVM code of object code (stage ``llvm``) or its assembly (``asm``).
 
-    TVM names the memory that LLVM must tell apart by addresses, which differ between runs; here by numbers.
+    TVM names memory that LLVM must tell apart by addresses, which differ between runs; here it is numbered.
     """
     text = "".join(library.inspect_source("ll" if stage == "llvm" else "asm") for library in libraries)
     numbers: dict[str, int] = {}

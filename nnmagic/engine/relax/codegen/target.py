@@ -1,6 +1,6 @@
-"""The CPU to compile for. Knows TVM's targets and what LLVM knows of CPUs.
+"""Resolve the CPU to compile for.
 
-LLVM prints its complaints to stderr and takes a default, or dies: what it would not know is found out before.
+LLVM prints errors to stderr and falls back to a default, or aborts; so settings are checked before.
 """
 
 from __future__ import annotations
@@ -22,9 +22,15 @@ _INSTRUCTION_SETS = ("avx", "sse", "amx", "fma", "f16c", "bmi", "sve", "neon")
 
 
 def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
-    """The CPU to compile for: this one, or what the caller names. Raises EngineError where that cannot be.
+    """Return the CPU to compile for: this one, or the one that the caller names.
 
-    ``target`` is None, a kind (``"llvm"``), TVM's JSON text or its dict of settings.
+    Args:
+        target: None, a kind (``"llvm"``), TVM's JSON text or its dict of settings.
+        opt_level: 0 to 3.
+
+    Raises:
+        EngineError: if the target is unknown or this machine cannot run its code.
+
     """
     settings: dict[str, object] = {}
     try:
@@ -50,7 +56,7 @@ def _settings(target: str | Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_architecture(settings: Mapping[str, object]) -> None:
-    """Refuses another architecture or system than this machine's."""
+    """Refuse another architecture or system than this machine's."""
     own, given = codegen.llvm_get_system_triple(), settings.get("mtriple")
     if given is None:
         return
@@ -64,7 +70,7 @@ def _check_architecture(settings: Mapping[str, object]) -> None:
 
 
 def _check_cpu(settings: Mapping[str, object]) -> None:
-    """Refuses a CPU whose instructions this one lacks."""
+    """Refuse a CPU whose instructions this one lacks."""
     cpu = settings.get("mcpu")
     if cpu is None:
         return
@@ -77,7 +83,7 @@ def _check_cpu(settings: Mapping[str, object]) -> None:
 
 
 def _check_features(settings: Mapping[str, object]) -> None:
-    """Refuses features (``+avx2``, ``-fma``) that LLVM does not know or this machine lacks."""
+    """Refuse features (``+avx2``, ``-fma``) that LLVM does not know or this machine lacks."""
     given = settings.get("mattr", ())
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise TypeError(f"mattr must be a list such as ['+avx2'], not {given!r}")

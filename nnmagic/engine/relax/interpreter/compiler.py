@@ -1,8 +1,8 @@
-"""The control flow of functions as instructions for the evaluator, and the kernels in between. Knows the IR.
+"""Compile the control flow of functions to the interpreter's instructions, with kernels in between.
 
-A function's body is cut into scopes (the body, branches, arms), whose nodes are computed in Relay's order.
-Operators have no effects: in a scope all those that can be computed after one and before the next call,
-branch or reference form one kernel, which is a Relay function of its own.
+A function's body is divided into scopes (the body, branches, arms) whose nodes run in Relay's order. Between
+two barriers (calls, branches, references) of a scope, all operators form one kernel: a Relay function of its
+own. Operators have no effects, so they may move within these levels (cf. effect ordering).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from nnmagic.relay.expr import (
     children,
 )
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.scopes import Scope, is_opaque, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, is_opaque, scopes_of
 from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.traverse import pattern_vars, post_order, rewrite
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
@@ -64,7 +64,7 @@ from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
 
 @dataclass(frozen=True, slots=True)
 class ProgramKernel:
-    """A kernel: a plain Relay function; ``deep`` where it calls functions that may recurse."""
+    """A kernel: a first-order Relay function. ``deep``: whether it calls functions that may recurse."""
 
     name: str
     function: Function
@@ -72,33 +72,35 @@ class ProgramKernel:
 
 
 class ProgramCompiler:
-    """The functions that an entry function needs, as code; ``as_tensor`` makes tensors of constants."""
+    """Compiles the functions that an entry needs; ``as_tensor`` converts constants to tensors."""
 
-    def __init__(self, module: Module, plain: frozenset[str], as_tensor: Any) -> None:
+    def __init__(self, module: Module, first_order: frozenset[str], as_tensor: Any) -> None:
         self.module = module
-        self.plain = plain
+        self.first_order = first_order
         self.as_tensor = as_tensor
         self.codes: dict[str, FunctionCode] = {}
         self.waiting: list[str] = []
         self.kernels: list[ProgramKernel] = []
 
-    def compiled(self, entry: str) -> FunctionCode:
-        """The code of a function, complete with all that it calls."""
+    def compile(self, entry: str) -> FunctionCode:
+        """Return the code of a function, complete with all that it calls."""
         code = self.code(entry)
         while self.waiting:
             name = self.waiting.pop()
-            _FunctionCompiler(self, name, _transparent(self.module.functions[name])).compile(self.codes[name])
+            _FunctionCompiler(self, name, _unmark_kernels(self.module.functions[name])).compile(
+                self.codes[name]
+            )
         return code
 
     def code(self, name: str) -> FunctionCode:
-        """The code of a function of the module; its instructions may come later."""
+        """Return the code of a function of the module; its instructions may be filled in later."""
         if name not in self.codes:
             self.codes[name] = FunctionCode(name)
             self.waiting.append(name)
         return self.codes[name]
 
     def add_kernel(self, owner: str, function: Function) -> int:
-        """The number of a new kernel."""
+        """Add a kernel and return its number."""
         name = f"{owner}_kernel{len(self.kernels)}"
         while name in self.module.functions:
             name += "_"
@@ -107,27 +109,27 @@ class ProgramCompiler:
         return len(self.kernels) - 1
 
 
-def _transparent(function: Function) -> Function:
-    """A copy of a function whose inner functions are not marked as one kernel: they are run as any other."""
+def _unmark_kernels(function: Function) -> Function:
+    """Return a copy of a function whose inner functions are not marked as kernels."""
 
-    def plain(_old: Expr, new: Expr) -> Expr:
+    def unmark(_old: Expr, new: Expr) -> Expr:
         return replace(new, attrs={}) if isinstance(new, Function) and is_opaque(new) else new
 
-    found = rewrite(function, plain)
+    found = rewrite(function, unmark)
     assert isinstance(found, Function)
     return found
 
 
 @dataclass(slots=True)
 class _Layout:
-    """The slots of one function: of its own values, and of those that it captures (in order)."""
+    """The slots of a function: of its own values, and of those that it captures, in order."""
 
     code: FunctionCode
     slots: dict[Expr, int] = field(default_factory=dict)
     captures: dict[Expr, int] = field(default_factory=dict)
 
     def own(self, node: Expr) -> int:
-        """The slot of a value that this function computes."""
+        """Return the slot of a value that this function computes."""
         if node not in self.slots:
             self.slots[node] = self.code.size
             self.code.size += 1
@@ -135,11 +137,15 @@ class _Layout:
 
 
 class _FunctionCompiler:
-    """One global function with all functions inside.
+    """Compiles a global function with all functions inside it.
 
-    meaning: what each node is, behind names and projections of known tuples. owner: the function that
-    computes a node. level: after how many barriers (calls, branches, references) of its scope a node can be
-    computed. used: the nodes whose values are needed in slots; live: those and what kernels compute them of.
+    Attributes:
+        meaning: the node that computes each node's value, behind names and projections of known tuples.
+        owner: the function that computes a node.
+        level: the number of barriers of its scope that come before a node.
+        used: the nodes whose values need slots.
+        live: ``used``, and the nodes that kernels compute these from.
+
     """
 
     def __init__(self, program: ProgramCompiler, name: str, function: Function) -> None:
@@ -150,7 +156,7 @@ class _FunctionCompiler:
         self.meaning: dict[Expr, Expr] = {}
         self.owner: dict[Expr, Function] = dict.fromkeys(function.params, function)
         self.level: dict[Expr, int] = {}
-        self.in_scope: dict[Scope, list[Expr]] = {}
+        self.in_scope: dict[PlacementScope, list[Expr]] = {}
         self.used: set[Expr] = set()
         self.live: set[Expr] = set()
         self.layouts: dict[Function, _Layout] = {}
@@ -164,7 +170,7 @@ class _FunctionCompiler:
 
     def _place(self) -> None:
         bound = {node.var: node.value for node in self.scopes.order if isinstance(node, Let)}
-        barriers: dict[Scope, int] = {}
+        barriers: dict[PlacementScope, int] = {}
         for node in dict.fromkeys(self.scopes.order):
             self.meaning[node] = self._meaning(node, bound)
             if isinstance(node, Function):
@@ -178,18 +184,18 @@ class _FunctionCompiler:
                 raise engine_error("a let may use itself only inside of a function", node.span)
             if self.meaning[node] is not node or isinstance(node, Var | OpRef):
                 continue
-            scope = self.scopes.place[node]
+            scope = self.scopes.scope_of[node]
             self.owner[node] = scope.function
             self.in_scope.setdefault(scope, []).append(node)
             if self._is_barrier(node):
                 barriers[scope] = self.level[node] = barriers.get(scope, 0) + 1
             else:
                 parts = (self.meaning.get(part, part) for part in self._inputs(node))
-                here = (self.level.get(part, 0) for part in parts if self.scopes.place.get(part) is scope)
+                here = (self.level.get(part, 0) for part in parts if self.scopes.scope_of.get(part) is scope)
                 self.level[node] = max(here, default=0)
 
     def _meaning(self, node: Expr, bound: Mapping[Var, Expr]) -> Expr:
-        """The node that computes the value; a let's end comes after its value and its body."""
+        """Return the node that computes a node's value; a let follows its value and its body."""
         found = node
         while isinstance(found, Let) or (isinstance(found, Var) and found in bound):
             found = found.body if isinstance(found, Let) else bound[found]
@@ -200,20 +206,20 @@ class _FunctionCompiler:
         return found if found is node else self.meaning.get(found, found)
 
     def _inputs(self, node: Expr) -> Iterator[Expr]:
-        """What a node that is no barrier is computed of; of a function, all that is inside."""
+        """Yield what a node that is no barrier is computed from; for a function, all nodes inside."""
         if isinstance(node, Function):
             yield from (part for part in post_order(node.body))
         else:
             yield from children(node)
 
     def _in_kernel(self, node: Expr) -> bool:
-        """Whether a node is computed by a kernel: an operator, or a plain function of tensors."""
+        """Return whether a kernel computes the node: an operator, or a first-order function of tensors."""
         match node:
             case Call(op=op, args=args):
                 callee = self.meaning.get(op, op)
                 if isinstance(callee, GlobalVar):
                     types = [arg.checked_type for arg in args]
-                    return callee.name in self.program.plain and all(
+                    return callee.name in self.program.first_order and all(
                         map(is_first_order, [*types, node.checked_type])
                     )
                 return isinstance(callee, OpRef)
@@ -230,7 +236,7 @@ class _FunctionCompiler:
     # What the instructions and the kernels need
 
     def _find_used(self) -> None:
-        """Marks what is used, users before what they use; what nobody uses, barriers aside, is left out."""
+        """Mark what is used, users first; unused nodes other than barriers are dropped."""
         self._use(self.root.body)
         for node in reversed(list(dict.fromkeys(self.scopes.order))):
             if self.meaning[node] is not node:
@@ -252,11 +258,11 @@ class _FunctionCompiler:
         self.used.add(found)
         self.live.add(found)
 
-    def _kernel_of(self, node: Expr) -> tuple[Scope, int]:
-        return self.scopes.place[node], self.level[node]
+    def _kernel_of(self, node: Expr) -> tuple[PlacementScope, int]:
+        return self.scopes.scope_of[node], self.level[node]
 
     def _operands(self, call: Expr) -> Iterator[tuple[Expr, bool]]:
-        """The values that a node in a kernel is computed of, and whether its kernel computes them, too."""
+        """Yield the operands of a node in a kernel, and whether the same kernel computes them."""
         assert isinstance(call, Call)
         work = list(reversed(call.args))
         while work:
@@ -273,14 +279,14 @@ class _FunctionCompiler:
                     yield part, self._is_inside(part, call)
 
     def _is_inside(self, part: Expr, call: Expr) -> bool:
-        """Whether a projection or call is computed by the same kernel as ``call``."""
+        """Return whether the kernel of ``call`` computes a projection or call."""
         while isinstance(part, TupleGetItem):
             part = self.meaning[part.tuple_value]
         return self._in_kernel(part) and self._kernel_of(part) == self._kernel_of(call)
 
     # Instructions
 
-    def _function(self, function: Function, code: FunctionCode, scope: Scope) -> Steps[Any]:
+    def _function(self, function: Function, code: FunctionCode, scope: PlacementScope) -> Steps[Any]:
         layout = self.layouts[function] = _Layout(code)
         code.params = tuple(layout.own(param) for param in function.params)
         code.body = yield self._scope(scope, function.body)
@@ -288,7 +294,7 @@ class _FunctionCompiler:
         return code
 
     def _slot(self, function: Function, node: Expr) -> int:
-        """The slot of a value in the frame of a function, which captures it where it is not its own."""
+        """Return the slot of a value in a function's frame; the function captures what it does not own."""
         node = self.meaning.get(node, node)
         if isinstance(node, OpRef):
             raise engine_error(
@@ -306,8 +312,11 @@ class _FunctionCompiler:
             layout.code.size += 1
         return layout.captures[node]
 
-    def _scope(self, scope: Scope, result: Expr) -> Steps[Any]:
-        """The code of a scope, level by level: the barrier, what the kernel needs, the kernel, the rest."""
+    def _scope(self, scope: PlacementScope, result: Expr) -> Steps[Any]:
+        """Compile a scope level by level: the barrier, what the kernel needs, the kernel, the rest.
+
+        Nodes that use results of the level's kernel (tuples, projections, closures) come after it.
+        """
         target = self._slot(scope.function, result)
         levels: dict[int, list[Expr]] = {}
         for node in self.in_scope.get(scope, ()):
@@ -336,7 +345,7 @@ class _FunctionCompiler:
         return Code(tuple(instructions), target)
 
     def _instruction(self, function: Function, node: Expr) -> Steps[Any]:
-        """What computes a node that no kernel computes."""
+        """Compile a node that no kernel computes."""
         target = self._slot(function, node)
         match node:
             case Constant(data=data):
@@ -393,7 +402,7 @@ class _FunctionCompiler:
     # Kernels
 
     def _kernel(self, function: Function, nodes: Sequence[Expr]) -> Step:
-        """A kernel that computes ``nodes``, and the step that runs it."""
+        """Make a kernel that computes ``nodes``, and return the step that runs it."""
         params: dict[Expr, Var] = {}
         made: dict[Expr, Expr] = {}
 
@@ -434,7 +443,7 @@ class _FunctionCompiler:
         )
 
     def _add_named_dims(self, function: Function, nodes: Sequence[Expr], params: dict[Expr, Var]) -> None:
-        """Gives a kernel the parameters around it that have the dimensions which its attributes name."""
+        """Pass a kernel the enclosing parameters whose dimensions its attributes name."""
         named = {label for node in nodes if isinstance(node, Call) for label in _labels(node.attrs.values())}
         named -= {label for param in params.values() for label in _labels([param.checked_type])}
         while named:
@@ -447,7 +456,7 @@ class _FunctionCompiler:
                     named -= set(_labels([_type_of(param)]))
             if function is self.root:
                 return
-            function = self.scopes.place[function].function
+            function = self.scopes.scope_of[function].function
 
 
 #: What a call needs no slot for.
@@ -464,7 +473,7 @@ def _type_of(node: Expr) -> Type:
 
 
 def _labels(values: Iterable[object]) -> Iterator[str]:
-    """The names of dimensions in attributes or types."""
+    """Yield the names of dimensions in attributes or types."""
     for value in values:
         match value:
             case AnyDim() | VarDim():

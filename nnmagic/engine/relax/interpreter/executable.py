@@ -1,7 +1,7 @@
-"""A compiled program with functions as values, data types, match or references. Knows TVM's machine, NumPy.
+"""Run programs with closures, data types, match or references.
 
-Kernels are machine code; the control flow between them is carried out here, on a stack of its own: neither
-Python's nor C's limits how deep a program calls itself, and a call in the last place takes no stack at all.
+Kernels are machine code; the interpreter runs the control flow between them on an explicit stack. So neither
+Python's stack nor C's limits recursion, and a tail call takes no stack at all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.diagnostics import located
+from nnmagic.diagnostics import append_location
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.interpreter.instructions import (
@@ -36,11 +36,11 @@ MAX_DEPTH = 1_000_000
 
 
 class InterpretedProgram:
-    """An executable: takes and gives NumPy arrays, tuples and AdtValue, from several threads at once.
+    """A program that the interpreter runs on NumPy arrays, tuples and AdtValue; several threads may call it.
 
-    Raises TypeError or ValueError for an argument that does not fit, RecursionError for a program that calls
-    itself too deep, AssertionError with its message and place for an assertion that does not hold,
-    RuntimeError where no arm of another match takes a value.
+    Raises TypeError or ValueError for an argument that does not fit, RecursionError for recursion that is too
+    deep, AssertionError with message and place for a failed assertion, RuntimeError if no arm of a match
+    takes a value.
     """
 
     def __init__(
@@ -51,8 +51,15 @@ class InterpretedProgram:
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
     ) -> None:
-        """``kernels``: by number, their names in the machine code and whether they may recurse;
-        ``compiled``: gives the stages, compiling where it must.
+        """Load the kernels.
+
+        Args:
+            entry: the code of the entry.
+            parameters: its parameters, to check arguments.
+            kernels: by number, each kernel's name in the machine code and whether it may recurse.
+            artifact: an INTERPRETER artifact.
+            compiled: returns the stages, compiling if it must.
+
         """
         self._entry = entry
         self._parameters = parameters
@@ -61,29 +68,29 @@ class InterpretedProgram:
         self.compiled = compiled
         self._program = VmProgram(artifact.bytecode, artifact.code)
         self._parallel = bool(artifact.facts["parallel"])
-        self._evaluate = (
+        self._interpret = (
             run_on_pool(interpret, deep=any(deep for _, deep in kernels)) if self._parallel else interpret
         )
         # A virtual machine is not thread-safe: a call takes the kernels of one that is idle.
         self._idle: list[list[Callable[..., Any]]] = []
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """The result for these arguments."""
+        """Return the result for these arguments."""
         dims: dict[str, int] = {}
         values = [
-            _converted(convert_argument(parameter, value, dims), as_tensor)
+            _map_leaves(convert_argument(parameter, value, dims), as_tensor)
             for parameter, value in zip(self._parameters, arrays, strict=True)
         ]
         try:
             kernels = self._idle.pop()
         except IndexError:
             kernels = self._start()
-        result = self._evaluate(self._entry, values, kernels)
+        result = self._interpret(self._entry, values, kernels)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
-        return _converted(result, _own_array)
+        return _map_leaves(result, _own_array)
 
     def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
-        """As a call, with ``instrument`` called before and after each step of the virtual machine."""
+        """Call it with ``instrument`` called before and after each instruction of the virtual machine."""
         idle, self._idle = self._idle, [self._start(instrument)]
         try:
             return self(arrays)
@@ -91,7 +98,7 @@ class InterpretedProgram:
             self._idle = idle
 
     def _start(self, instrument: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
-        """The kernels of a new virtual machine."""
+        """Return the kernels of a new virtual machine."""
         machine = self._program.start(instrument)
         deep_here = self._parallel  # as the whole run is, then
         return [
@@ -99,25 +106,25 @@ class InterpretedProgram:
         ]
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
 
 
 def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
-    """What a function comes to."""
+    """Run a function and return its value."""
     slots = _frame(function, (), args, kernels)
-    code, place = function.body, 0
+    code, pc = function.body, 0
     return_stack: list[tuple[Code, int, Slots, int]] = []  # where to go on, and where the value belongs
     while True:
-        if place == len(code.instructions):
+        if pc == len(code.instructions):
             value = slots[code.result]
             if not return_stack:
                 return value
-            code, place, slots, target = return_stack.pop()
+            code, pc, slots, target = return_stack.pop()
             slots[target] = value
             continue
-        instruction = code.instructions[place]
-        place += 1
+        instruction = code.instructions[pc]
+        pc += 1
         if isinstance(instruction, Step):
             instruction.run(slots)
             continue
@@ -128,14 +135,14 @@ def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Cal
         if not instruction.is_tail:
             if len(return_stack) >= MAX_DEPTH:
                 raise RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
-            return_stack.append((code, place, slots, instruction.target))
-        code, place, slots = goal, 0, goal_slots
+            return_stack.append((code, pc, slots, instruction.target))
+        code, pc, slots = goal, 0, goal_slots
 
 
 def _jump_target(
     instruction: Branch | Select | Apply, slots: Slots, kernels: Sequence[Callable[..., Any]]
 ) -> tuple[Code | None, Any]:
-    """The code to go on with and its frame; for a constructor, which has no code, None and its value."""
+    """Return the code to continue with and its frame; for a constructor, None and its value."""
     match instruction:
         case Branch(cond=cond, then=then, other=other):
             return (then if plain_array(slots[cond]).item() else other), slots
@@ -157,10 +164,10 @@ def _jump_target(
 
 
 def _failure(instruction: Select, value: Any) -> Exception:
-    """What a value that no arm takes raises."""
+    """Return the exception for a value that no arm takes."""
     if instruction.assertion is not None:
         message = instruction.assertion or "the assertion does not hold"
-        return AssertionError(located(message, instruction.span))
+        return AssertionError(append_location(message, instruction.span))
     what = value.constructor if isinstance(value, AdtValue) else "this value"
     where = "" if instruction.span is None else f" at {instruction.span}"
     return RuntimeError(f"no arm of the match{where} takes {what}")
@@ -182,7 +189,7 @@ def _frame(
 
 
 def _kernel(run: Callable[..., Any], function: str, deep: bool) -> Callable[[Sequence[Any]], Any]:
-    """A function of tensors that raises ValueError or RecursionError with what the machine says."""
+    """Wrap a kernel to raise ValueError or RecursionError with the machine's message."""
 
     def call(tensors: Sequence[Any]) -> Any:
         try:
@@ -194,12 +201,12 @@ def _kernel(run: Callable[..., Any], function: str, deep: bool) -> Callable[[Seq
 
 
 def _own_array(tensor: Any) -> np.ndarray:
-    """A copy: the tensor may be an argument's, a constant's or twice in the result."""
+    """Return a copy: the tensor may be an argument, a constant, or occur twice in the result."""
     return np.array(as_array(tensor))
 
 
-def _converted(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The value with ``leaf`` of each array or tensor; without recursion, because lists nest deep."""
+def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Apply ``leaf`` to each array or tensor of a value, without recursion because lists nest deep."""
     made: list[Any] = []
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:

@@ -1,8 +1,7 @@
-"""What the evaluator carries out: the control flow of functions, as instructions over the slots of a frame.
+"""Define the interpreter's instructions: control flow over the slots of a frame.
 
 A frame holds the values of one call of one function; its slot 0 holds the kernels of the run. Values are TVM
 tensors, Python tuples, ``AdtValue``, ``RefCell`` and functions: ``Closure``, or a constructor of the IR.
-Knows nothing of TVM.
 """
 
 from __future__ import annotations
@@ -18,16 +17,22 @@ Slots = list[Any]
 
 @dataclass(slots=True, eq=False)
 class RefCell:
-    """A reference: whoever holds it sees what was written last."""
+    """A mutable reference."""
 
     value: Any
 
 
 @dataclass(slots=True, eq=False)
 class FunctionCode:
-    """The code of one function; filled in after it was made, because functions mention each other.
+    """The code of a function; the body is filled in later, because functions refer to each other.
 
-    params and captures: the slots of the parameters, and of the values from outside that the body uses.
+    Attributes:
+        name: the function's name.
+        params: the slots of the parameters.
+        captures: the slots of the captured values.
+        size: the number of slots.
+        body: the instructions.
+
     """
 
     name: str
@@ -39,7 +44,7 @@ class FunctionCode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function as a value: its code and the values that it captured."""
+    """A function value: its code and the values that it captured."""
 
     code: FunctionCode
     captured: Slots
@@ -47,7 +52,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """Instructions without a branch back, and the slot of what they come to."""
+    """Instructions without a backward branch, and the slot of the result."""
 
     instructions: tuple[Instruction, ...]
     result: int
@@ -55,16 +60,16 @@ class Code:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """Computes something from slots and writes it into slots."""
+    """An instruction that computes slots from slots."""
 
     run: Callable[[Slots], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """Goes on with one of two pieces of code, as the tensor in ``cond`` says.
+    """Continue with one of two pieces of code, as the tensor in ``cond`` says.
 
-    ``is_tail``, here and below: nothing is left to do after it, so no way back is kept.
+    ``is_tail``, here and below: nothing follows it, so no return entry is pushed.
     """
 
     cond: int
@@ -76,9 +81,9 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Select:
-    """Goes on with the first arm whose pattern takes the value; a pattern writes what it binds.
+    """Continue with the first arm whose pattern takes the value; a pattern writes what it binds.
 
-    ``assertion``: the message of one that stands for an assertion; ``span``: the place of the match.
+    ``assertion``: the message of a match that stands for an assertion; ``span``: the location of the match.
     """
 
     data: int
@@ -91,7 +96,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apply:
-    """Calls a function value, or the code of a global function."""
+    """Call a function value, or the code of a global function."""
 
     callee: int | FunctionCode
     args: tuple[int, ...]

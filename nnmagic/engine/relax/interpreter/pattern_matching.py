@@ -1,4 +1,4 @@
-"""Patterns of a match as functions that try a value and write down what they bind. Knows the IR."""
+"""Compile the patterns of a match to functions that test a value and bind variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Matcher = Callable[[Any, Slots], bool]
 
 
 def compile_pattern(pattern: Pattern, slot_of: Callable[[Var], int]) -> Matcher:
-    """The matcher of a pattern; ``slot_of`` gives the slot of a variable."""
+    """Return the matcher of a pattern; ``slot_of`` returns the slot of a variable."""
     match pattern:
         case PatternWildcard():
             return lambda _value, _slots: True

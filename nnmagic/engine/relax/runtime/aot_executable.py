@@ -1,7 +1,4 @@
-"""A straight program's machine code, called with NumPy's array objects as they are.
-
-Knows TVM's runtime and NumPy.
-"""
+"""Call the machine code of an AOT program with NumPy's array objects as they are."""
 
 from __future__ import annotations
 
@@ -30,17 +27,25 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 class AotExecutable:
-    """An executable without control flow and of known shapes.
+    """A program of static-shape dataflow.
 
-    Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
-    argument or a constant. It may be called from several threads at once and in a forked child. Raises
-    TypeError for an array of a wrong dtype, ValueError for one of a wrong shape.
+    A call takes one array (or tuple of arrays) per parameter and returns new arrays, which never share memory
+    with an argument or a constant. Several threads, and a forked child, may call it. Raises TypeError for an
+    array of a wrong dtype, ValueError for one of a wrong shape.
     """
 
     def __init__(
         self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], CompiledProgram]
     ) -> None:
-        """``function``: its types; ``compiled``: gives the stages, compiling where it must."""
+        """Load the machine code.
+
+        Args:
+            name: the function's name, for messages.
+            function: the Relay function, for its types.
+            artifact: an AOT artifact.
+            compiled: returns the stages, compiling if it must.
+
+        """
         self._name = name
         self.artifact = artifact
         self.compiled = compiled
@@ -48,7 +53,7 @@ class AotExecutable:
         self._entry: Callable[..., int] = self._library[ENTRY]
         facts = artifact.facts
         if facts["parallel"]:
-            self._entry = run_on_pool(self._entry, to_the_end=True)
+            self._entry = run_on_pool(self._entry, uninterruptible=True)
         self._arrays = [(NUMPY_DTYPES[dtype], tuple(shape)) for dtype, shape in facts["parameters"]]
         self._results = [(tuple(shape), NUMPY_DTYPES[dtype]) for dtype, shape in facts["results"]]
         self._workspace = int(facts["workspace"])
@@ -69,7 +74,7 @@ class AotExecutable:
             self.fast_path = self._single() if isinstance(self._result, TensorType) else self._several
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """The results for these arguments: an array, or (nested) tuples of arrays."""
+        """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         given = [
             _readable(value, *expected, name)
@@ -80,26 +85,26 @@ class AotExecutable:
         return rebuild(self._result, iter(results))
 
     def _run(self, arrays: Sequence[np.ndarray]) -> None:
-        workspace = self._borrowed()
+        workspace = self._borrow_workspace()
         objects = [*arrays, workspace, self._table]
         if numpy_abi.address is None:
             objects = [numpy_abi.description(array) for array in objects]
             addresses = [words.ctypes.data for words in objects]
         else:
             addresses = [numpy_abi.address(array) for array in objects]
-        if self._refused(addresses):
+        if self._run_entry(addresses):
             raise AssertionError("the machine code refuses arrays that were made for it")
         self._idle.append(workspace)
 
-    def _borrowed(self) -> np.ndarray:
-        """A workspace for one call; who borrowed it gives it back to ``_idle``."""
+    def _borrow_workspace(self) -> np.ndarray:
+        """Return a workspace for one call; the caller appends it to ``_idle`` afterwards."""
         try:
             return self._idle.pop()
         except IndexError:
             return np.empty(self._workspace, np.uint8)
 
-    def _refused(self, addresses: Iterable[int]) -> bool:
-        """Runs the machine code; whether it did nothing because of an array. Raises what the run raises."""
+    def _run_entry(self, addresses: Iterable[int]) -> bool:
+        """Run the machine code and return whether it refused an array. Raises what the run raises."""
         try:
             code = self._entry(*addresses)
         except (RuntimeError, ValueError) as error:
@@ -109,33 +114,33 @@ class AotExecutable:
         return code != 0
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
 
     def _single(self) -> Callable[[tuple[Any, ...]], Any]:
-        """``fast_path`` for a function of one result."""
+        """Return the ``fast_path`` of a function with one result."""
         if self._workspace:
             return self._single_with_workspace
         few = _FEW.get(len(self._arrays), _many)
         return few(self._entry, self._results[0], (id(_NOTHING), id(self._table)), self._name)
 
     def _single_with_workspace(self, args: tuple[Any, ...]) -> Any:
-        result, workspace = np.empty(*self._results[0]), self._borrowed()
-        refused = self._refused((*map(id, args), id(result), id(workspace), id(self._table)))
+        result, workspace = np.empty(*self._results[0]), self._borrow_workspace()
+        refused = self._run_entry((*map(id, args), id(result), id(workspace), id(self._table)))
         self._idle.append(workspace)
         return None if refused else result
 
     def _several(self, args: tuple[Any, ...]) -> Any:
-        """``fast_path`` for a function of several results."""
+        """Run the ``fast_path`` of a function with several results."""
         results = [np.empty(*result) for result in self._results]
-        workspace = self._borrowed()
-        refused = self._refused((*map(id, args), *map(id, results), id(workspace), id(self._table)))
+        workspace = self._borrow_workspace()
+        refused = self._run_entry((*map(id, args), *map(id, results), id(workspace), id(self._table)))
         self._idle.append(workspace)
         return None if refused else rebuild(self._result, iter(results))
 
 
 def _readable(value: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], name: str) -> np.ndarray:
-    """An argument as an array that the machine code takes: itself where it can be."""
+    """Return an argument as an array that the machine code can read: itself if possible, else a copy."""
     array = np.asarray(value)
     if array.dtype.newbyteorder("=") != dtype:
         raise TypeError(f"{name} must be an array of {dtype}, not of {array.dtype}")

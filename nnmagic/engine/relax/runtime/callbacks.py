@@ -1,7 +1,6 @@
-"""What TVM's machine asks Python while a program runs: whether shapes fit, and whether an index is in range.
+"""Register the runtime callbacks of compiled programs: checks of shapes, indices and conditions.
 
-A program holds all that a question needs, as text, so that it can be loaded in another process. Knows Relay's
-operators and TVM's runtime.
+A program holds the arguments of a check as text, so that it can be loaded in another process.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ REQUIRED = "nnmagic.required"
 
 
 def encode_check(name: str, types: Sequence[Type], attrs: Attrs) -> str:
-    """A call of an operator, as the text that ``SHAPES_FIT`` takes."""
+    """Encode a call of an operator as the text that ``SHAPES_FIT`` takes."""
     return json.dumps([name, types_to_data(types, attrs)], separators=(",", ":"))
 
 
 def _shapes_fit(text: str, *shapes: Sequence[int]) -> None:
-    """Raises ValueError where operands of these shapes do not fit."""
+    """Raise ValueError if operands of these shapes do not fit."""
     _fit(text, tuple(tuple(shape) for shape in shapes))
 
 
@@ -48,7 +47,7 @@ def _asked(text: str) -> tuple[str, Sequence[Type], Attrs]:
 
 
 def _index_in_range(found: Any, size: Any) -> None:
-    """Raises IndexError where ``found`` holds 1 and a place that there is not."""
+    """Raise IndexError if ``found[0]`` is set; ``found[1]`` is the offending index."""
     wrong, place = plain_array(found).tolist()
     if wrong:
         (length,) = size
@@ -57,7 +56,7 @@ def _index_in_range(found: Any, size: Any) -> None:
 
 
 def _required(condition: Any, message: str) -> None:
-    """Raises ValueError where what must hold does not: a truth value, or a tensor of one."""
+    """Raise ValueError unless a condition holds: a truth value, or a tensor of one."""
     holds = condition if isinstance(condition, bool | int) else plain_array(condition).item()
     if not holds:
         raise ValueError(message)

@@ -1,7 +1,7 @@
-"""TVM's runtime without its compiler: loading it, object files as functions, virtual machines.
+"""Load TVM's runtime without its compiler, link object files, and start virtual machines.
 
-``import tvm`` loads the compiler, 80 times as large; what runs compiled programs knows only this file. Object
-files are linked in memory by ``tvm_ffi_orcjit``: no C compiler, no linker, no file on disk.
+``import tvm`` loads the compiler, which is 80 times as large. Object files are linked in memory by
+``tvm_ffi_orcjit``: no C compiler, no linker, no file on disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm_ffi import libinfo
 
 from nnmagic.engine.threads import cores, num_threads
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 
 #: What loads TVM's bytecode, and a virtual machine's settings: the CPU, a plain allocator. A pool of buffers
 #: would keep those of every size that was ever asked for.
@@ -26,9 +26,9 @@ _LOAD_BYTECODE, _ON_CPU, _NAIVE_ALLOCATOR = "ffi.Module.load_from_bytes.relax.VM
 
 @cache
 def ensure() -> None:
-    """Loads TVM's runtime; what it reads of the environment, once, is set before.
+    """Load TVM's runtime, after setting the environment variables that it reads once.
 
-    Raises RuntimeError where TVM is not installed.
+    Raises RuntimeError if TVM is not installed.
     """
     os.environ["TVM_NUM_THREADS"] = str(max(num_threads(), len(cores())))
     os.environ["TVM_BIND_THREADS"] = "0"
@@ -44,25 +44,25 @@ def _libraries() -> Path:
 
 
 def has_compiler() -> bool:
-    """Whether TVM's compiler can be loaded, too."""
+    """Return whether TVM's compiler can be loaded, too."""
     return os.environ.get("TVM_USE_RUNTIME_LIB") != "1" and any(_libraries().glob("*tvm_compiler*"))
 
 
 def global_function(name: str) -> Callable[..., Any]:
-    """A function of TVM's runtime."""
+    """Return a function of TVM's runtime."""
     ensure()
     found: Callable[..., Any] = tvm_ffi.get_global_func(name)
     return found
 
 
 class _Linker:
-    """What links object files: the same for a whole process, but another in a forked child."""
+    """The linker of object files: one per process; a forked child has another."""
 
     def __init__(self) -> None:
         self._session: Any = None
 
     def load(self, code: Sequence[bytes]) -> Any:
-        """The functions of object files by name."""
+        """Return the functions of object files by name."""
         ensure()
         import tvm_ffi_orcjit
 
@@ -74,15 +74,15 @@ class _Linker:
 
 
 def load_objects(code: Sequence[bytes]) -> Any:
-    """The functions of object files, which may call each other, by name.
+    """Link object files, which may call each other, and return their functions by name.
 
-    Raises RuntimeError for what is no object file.
+    Raises RuntimeError for anything but object files.
     """
     return _linker.load(code)
 
 
 class VmProgram:
-    """TVM's bytecode and the object files of its kernels: what virtual machines run."""
+    """TVM's bytecode and the object files of its kernels, which virtual machines run."""
 
     def __init__(self, bytecode: bytes, code: Sequence[bytes]) -> None:
         self._program = global_function(_LOAD_BYTECODE)(bytecode)
@@ -90,9 +90,9 @@ class VmProgram:
             self._program.import_module(load_objects(code))
 
     def start(self, instrument: Callable[..., Any] | None = None) -> Any:
-        """A new virtual machine: it is not thread-safe, and gives functions by name.
+        """Start a virtual machine, which is not thread-safe, and return its functions by name.
 
-        ``instrument`` is called before and after each step of it, as TVM's ``set_instrument`` says.
+        ``instrument`` is called before and after each instruction, as TVM's ``set_instrument`` specifies.
         """
         with _LINKING:
             machine = self._program["vm_load_executable"]()

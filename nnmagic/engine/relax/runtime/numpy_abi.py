@@ -1,8 +1,8 @@
-"""The memory of NumPy's array objects, as compiled code reads it: type, data, rank, dimensions, dtype, flags.
+"""Describe the memory of NumPy's array objects as compiled code reads it.
 
-NumPy compiles this layout into every extension module, so that it has been the same since its version 1.0; it
-is checked once against arrays all the same. Where it does not hold, each array is described by a table of the
-same layout. Knows NumPy.
+The layout is that of ``PyArrayObject_fields`` in numpy/ndarraytypes.h, which NumPy compiles into every
+extension module and has kept since version 1.0; it is checked against arrays once all the same. If the check
+fails, each array is described by a table of the same layout.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-#: Where what is, in eights of bytes from the object's address.
+#: Field offsets in 8-byte words from the address of the object.
 TYPE, DATA, RANK, DIMS, DESCR, FLAGS = 1, 2, 3, 4, 7, 8
 
 #: How many words are read.
@@ -27,7 +27,7 @@ LOW = 0xFFFFFFFF
 
 
 def description(array: np.ndarray) -> np.ndarray:
-    """The words of an array object, made by hand, its shape behind them; the array must outlive it."""
+    """Return a table with the layout of an array object, followed by its shape; the array must outlive it."""
     rank = array.ndim
     words = np.zeros(WORDS + rank, np.int64)
     words[TYPE], words[DATA], words[RANK] = id(type(array)), array.ctypes.data, rank
@@ -38,7 +38,7 @@ def description(array: np.ndarray) -> np.ndarray:
 
 
 def _is_known() -> bool:
-    """Whether an array object's own memory says what a description of it says."""
+    """Return whether the memory of an array object equals its description."""
     if sys.implementation.name != "cpython" or sys.maxsize < 2**32 or sys.byteorder != "little":
         return False
     if ctypes.c_int64.from_address(id(1.5) + 8 * TYPE).value != id(float):  # a free-threaded Python

@@ -1,7 +1,7 @@
-"""NumPy arrays as TVM tensors without a copy, and back. Knows NumPy and TVM's runtime.
+"""Convert NumPy arrays to TVM tensors and back without a copy.
 
-TVM assumes 64-byte alignment of what it is given; our kernels are built for the alignment of the element type
-(``pipeline``), so a tensor may share the memory of any C-contiguous, element-aligned array.
+TVM assumes 64-byte alignment; our kernels require the alignment of the element type only
+(``codegen.kernel_preparation``), so a tensor may share the memory of any C-contiguous, aligned array.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 class _Writable:
-    """The memory of an array under a writable name: DLPack knows no "read-only", and kernels do not write."""
+    """An array marked writable: DLPack cannot express "read-only", and kernels write no arguments."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -35,7 +35,7 @@ def _writable(array: np.ndarray) -> np.ndarray:
 
 
 def as_tensor(array: np.ndarray) -> Any:
-    """A TVM tensor of the array's values; it shares the array's memory where TVM can read that."""
+    """Return a TVM tensor of an array's values, in the array's memory if TVM can read that."""
     dtype = array.dtype
     if array.size == 0:  # NumPy exports strides of 0, which TVM's checks refuse
         return _empty(array.shape, str(dtype.newbyteorder("=")))
@@ -47,17 +47,17 @@ def as_tensor(array: np.ndarray) -> Any:
 
 
 def as_array(tensor: Any) -> np.ndarray:
-    """A writable NumPy array that shares the tensor's memory and keeps it alive."""
+    """Return a writable NumPy array that shares the tensor's memory and keeps it alive."""
     return bfloat16_array(tensor) if str(tensor.dtype) == "bfloat16" else plain_array(tensor)
 
 
 def plain_array(tensor: Any) -> np.ndarray:
-    """As ``as_array``, of a dtype that NumPy has itself."""
+    """Return what ``as_array`` does, for a dtype that NumPy has itself."""
     return _writable(np.from_dlpack(tensor))
 
 
 def bfloat16_array(tensor: Any) -> np.ndarray:
-    """As ``as_array``, of bfloat16, which DLPack does not bring to NumPy."""
+    """Return what ``as_array`` does, for bfloat16, which DLPack does not export to NumPy."""
     return plain_array(_view(tensor, "uint16")).view(_BFLOAT16)
 
 
@@ -67,5 +67,5 @@ def _empty(shape: Sequence[int], dtype: str) -> Any:
 
 
 def _view(tensor: Any, dtype: str) -> Any:
-    """The tensor's memory as elements of another dtype of the same size."""
+    """View the tensor's memory as elements of another dtype of the same size."""
     return global_function("runtime.TVMTensorCreateView")(tensor, tensor.shape, tvm_ffi.dtype(dtype), 0)

@@ -1,8 +1,8 @@
-"""Where machine code with parallel loops runs: on the thread that TVM's pool belongs to, a call at a time.
+"""Run machine code with parallel loops on a thread that has a TVM thread pool, one call at a time.
 
-TVM's pool belongs to the thread that first runs a parallel loop, is never given back, and is lost in a forked
-child. So the main thread has one, and one thread of our own has another, for the calls of all other threads:
-each call has all cores anyway. In a forked child only the latter has. Knows TVM's runtime.
+A TVM pool belongs to the thread that first runs a parallel loop, is never released, and is lost in a forked
+child. So the main thread has one pool, and one worker thread has another for the calls of all other threads:
+each call has all cores anyway. A forked child has the worker only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from queue import SimpleQueue
 from typing import Any
 
@@ -24,28 +25,33 @@ _ON_ANY_CORE = -3
 
 
 def run_on_pool(
-    run: Callable[..., Any], *, deep: bool = False, to_the_end: bool = False
+    run: Callable[..., Any], *, deep: bool = False, uninterruptible: bool = False
 ) -> Callable[..., Any]:
-    """The function, run where a pool of threads is; it may be called from any thread.
+    """Wrap a function so that it runs where a thread pool is, from whichever thread it is called.
 
-    ``deep``: it needs much of the C stack. ``to_the_end``: an interrupt of its caller waits until it has
-    ended, as it is given addresses, of memory that the caller keeps.
+    Args:
+        run: the function.
+        deep: whether it needs much C stack.
+        uninterruptible: whether an interrupt of the caller waits for the end, because the function was given
+            addresses of memory that the caller keeps alive.
+
     """
 
     def call(*args: Any) -> Any:
         pools = _pools
         if pools.of_main_thread and not deep and threading.current_thread() is threading.main_thread():
             return pools.here(run, args)
-        return pools.on_own_thread(run, args).wait(to_the_end=to_the_end)
+        future = pools.on_own_thread(run, args)
+        return wait_uninterrupted(future) if uninterruptible else future.result()
 
     return call
 
 
-_Job = tuple[Callable[..., Any], tuple[Any, ...], "Outcome"]
+_Job = tuple[Callable[..., Any], tuple[Any, ...], "Future[Any]"]
 
 
 class _Pools:
-    """The pools of a process; ``of_main_thread``: whether the main thread may have one."""
+    """The thread pools of a process; ``of_main_thread``: whether the main thread may have one."""
 
     def __init__(self, *, of_main_thread: bool) -> None:
         self.of_main_thread = of_main_thread
@@ -56,7 +62,7 @@ class _Pools:
         self._configure = global_function("runtime.config_threadpool")
 
     def here(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """``run(*args)`` on this thread, with its pool."""
+        """Call ``run(*args)`` on this thread, with its pool."""
         with self._turn:
             thread, size = threading.get_ident(), num_threads()
             if self._sizes.get(thread) != size:
@@ -64,60 +70,47 @@ class _Pools:
                 self._sizes[thread] = size
             return run(*args)
 
-    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:
-        """``run(*args)`` on the thread that has a pool for all threads but the main one."""
+    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
+        """Submit ``run(*args)`` to the worker thread, whose pool serves all threads but the main one."""
         with self._starting:
             if self._jobs is None:
                 self._jobs = SimpleQueue()
                 start_deep(self._serve, self._jobs)
-        outcome = Outcome()
-        self._jobs.put((run, args, outcome))
-        return outcome
+        future: Future[Any] = Future()
+        self._jobs.put((run, args, future))
+        return future
 
     def _serve(self, jobs: SimpleQueue[_Job]) -> None:
         while True:
-            run, args, outcome = jobs.get()
-            outcome.take(self.here, run, args)
-            del run, args, outcome  # what a call was given is not kept until the next one
+            run, args, future = jobs.get()
+            run_into(future, self.here, run, args)
+            del run, args, future  # what a call was given is not kept until the next one
 
 
-class Outcome:
-    """What a call on another thread comes to."""
+def run_into(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
+    """Call a function and set its result or exception on ``future``."""
+    try:
+        future.set_result(function(*args))
+    except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+        future.set_exception(error)
 
-    def __init__(self) -> None:
-        self._done = threading.Lock()
-        self._done.acquire()
-        self._result: Any = None
-        self._error: BaseException | None = None
 
-    def take(self, function: Callable[..., Any], *args: Any) -> None:
-        """Calls the function and notes what comes of it."""
+def wait_uninterrupted(future: Future[Any]) -> Any:
+    """Return the result of ``future``; an interrupt meanwhile is raised after the end."""
+    interrupt: BaseException | None = None
+    while True:
         try:
-            self._result = function(*args)
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
-            self._error = error
-        self._done.release()
-
-    def wait(self, *, to_the_end: bool = False) -> Any:
-        """What came of it. ``to_the_end``: an interrupt is raised after it has come."""
-        interrupt: BaseException | None = None
-        while True:
-            try:
-                self._done.acquire()
-                break
-            except BaseException as error:
-                if not to_the_end:
-                    raise
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
-        if self._error is not None:
-            raise self._error
-        return self._result
+            wait([future])
+            break
+        except BaseException as error:  # noqa: BLE001 - raised below
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
+    return future.result()
 
 
 def start_deep(target: Callable[..., Any], *args: Any) -> threading.Thread:
-    """Starts a thread with a C stack for programs that call themselves."""
+    """Start a thread with a C stack for deep recursion."""
     with _STACK_SIZE:
         before = threading.stack_size(DEEP_STACK)
         try:

@@ -1,11 +1,9 @@
-"""A compiled function of tensors that takes and gives NumPy arrays, from any thread.
-
-Knows TVM's virtual machine and NumPy.
-"""
+"""Call a program of TVM's virtual machine with NumPy arrays, from any thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +17,7 @@ from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import callbacks  # noqa: F401 - what programs ask Python
 from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_tensor, bfloat16_array, plain_array
-from nnmagic.engine.relax.runtime.thread_pool import Outcome, run_on_pool, start_deep
+from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool, start_deep
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
@@ -34,18 +32,18 @@ TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
 
 
 class CompiledProgram(Protocol):
-    """What the compiler made, with the texts of its stages; ``lowered``: the module before fusion."""
+    """A compiled program with the texts of its stages; ``lowered`` is its module before fusion."""
 
     artifact: Artifact
     lowered: Any
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A tensor that the compiled function takes; ``direct`` where TVM reads such arrays by itself."""
+    """A tensor parameter; ``direct``: whether TVM imports such arrays itself."""
 
     name: str
     dtype: np.dtype[np.generic]
@@ -53,18 +51,17 @@ class _Leaf:
 
 
 class VmExecutable:
-    """The machine code of one entry function.
+    """A program of TVM's virtual machine.
 
-    Calling it takes one array (or tuple of arrays) a parameter and gives new arrays: never the memory of an
-    argument or a constant. It may be called from several threads at once and in a forked child. Raises
-    TypeError for an array of a wrong dtype, ValueError for one of a wrong shape, RecursionError for a program
-    that calls itself too deep.
+    A call takes one array (or tuple of arrays) per parameter and returns new arrays, which never share memory
+    with an argument or a constant. Several threads, and a forked child, may call it. Raises TypeError for an
+    array of a wrong dtype, ValueError for one of a wrong shape, RecursionError for too deep recursion.
     """
 
     def __init__(
         self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], CompiledProgram]
     ) -> None:
-        """``function``: its types; ``compiled``: gives the stages, compiling where it must."""
+        """Load the machine code; ``compiled`` returns the stages, compiling if it must."""
         self._name = name
         self.artifact = artifact
         self.compiled = compiled
@@ -87,7 +84,7 @@ class VmExecutable:
         self._idle: list[Callable[..., Any]] = []
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """The results for these arguments: an array, or (nested) tuples of arrays."""
+        """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         tensors = [
             value
@@ -110,7 +107,7 @@ class VmExecutable:
         return rebuild(self._result, (read(one) for read, one in zip(self._readers, tensors, strict=True)))
 
     def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
-        """As a call, with ``instrument`` called before and after each step of the virtual machine."""
+        """Call it with ``instrument`` called before and after each instruction of the virtual machine."""
         idle, self._idle = self._idle, [self._start(instrument)]
         try:
             return self(arrays)
@@ -124,15 +121,15 @@ class VmExecutable:
         return partial(on_deep_stack, run) if self._deep else run
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for another name."""
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
-    """``run(*args)`` on a thread whose C stack holds ``MAX_CALL_DEPTH`` calls of the virtual machine."""
-    outcome = Outcome()
-    start_deep(outcome.take, run, *args)
-    return outcome.wait()
+    """Call ``run(*args)`` on a thread whose C stack holds ``MAX_CALL_DEPTH`` calls of the virtual machine."""
+    future: Future[Any] = Future()
+    start_deep(run_into, future, run, *args)
+    return future.result()
 
 
 def _leaf(name: str, type_: TensorType) -> _Leaf:
@@ -140,7 +137,7 @@ def _leaf(name: str, type_: TensorType) -> _Leaf:
 
 
 def _tensor(value: Any, leaf: _Leaf) -> Any:
-    """An argument that TVM cannot read by itself, as one that it can."""
+    """Convert an argument that TVM cannot import itself."""
     array = np.asarray(value)
     if array.dtype.newbyteorder("=") != leaf.dtype:
         raise TypeError(f"{leaf.name} must be an array of {leaf.dtype}, not of {array.dtype}")
@@ -148,7 +145,7 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
 
 
 def reason_of(error: Exception, function: str) -> Exception:
-    """What TVM's machine raised, as the exception of a call: a RecursionError, MemoryError or ValueError."""
+    """Return what TVM's machine raised as a RecursionError, MemoryError or ValueError of the call."""
     reason = last_line(error)
     if "bad_alloc" in reason or "out of memory" in reason.lower():
         return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.polynomials import not_negative, polynomial
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.polynomials import is_nonnegative, polynomial
+from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
@@ -71,7 +71,7 @@ def _stack_nested(operand: Operand, call: Arguments) -> Formula:
     tensors = unify_dtypes(call, parts)
     for part in tensors:
         if part.shape != tensors[0].shape:
-            shown = f"{shape_shown(tensors[0].shape)} and {shape_shown(part.shape)}"
+            shown = f"{format_shape(tensors[0].shape)} and {format_shape(part.shape)}"
             raise RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
     return concatenate(call, tensors, 0, "stack")
 
@@ -212,7 +212,7 @@ def _dynamic_arange(call: Arguments) -> Value | None:
     dtype = dtype_argument(call) or "int64"
     result = whole_numbers(ends[0], ends[1], ends[2], call.span)
     length = sizes["stop"] if start == Known(0) and step == Known(1) else None
-    if isinstance(length, Dimension) and not_negative(polynomial(length.dim.label or "-1")):
+    if isinstance(length, Dimension) and is_nonnegative(polynomial(length.dim.label or "-1")):
         result = Computed(result.expr, TensorType((length.dim,), "int64"))
     return Formula(result, call.span).cast(dtype).value
 

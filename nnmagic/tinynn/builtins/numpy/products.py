@@ -6,7 +6,7 @@ import math
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product, same_dim
-from nnmagic.relay.signatures import dim_shown, shape_shown
+from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     axes,
@@ -86,7 +86,7 @@ def _vecdot(call: Arguments) -> Value:
     left, right = (_move_axis_last(call, each) for each in pair(call, "a", "b"))
     first, second = left.shape[-1], right.shape[-1]
     if dims_differ(first, second):
-        shown = f"{dim_shown(first)} and {dim_shown(second)}"
+        shown = f"{format_dim(first)} and {format_dim(second)}"
         raise RefusalError(f"vecdot: the vectors have different lengths, {shown}", call.span)
     if same_dim(first, second):
         product_ = left * right
@@ -107,7 +107,7 @@ def _contract(
     """Sum over pairs of axes, as one matrix product."""
     for first, second in zip(left_axes, right_axes, strict=True):
         if dims_differ(left.shape[first], right.shape[second]):
-            shown = f"{shape_shown(left.shape)} and {shape_shown(right.shape)}"
+            shown = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
             message = f"{call.name}: axis {first} and axis {second} of {shown} have different sizes"
             raise RefusalError(message, call.span)
     unknown = [
@@ -116,9 +116,7 @@ def _contract(
         if not same_dim(left.shape[first], right.shape[second])
     ]
     if unknown and len(left_axes) > 1:  # two products of dynamic sizes may be equal
-        message = (
-            f"{call.name}: the size of axis {unknown[0]} of {shape_shown(left.shape)} is known only in a call"
-        )
+        message = f"{call.name}: the size of axis {unknown[0]} of {format_shape(left.shape)} is known only in a call"
         raise RefusalError(
             message, call.span, hint="sum over one axis, or give the sizes names in the annotations"
         )
@@ -176,7 +174,7 @@ def _cross(call: Arguments) -> Value:
         axis = one_axis(call, "axis", vector.rank, -1)
         if vector.shape[axis] != 3:
             message = (
-                f"cross takes vectors of 3 components, not a tensor of shape {shape_shown(vector.shape)}"
+                f"cross takes vectors of 3 components, not a tensor of shape {format_shape(vector.shape)}"
             )
             raise RefusalError(message, call.span)
         parts.append([_component(vector, axis, index) for index in range(3)])
