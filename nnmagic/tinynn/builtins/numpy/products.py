@@ -116,7 +116,8 @@ def _contract(
         if not same_dim(left.shape[first], right.shape[second])
     ]
     if unknown and len(left_axes) > 1:  # two products of dynamic sizes may be equal
-        message = f"{call.name}: the size of axis {unknown[0]} of {format_shape(left.shape)} is known only in a call"
+        shape = format_shape(left.shape)
+        message = f"{call.name}: the size of axis {unknown[0]} of {shape} is known only in a call"
         raise RefusalError(
             message, call.span, hint="sum over one axis, or give the sizes names in the annotations"
         )
@@ -125,14 +126,14 @@ def _contract(
     inner = product(tuple(left.shape[axis] for axis in left_axes))
     rows = left.transpose([*kept, *left_axes])
     columns = right.transpose([*right_axes, *rest])
-    shape = (*(left.shape[axis] for axis in kept), *(right.shape[axis] for axis in rest))
+    result_shape = (*(left.shape[axis] for axis in kept), *(right.shape[axis] for axis in rest))
     rows = rows.reshape((product(tuple(left.shape[axis] for axis in kept)), inner))
     columns = columns.reshape((inner, product(tuple(right.shape[axis] for axis in rest))))
     if left.dtype == "bool":
         result = rows.cast("int32").op("nn.matmul", columns.cast("int32")).truth()
     else:
         result = rows.op("nn.matmul", columns)
-    return result if len(shape) == 2 else result.reshape(shape)
+    return result if len(result_shape) == 2 else result.reshape(result_shape)
 
 
 def _tensordot(call: Arguments) -> Value:
