@@ -62,9 +62,10 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
     left_shape, right_shape = tensor_type(left).shape, tensor_type(right).shape
     for first, second in zip(reversed(left_shape[:-2]), reversed(right_shape[:-2]), strict=False):
         if first != 1 and second != 1 and dims_differ(first, second):
+            shown = f"{format_shape(left_shape)} and {format_shape(right_shape)}"
             raise RefusalError(
-                f"{sign}: the leading dimensions of {format_shape(left_shape)} and "
-                f"{format_shape(right_shape)} do not broadcast ({format_dim(first)} against {format_dim(second)})",
+                f"{sign}: the leading dimensions of {shown} "
+                f"do not broadcast ({format_dim(first)} against {format_dim(second)})",
                 span,
                 notes=(typed_note(left), typed_note(right)),
             )
