@@ -18,6 +18,8 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.operators.arithmetic import same_dtype
 from nnmagic.tinynn.types.annotations import DType, dtype_named
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
@@ -29,12 +31,9 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    is_number,
     known_value,
-    number_constant,
 )
-from nnmagic.tinynn.values.weak_types import alike, beside_tensor, both_weak
+from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
 
@@ -66,7 +65,7 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
     hint = None
     if isinstance(value, TupleOf) and any(map(is_tensor, value.items)):
         hint = "take one of them, as in result[0], or stack them: stack([a, b])"
-    raise RefusalError(f"{what} must be a tensor, not {described(value)}", operand.span, hint=hint)
+    raise RefusalError(f"{what} must be a tensor, not {describe(value)}", operand.span, hint=hint)
 
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
@@ -134,7 +133,7 @@ def known_number(call: Arguments, parameter: str, default: bool | int | float) -
         number_constant(value, "float64", operand.span)
         return value
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be a number, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be a number, not {describe(operand.value)}", operand.span
     )
 
 
@@ -149,7 +148,7 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
         return value
     operand = call.given[parameter]
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be an int, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be an int, not {describe(operand.value)}", operand.span
     )
 
 
@@ -162,7 +161,7 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
         return default
     operand = call.given[parameter]
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be True or False, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be True or False, not {describe(operand.value)}", operand.span
     )
 
 
@@ -174,7 +173,7 @@ def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], def
     operand = call.given[parameter]
     shown = ", ".join(map(repr, choices))
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be one of {shown}, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be one of {shown}, not {describe(operand.value)}", operand.span
     )
 
 
@@ -202,7 +201,7 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
             ]
     first, second = operands
     numbers = both_weak(first, second)
-    first, second = alike(first, second) if numbers else beside_tensor(first, second, call.name)
+    first, second = promote_weak(first, second) if numbers else adopt_tensor_dtype(first, second, call.name)
     left_tensor, right_tensor = same_dtype(first, second, call.name)
     assert isinstance(left_tensor.value, Computed)
     assert isinstance(right_tensor.value, Computed)
@@ -233,7 +232,7 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
     if not isinstance(operand.value, TupleOf):
         hint = f"write them in brackets, as in {call.name}([a, b])"
         raise RefusalError(
-            f"{call.name} takes a list of tensors, not {described(operand.value)}", operand.span, hint=hint
+            f"{call.name} takes a list of tensors, not {describe(operand.value)}", operand.span, hint=hint
         )
     if not operand.value.items:
         raise RefusalError(f"{call.name} needs at least one tensor", operand.span)
@@ -275,7 +274,7 @@ def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> 
     operand = call.given.get(parameter)
     span = call.span if operand is None else operand.span
     if isinstance(axis, bool) or not isinstance(axis, int):
-        what = "an axis" if operand is None else described(operand.value)
+        what = "an axis" if operand is None else describe(operand.value)
         raise RefusalError(f"{call.name}: `{parameter}` must be an int or a tuple of ints, not {what}", span)
     if not -rank <= axis < rank:
         message = f"{call.name}: axis {axis} is out of range for a tensor of rank {rank}"
@@ -331,7 +330,7 @@ def dtype_of_operand(operand: Operand, function: str) -> str:
             hint = f"a shape goes in brackets, as in {function}((2, 3))"
         elif isinstance(value, int) and function in ("sum", "mean", "prod", "std", "var"):
             hint = "several axes go in brackets, as in axis=(0, 1)"
-        raise RefusalError(f"{function}: {described(operand.value)} is no dtype", operand.span, hint=hint)
+        raise RefusalError(f"{function}: {describe(operand.value)} is no dtype", operand.span, hint=hint)
     return dtype.name
 
 
@@ -355,7 +354,7 @@ def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -
     """Return a dimension that must be static."""
     if isinstance(dim, int):
         return dim
-    message = f"{call.name}: {what} must be known while compiling, not the dimension {format_dim(dim)}"
+    message = f"{call.name}: {what} must be known at compile time, not the dimension {format_dim(dim)}"
     raise RefusalError(message, span, hint="its size is known only when the function is called")
 
 

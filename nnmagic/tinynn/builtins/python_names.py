@@ -5,18 +5,10 @@ from __future__ import annotations
 from nnmagic.tinynn.builtins.argument_checks import known_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
-from nnmagic.tinynn.values.values import (
-    Computed,
-    DictOf,
-    Dimension,
-    Known,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-)
+from nnmagic.tinynn.values.values import Computed, DictOf, Dimension, Known, RefusalError, TupleOf, Value
 
 
 def _length(call: Arguments) -> Value:
@@ -27,7 +19,7 @@ def _length(call: Arguments) -> Value:
         return Known(len(str(known_or_none(value))))
     if is_tensor(value) and call.type("x").shape:
         return size_along(call.tensor("x"), 0, call.span)
-    raise RefusalError(f"{described(value)} has no len()", call.given["x"].span)
+    raise RefusalError(f"{describe(value)} has no len()", call.given["x"].span)
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
@@ -55,7 +47,7 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
         if is_tensor(operand.value):
             short = {"int64": "i64", "float64": "f64", "bool": "bool_"}[dtype]
             hint = f"write x.astype({short}) for every element"
-        raise RefusalError(f"{name}() of {described(operand.value)}", operand.span, hint=hint)
+        raise RefusalError(f"{name}() of {describe(operand.value)}", operand.span, hint=hint)
 
     article = "an" if name == "int" else "a"
     return Builtin(
@@ -123,7 +115,7 @@ PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "repr": ("`repr` is not part of TinyNN", "return the value and write it in another cell"),
     "frozenset": ("`frozenset` is not part of TinyNN", "use a tuple"),
     "sorted": ("`sorted` is not part of TinyNN", "write sort(x)"),
-    "str": ("`str` is not a TinyNN type", "strings are known while compiling only"),
+    "str": ("`str` is not a TinyNN type", "strings are known at compile time only"),
     "complex": ("`complex` is not a TinyNN type", "hold real and imaginary parts in two tensors"),
     "super": ("`super` is not part of TinyNN", "call a function of the cell"),
     "Optional": ("`Optional` is not part of TinyNN", "give the parameter one type"),

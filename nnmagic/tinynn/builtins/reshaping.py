@@ -12,7 +12,7 @@ from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.operator_calls import apply, reshape_codes, reshape_to
-from nnmagic.tinynn.values.symbolic_sizes import open_sizes, shape_tensor
+from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, shape_tensor
 from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, RefusalError, Value, known_value
 
 
@@ -20,7 +20,7 @@ def reshape(call: Arguments) -> Value:
     """Reshape as NumPy does: to numbers, one -1, dimensions, and sizes that are known only at run time."""
     given = formula(call, "a")
     operand = call.given["newshape"]
-    sizes = open_sizes(operand)
+    sizes = dynamic_sizes(operand)
     if sizes is None:
         shape = call.known("newshape")
         sizes = [Known(dim) for dim in (shape if isinstance(shape, tuple) else (shape,))]

@@ -13,8 +13,9 @@ from typing import TypeAlias
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim, TensorType, is_float, is_integer
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, reshape_to
-from nnmagic.tinynn.values.values import Computed, number_constant
+from nnmagic.tinynn.values.values import Computed
 
 Number: TypeAlias = "bool | int | float"
 

@@ -13,9 +13,10 @@ from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
-from nnmagic.tinynn.values.operator_calls import call_operator, computed_part, whole_numbers
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, number_constant
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf
 
 
 def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
@@ -56,7 +57,7 @@ def concatenate(
     """Join tensors of one dtype along an axis (or a new one, with the operator "stack")."""
     first = next(iter(call.given.values()))
     whole = TupleOf(tuple(part.value for part in parts))
-    value = computed_part(Operand(whole, first.span))
+    value = as_computed(Operand(whole, first.span))
     result = call_operator(OPERATORS[operator], [Operand(value, first.span)], {"axis": axis}, call.span)
 
     assert isinstance(result, Computed)

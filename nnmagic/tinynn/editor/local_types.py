@@ -8,26 +8,17 @@ from __future__ import annotations
 import ast as py
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.relay.signatures import format_dim, format_type
-from nnmagic.tinynn.elaborate import Elaborator
-from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
+from nnmagic.tinynn.elaborate import Elaboration, elaborate_cell, new_elaboration
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Failed,
-    Known,
-    TupleOf,
-    Unassigned,
-    Value,
-    described,
-)
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.values import Computed, Dimension, Failed, Known, TupleOf, Unassigned, Value
 
 #: Maximal number of unreadable lines of a cell that are replaced.
 _MOST_LINES = 20
@@ -43,9 +34,11 @@ def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, objec
     if read is None:
         return None
     source, diagnostics, module = read
-    watcher = _Watcher(source, namespace, diagnostics, name, _lines_around(module, line))
-    watcher.transform_module(module)
-    return "\n".join(f"{name}: {type_}" for type_ in watcher.found_types()) or None
+    observer = _TypeObserver(name, _lines_around(module, line))
+    elaboration = new_elaboration(source, namespace, diagnostics)
+    elaboration.observe = observer.observe
+    elaborate_cell(elaboration, module)
+    return "\n".join(f"{name}: {type_}" for type_ in observer.types()) or None
 
 
 def parse_incomplete(cell: str) -> tuple[Source, Diagnostics, tree.CellNode] | None:
@@ -94,52 +87,28 @@ def _lines_around(module: tree.CellNode, line: int) -> range:
     return range(max(above), min(below, default=1 << 31)) if above else range(1 << 31)
 
 
-class _Watcher(Elaborator):
-    """Elaboration that observes one name after each statement of some lines."""
+@dataclass(frozen=True, slots=True)
+class _TypeObserver:
+    """Observer that records the types of a name before and after each statement of some lines."""
 
-    def __init__(
-        self,
-        source: Source,
-        namespace: Mapping[str, object],
-        diagnostics: Diagnostics,
-        name: str,
-        lines: range,
-    ) -> None:
-        super().__init__(source, namespace, diagnostics)
-        self._name, self._lines = name, lines
-        self._trials = 0
-        #: Types that the name had, in order; and those that it had during trials.
-        self._sure: dict[str, None] = {}
-        self._tried: dict[str, None] = {}
+    name: str
+    lines: range
+    #: The types in order: those of statements that are kept, and those of trials.
+    final: dict[str, None] = field(default_factory=dict)
+    tried: dict[str, None] = field(default_factory=dict)
 
-    def found_types(self) -> list[str]:
-        """Return the types that the name had."""
-        return list(self._sure or self._tried)
-
-    @contextmanager
-    def trial(self) -> Iterator[Diagnostics]:
-        """Elaborate on trial; types observed there count only if there are no others."""
-        self._trials += 1
-        try:
-            with super().trial() as diagnostics:
-                yield diagnostics
-        finally:
-            self._trials -= 1
-
-    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> Terminator | None:
-        self._look(statement)
-        try:
-            return super()._step(statement, live)
-        finally:
-            self._look(statement)
-
-    def _look(self, statement: ast.Stmt) -> None:
-        value = self.frame.env.locals.get(self._name)
-        if value is None or statement.span.start_line not in self._lines:
+    def observe(self, elaboration: Elaboration, statement: ast.Stmt) -> None:
+        """Record the type of the name, if it has one here."""
+        value = elaboration.environment.bindings.locals.get(self.name)
+        if value is None or statement.span.start_line not in self.lines:
             return
         shown = _shown(value)
         if shown is not None:
-            (self._tried if self._trials else self._sure)[shown] = None
+            (self.tried if elaboration.trials else self.final)[shown] = None
+
+    def types(self) -> list[str]:
+        """Return the types of the name; those of trials count only if there are no others."""
+        return list(self.final or self.tried)
 
 
 def _shown(value: Value, *, inside: bool = False) -> str | None:
@@ -148,7 +117,7 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
         case Failed() | Unassigned():
             return None
         case Computed(weak=True):
-            return described(value).removeprefix("a Python ")
+            return describe(value).removeprefix("a Python ")
         case Computed(type=type_):
             return format_type(type_)
         case TupleOf(items=items):
@@ -159,5 +128,5 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
             return "int" if inside else f"int, the dimension {format_dim(dim)}"
         case Known(value=bool() | int() | float() | str() as number):
             kind = type(number).__name__
-            return kind if inside else f"{kind}, known while compiling"
-    return described(value)
+            return kind if inside else f"{kind}, known at compile time"
+    return describe(value)

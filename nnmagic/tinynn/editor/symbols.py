@@ -256,7 +256,7 @@ def _language_symbol(path: tuple[str, ...]) -> Symbol | None:
     match resolved[0]:
         case OperatorName(operator=operator):
             return operator_symbol(operator)
-        case BuiltinName(builtin=builtin):
+        case BuiltinName(builtin=Builtin() as builtin):
             return function_symbol(builtin)
         case Known(value=value) if isinstance(value, DType | float | None):
             return _constant_symbol(path[-1], value)

@@ -10,6 +10,7 @@ from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TypeCall
 from nnmagic.tinynn.builtins import IN_PLACE, METHODS
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.types.annotations import dtype_named
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, reshape_to, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 from nnmagic.tinynn.values.values import (
@@ -26,8 +27,6 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    source_text,
 )
 
 
@@ -132,7 +131,7 @@ def _item(call: Arguments) -> Value:
     shape = call.type("a").shape
     if any(dim != 1 for dim in shape):
         hint = "index it, as in x[0], or reduce it, as in x.sum()"
-        raise RefusalError(f"item() of {described(call.given['a'].value)}", call.span, hint=hint)
+        raise RefusalError(f"item() of {describe(call.given['a'].value)}", call.span, hint=hint)
     return reshape_to(call.tensor("a"), (), call.span) if shape else call.tensor("a")
 
 
@@ -190,7 +189,7 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return Method(owner, name, BuiltinName(_VIEWS[name]))
     if not is_tensor(value):
         raise RefusalError(
-            f"{described(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
+            f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
         )
     assert isinstance(value, Computed)
     if name in _ATTRIBUTES:
@@ -215,5 +214,5 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         hint = f"write {_OTHER_NAMES[name]}"
     elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
         hint = f"did you mean .{close}?"  # `foo` is no `floor`
-    shown = described(Computed(value.expr, type_))
+    shown = describe(Computed(value.expr, type_))
     raise RefusalError(f"{shown} has no attribute `{name}`", span, hint=hint)

@@ -18,16 +18,8 @@ from nnmagic.relay.values import AdtValue, is_masked
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named
-from nnmagic.tinynn.values.values import (
-    MAX_INT_BITS,
-    Computed,
-    DictOf,
-    Known,
-    TupleConstructor,
-    TupleOf,
-    TypeOf,
-    Value,
-)
+from nnmagic.tinynn.values.numbers import MAX_INT_BITS
+from nnmagic.tinynn.values.values import Computed, DictOf, Known, TupleConstructor, TupleOf, TypeOf, Value
 
 _Key = TypeVar("_Key")
 _Captured = TypeVar("_Captured")

@@ -15,7 +15,7 @@ from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import used_types
-from nnmagic.tinynn.calls.defaults import of_python
+from nnmagic.tinynn.calls.defaults import from_python
 from nnmagic.tinynn.namespace.capture import CompiledGlobal
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values.values import Formal, GlobalFunction, RefusalError
@@ -51,7 +51,7 @@ class Linker:
         formals = []
         for param in function.params:
             info = parameters.get(param.name_hint, ParameterInfo(param.name_hint))
-            default = None if info.default is MISSING else of_python(info.default, module.types)
+            default = None if info.default is MISSING else from_python(info.default, module.types)
             formals.append(Formal(info.name, info.kind, default))
         return GlobalFunction(names[name], name_in_cell, tuple(formals), _type_of(function))
 

@@ -18,9 +18,11 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float, is_integer
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
-from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, located, tensor_type
-from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider
-from nnmagic.tinynn.values.symbolic_sizes import as_number, on_dimensions
+from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
+from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
+from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
+from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
@@ -30,14 +32,9 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    is_number,
     known_value,
-    number_constant,
-    source_text,
-    typed_note,
 )
-from nnmagic.tinynn.values.weak_types import alike, as_weak, beside_tensor, both_weak, is_weak
+from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
@@ -111,13 +108,13 @@ _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate ``left op right``."""
-    on_sizes = on_dimensions(op, left, right, span)
+    on_sizes = apply_to_dimensions(op, left, right, span)
     if on_sizes is not None:
         return on_sizes
     left, right = as_number(left), as_number(right)
     if both_weak(left, right):
-        return as_weak(binary(op, sign, *alike(left, right), span))
-    left, right = beside_tensor(left, right, sign)
+        return as_weak(binary(op, sign, *promote_weak(left, right), span))
+    left, right = adopt_tensor_dtype(left, right, sign)
     if not is_tensor(left.value) and not is_tensor(right.value):
         return _apply_to_known(op, sign, left, right, span)
     if op is ExtraOp.MatMul:
@@ -232,7 +229,7 @@ def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Sp
         check_kind(f"`{sign}`", name, types)
         check_broadcast(f"`{sign}`", *types)
     except RelationError as error:
-        raise located(error, (left, right), span, {}) from None
+        raise to_refusal(error, (left, right), span, {}) from None
     return apply(name, span, left, right)
 
 
@@ -256,7 +253,7 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
             "dtypes never mix by themselves",
             left.span.to(right.span),
             hint=f"convert one of them, as in {name}.astype({dtype_short_name(target)})",
-            notes=(typed_note(left), typed_note(right)),
+            notes=(type_note(left), type_note(right)),
         )
     return left, right
 
@@ -271,7 +268,7 @@ def _suggest_cast(left: Operand, right: Operand) -> tuple[str, Operand]:
         constant, kept = (left, second) if _is_constant(left) else (right, first)
         if is_float(kept):
             return kept, constant
-    target = wider(first, second)
+    target = wider_dtype(first, second)
     return target, left if first != target else right
 
 
@@ -289,10 +286,10 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
         elif number.value == Known(None) and sign in ("==", "!="):
             hint = f"write {'is' if sign == '==' else 'is not'} None"
         raise RefusalError(
-            f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
+            f"`{sign}` of {describe(tensor.value)} and {describe(number.value)}",
             number.span,
             hint=hint,
-            notes=(typed_note(tensor),),
+            notes=(type_note(tensor),),
         )
     name = source_text(tensor.span)
     target = "f64" if type_.dtype in ("int64", "uint64") else "f32"
@@ -339,7 +336,7 @@ def _as_float64(side: Operand, span: Span) -> Operand:
         return Operand(cast(side.value, "float64", span), side.span)
     known = side.value.value if isinstance(side.value, Known) else None
     if not isinstance(known, bool | int | float):
-        raise RefusalError(f"`/` of a tensor and {described(side.value)}", side.span)
+        raise RefusalError(f"`/` of a tensor and {describe(side.value)}", side.span)
     return Operand(number_constant(known, "float64", side.span), side.span)
 
 
@@ -390,12 +387,12 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
     }
     if isinstance(known, int) or (isinstance(known, float) and op is not BuiltinOp.Invert):
         return Known(apply_to[op](int(known) if isinstance(known, bool) else known))
-    raise RefusalError(f"`{sign}` of {described(operand.value)}", span)
+    raise RefusalError(f"`{sign}` of {describe(operand.value)}", span)
 
 
 # -- static values -------------------------------------------------------------------------------------
 
-#: An int known while compiling has at most this many bits, a tuple this many items: enough for any shape.
+#: An int known at compile time has at most this many bits, a tuple this many items: enough for any shape.
 _MAX_BITS = 64
 _MAX_ITEMS = 10_000
 
@@ -414,8 +411,8 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     if any(map(_holds_dimension, (left.value, right.value))):
         raise _undefined(sign, left, right, span)
     numbers = is_number(left_value) and is_number(right_value)
-    alike = type(left_value) is type(right_value) and isinstance(left_value, str | tuple)
-    if not numbers and not (comparison and alike):
+    same_kind = type(left_value) is type(right_value) and isinstance(left_value, str | tuple)
+    if not numbers and not (comparison and same_kind):
         raise _undefined(sign, left, right, span)
     if numbers:
         _check_size(op, sign, left_value, right_value, span)
@@ -466,4 +463,4 @@ def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> RefusalE
         isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
     ):
         hint = "it has several results: take one of them, as in result[0]"
-    return RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)
+    return RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span, hint=hint)

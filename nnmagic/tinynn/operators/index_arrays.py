@@ -15,6 +15,8 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_integer
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, tensor_type, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import is_size, number_of, size_along
@@ -25,9 +27,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
     known_value,
-    number_constant,
 )
 
 
@@ -176,7 +176,7 @@ def _list_indices(tensor: Computed, axis: int, value: TupleOf, item: Operand) ->
         if number is None:
             hint = "make a tensor of them first: stack([a, b]), or numpy.array in another cell"
             raise RefusalError(
-                f"an index must be an int or a slice, not {described(value)}", item.span, hint=hint
+                f"an index must be an int or a slice, not {describe(value)}", item.span, hint=hint
             )
         parts.append(apply("expand_dims", item.span, cast(number, "int64", item.span), axis=0))
     types = TupleType(tuple(part.type for part in parts))

@@ -12,6 +12,7 @@ from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int
 from nnmagic.tinynn.values.values import (
@@ -25,10 +26,8 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
     Zipped,
-    described,
     is_failed,
     known_value,
-    source_text,
 )
 
 # -- builtins ------------------------------------------------------------------------------------------
@@ -42,7 +41,7 @@ def _range(call: Arguments) -> Value:
     if step == Known(0):
         raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
     if not isinstance(step, Known):
-        raise RefusalError("the step of a range must be known while compiling", call.given["step"].span)
+        raise RefusalError("the step of a range must be known at compile time", call.given["step"].span)
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 
@@ -61,7 +60,7 @@ def _range_bound(call: Arguments, name: str) -> Value:
         if is_tensor(operand.value):
             whole = tensor_type(operand).shape
             hint = f"write range(len({source_text(operand.span)}))" if whole else "convert it, as in int(x)"
-        raise RefusalError(f"range takes ints, not {described(operand.value)}", operand.span, hint=hint)
+        raise RefusalError(f"range takes ints, not {describe(operand.value)}", operand.span, hint=hint)
     return number
 
 
@@ -143,7 +142,7 @@ def count(operand: Operand) -> int | Computed:
         if shape:
             assert isinstance(value, Computed)
             return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
-    raise RefusalError(f"{described(value)} cannot be gone over", span, hint=_hint(value))
+    raise RefusalError(f"{describe(value)} cannot be gone over", span, hint=_hint(value))
 
 
 def _hint(value: Value) -> str | None:
@@ -191,7 +190,7 @@ def items(operand: Operand, what: str) -> list[Value]:
             "compute on a whole tensor at once, as in x * 2 or arange(n) * 2, or write a `for` with a tensor"
         )
         raise RefusalError(
-            f"{what} needs a number of items that is known while compiling", operand.span, hint=hint
+            f"{what} needs a number of items that is known at compile time", operand.span, hint=hint
         )
     if number > MAX_ITEMS:
         raise RefusalError(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)

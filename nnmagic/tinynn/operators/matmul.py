@@ -7,16 +7,17 @@ from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import Dim, TensorType
+from nnmagic.tinynn.values.descriptions import describe, type_note
 from nnmagic.tinynn.values.operator_calls import (
     apply,
-    computed_part,
+    as_computed,
     is_tensor,
-    located,
     reshape_to,
     tensor_type,
+    to_refusal,
 )
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, described, typed_note
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -> Computed:
@@ -27,7 +28,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
     sign = f"`{name}`"
     for side in (left, right):
         if not is_tensor(side.value):
-            raise RefusalError(f"{sign} takes tensors, not {described(side.value)}", side.span)
+            raise RefusalError(f"{sign} takes tensors, not {describe(side.value)}", side.span)
         if not tensor_type(side).shape:
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
@@ -36,7 +37,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
     try:
         check_product(sign, left_type, right_type, (-1, -2 if len(right_type.shape) > 1 else -1))
     except RelationError as error:
-        raise located(error, (left, right), span, {}) from None
+        raise to_refusal(error, (left, right), span, {}) from None
     assert isinstance(left.value, Computed)
     assert isinstance(right.value, Computed)
     _check_leading(sign, left, right, span)
@@ -67,7 +68,7 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
                 f"{sign}: the leading dimensions of {shown} "
                 f"do not broadcast ({format_dim(first)} against {format_dim(second)})",
                 span,
-                notes=(typed_note(left), typed_note(right)),
+                notes=(type_note(left), type_note(right)),
             )
 
 
@@ -122,7 +123,7 @@ def _einsum_product(left: Computed, right: Computed, batch: tuple[Dim, ...], spa
     if any(a == 1 and b != 1 for a, b in zip(right_shape[-3::-1], batch[::-1], strict=False)):
         right = apply("broadcast_to", span, right, shape=(*batch, *right_shape[-2:]))
         equation = f"{equation.partition(',')[0]},{letters}yz->{letters}xz"
-    pair = computed_part(Operand(TupleOf((left, right)), span))
+    pair = as_computed(Operand(TupleOf((left, right)), span))
     result = apply("einsum", span, pair, equation=equation)
     assert isinstance(result.type, TensorType)
     return Computed(result.expr, TensorType((*batch, left_shape[-2], right_shape[-1]), result.type.dtype))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnmagic.diagnostics import Span
 from nnmagic.tinynn.types.annotations import DType
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -14,7 +15,6 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
     known_value,
 )
 
@@ -45,8 +45,8 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
         if isinstance(right.value, Computed):
             hint = "write (x == value).any()"
         raise RefusalError(
-            f"`{sign}` asks for values known while compiling, not {described(left.value)} in "
-            f"{described(right.value)}",
+            f"`{sign}` asks for values known at compile time, not {describe(left.value)} in "
+            f"{describe(right.value)}",
             span,
             hint=hint,
         ) from None
@@ -54,7 +54,7 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
         return Known((item in collection) is (sign == "in"))
     if isinstance(item, str) and isinstance(collection, str):
         return Known((item in collection) is (sign == "in"))
-    raise RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span)
+    raise RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span)
 
 
 def _numbers(value: Value) -> Value:

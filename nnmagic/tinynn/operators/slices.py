@@ -12,6 +12,8 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
 from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
 from nnmagic.tinynn.values.symbolic_sizes import dim_of, number_of, size_along, weak_int
 from nnmagic.tinynn.values.values import (
@@ -23,9 +25,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     SliceOf,
     Value,
-    described,
     known_value,
-    number_constant,
 )
 
 #: Longer than any axis that fits in memory, and small enough that TVM's products with it fit 64 bits.
@@ -65,7 +65,7 @@ def known_bound(value: Value, span: Span) -> int | None:
         "it cuts a tuple: only tensors are cut by numbers that are known later" if is_tensor(value) else None
     )
     raise RefusalError(
-        f"a slice's bound must be an int known while compiling, not {described(value)}", span, hint=hint
+        f"a slice's bound must be an int known at compile time, not {describe(value)}", span, hint=hint
     )
 
 
@@ -108,9 +108,9 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
         if not value.type.shape and is_integer(value.type.dtype):
             return weak_int(cast(value, "int64", span))
         hint = "take one element of it, or convert it, as in int(x)"
-        raise RefusalError(f"a slice's bound must be an int, not {described(value)}", span, hint=hint)
+        raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span, hint=hint)
     known_bound(value, span)
-    raise RefusalError(f"a slice's bound must be an int, not {described(value)}", span)
+    raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span)
 
 
 def _clamp_bound(number: int) -> int:

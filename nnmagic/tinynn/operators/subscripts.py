@@ -17,6 +17,7 @@ from nnmagic.tinynn.operators.index_arrays import (
     static_indices,
 )
 from nnmagic.tinynn.operators.slices import StaticSlice, known_bound, resolve_slice, take_slice
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -29,9 +30,7 @@ from nnmagic.tinynn.values.values import (
     SliceOf,
     TupleOf,
     Value,
-    described,
     known_value,
-    source_text,
 )
 
 
@@ -42,7 +41,7 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
     if isinstance(value.value, DictOf):
         return _index_dictionary(value.value, index)
     if not is_tensor(value.value):
-        raise RefusalError(f"{described(value.value)} cannot be indexed", value.span)
+        raise RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
     return _index_tensor(value.value, index, span)
 
@@ -53,7 +52,7 @@ def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
     except NotStaticError:
         key = None
     if not isinstance(key, str | int):
-        message = f"a dictionary's key must be known while compiling, not {described(index[0].value)}"
+        message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
         raise RefusalError(message, index[0].span)
     if key not in value.items:
         close = (
@@ -88,7 +87,7 @@ def _index_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
         if isinstance(only.value, Computed | Dimension) and value.items and all(map(is_tensor, value.items)):
             hint = "stack the items into one tensor, as in stack(items)[i]"
         raise RefusalError(
-            f"a tuple's index must be an int, not {described(only.value)}", only.span, hint=hint
+            f"a tuple's index must be an int, not {describe(only.value)}", only.span, hint=hint
         )
     if not -len(value.items) <= position < len(value.items):
         raise RefusalError(f"index {position} is out of range for a tuple of {len(value.items)}", only.span)
@@ -159,7 +158,7 @@ def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_P
     if sum(used) > rank:
         many = "1 index" if sum(used) == 1 else f"{sum(used)} indices"
         leave_out = None if rank else "it has one element: leave the index out"
-        raise RefusalError(f"{many} for {described(value)}", span, hint=leave_out)
+        raise RefusalError(f"{many} for {describe(value)}", span, hint=leave_out)
     first = ellipses[0] if ellipses else len(index)
     full = [(Operand(_FULL, span), 1)] * (rank - sum(used))
     listed = list(zip(index, used, strict=True))
@@ -236,7 +235,7 @@ def _axis_indices(value: Computed, part: _Part) -> list[AxisIndex]:
     hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(index) else None
     if isinstance(index, Known) and isinstance(index.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
-    raise RefusalError(f"an index must be an int or a slice, not {described(index)}", item.span, hint=hint)
+    raise RefusalError(f"an index must be an int or a slice, not {describe(index)}", item.span, hint=hint)
 
 
 def _gather(value: Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:

@@ -10,8 +10,9 @@ from nnmagic.diagnostics import Span
 from nnmagic.tinynn.analysis.bound_names import names_of
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, TupleOf, Value, described
+from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, TupleOf, Value
 
 PublicSpan = Callable[[ast.Span], Span]
 #: Maximal number of rows that an assignment unpacks from a tensor.
@@ -47,10 +48,10 @@ def _parts(value: Operand, span: Span) -> list[Value]:
     if isinstance(value.value, TupleOf):
         return list(value.value.items)
     if not is_tensor(value.value):
-        raise RefusalError(f"{described(value.value)} cannot be unpacked", value.span)
+        raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     shape = tensor_type(value).shape
     if not shape or not isinstance(shape[0], int) or shape[0] > _MAX_ROWS:
-        raise RefusalError(f"{described(value.value)} cannot be unpacked", value.span)
+        raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     return [subscript(value, [Operand(Known(row), span)], value.span) for row in range(int(shape[0]))]
 
 

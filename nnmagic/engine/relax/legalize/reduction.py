@@ -30,8 +30,8 @@ from nnmagic.engine.relax.legalize.registry import (
 )
 from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import ElementFunction, ReduceAxis, Reducer, Tensor
-from nnmagic.engine.relax.schedules.reduction.analysis import PLACE
-from nnmagic.engine.relax.schedules.reduction.argreduce import keeps
+from nnmagic.engine.relax.schedules.reduction.analysis import TIE_RULE
+from nnmagic.engine.relax.schedules.reduction.argreduce import keeps_first
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import TensorType, is_float
@@ -200,7 +200,7 @@ def _argreducer(tie_rule: str) -> Reducer:
 
     def combine(left: _Pair, right: _Pair) -> _Pair:
         (i, a), (j, b) = left, right
-        keep = tirx.any(j < 0, tirx.all(i >= 0, keeps(tie_rule, i, a, j, b)))  # -1: no element yet
+        keep = tirx.any(j < 0, tirx.all(i >= 0, keeps_first(tie_rule, i, a, j, b)))  # -1: no element yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
     return te.comm_reducer(combine, lambda i, value: (tirx.const(-1, i), tirx.const(0, value)))
@@ -222,7 +222,7 @@ def _argreduce_rule(name: str) -> Rule:
 
         if not axes:
             return topi.full(data.shape, "int32", 0)
-        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={PLACE: tie_rule})[0]
+        return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={TIE_RULE: tie_rule})[0]
 
     return te_of(compute)
 

@@ -18,7 +18,7 @@ from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
 from nnmagic.engine.relax.legalize.types import RelaxType, Tensor
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED
-from nnmagic.engine.relax.tir.builders import expr
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, RelaxExpr
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import AnyDim, VarDim
@@ -120,7 +120,7 @@ class OpCall:
 
     def _lower_dim(self, dim: object) -> Extent:
         assert isinstance(dim, int | AnyDim | VarDim)
-        size = size_of(dim, self.labels, expr)
+        size = size_of(dim, self.labels, as_expr)
         if size is not None:
             return size
         label = label_of(dim) or "?"

@@ -9,7 +9,7 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
 from nnmagic.engine.relax.legalize.types import RelaxType
-from nnmagic.engine.relax.tir.builders import expr
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Var
 from nnmagic.relay.types import Dim, TensorType
 
@@ -35,7 +35,7 @@ class SymbolicDims:
         label = label_of(dim)
         if label is None:
             return self.fresh()
-        size = size_of(dim, self._by_label, expr)
+        size = size_of(dim, self._by_label, as_expr)
         if size is None:
             size = self._by_label[label] = tirx.Var(re.sub(r"\W+", "_", label), "int64")
         return size
@@ -51,7 +51,7 @@ class SymbolicDims:
 
     def result_type(self, type_: TensorType) -> RelaxType:
         """Lower the type of a result, without its shape where the parameters do not determine that."""
-        determined = all(size_of(dim, self._by_label, expr) is not None for dim in type_.shape)
+        determined = all(size_of(dim, self._by_label, as_expr) is not None for dim in type_.shape)
         if determined:
             return self.tensor_type(type_)
         return relax.TensorType(dtype=type_.dtype, ndim=len(type_.shape))

@@ -9,8 +9,8 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.tinynn.builtins.argument_checks import formula, known_int, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.calls.operator_arguments import operator_call
-from nnmagic.tinynn.values.operator_calls import call_operator, computed_part
+from nnmagic.tinynn.calls.operator_arguments import call_with_arguments
+from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
 
 _DATA = "input=data x=data"
@@ -33,7 +33,7 @@ def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None
         replace(operand, keyword=(renamed or {}).get(parameter, parameter))
         for parameter, operand in call.given.items()
     ]
-    return operator_call(OPERATORS[name], operands, call.span)
+    return call_with_arguments(OPERATORS[name], operands, call.span)
 
 
 def _add_bias(result: Formula, call: Arguments, axis: int) -> Value:
@@ -145,7 +145,7 @@ def _bilinear(call: Arguments) -> Value:
     if one.rank != 2 or other.rank != 2 or weight.rank != 3:
         raise RefusalError("bilinear takes two matrices and a weight of rank 3", call.span)
 
-    whole = computed_part(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
+    whole = as_computed(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
     result = call_operator(
         OPERATORS["einsum"], [Operand(whole, call.span)], {"equation": "ni,oij,nj->no"}, call.span
     )

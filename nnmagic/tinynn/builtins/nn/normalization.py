@@ -11,9 +11,10 @@ from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 _DATA = "input=data x=data"
 

@@ -26,20 +26,11 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, stack, unit_matrix
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.iteration import MAX_ITEMS
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
-from nnmagic.tinynn.values.symbolic_sizes import as_number, full, is_size, number_of, open_sizes
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-    is_number,
-    number_constant,
-)
+from nnmagic.tinynn.values.symbolic_sizes import as_number, dynamic_sizes, full, is_size, number_of
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
 from nnmagic.tinynn.values.weak_types import is_weak
 
 
@@ -78,7 +69,7 @@ def _stack_nested(operand: Operand, call: Arguments) -> Formula:
 
 def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
     """Return a tensor of one value."""
-    sizes = open_sizes(shape)
+    sizes = dynamic_sizes(shape)
     if sizes is not None:
         return full(value.value, sizes, call.span)
     dims = shape_argument(Arguments(call.name, {"shape": shape}, call.span), "shape")
@@ -90,7 +81,7 @@ def _creator(name: str, number: int) -> Builtin:
 
     def apply_to(call: Arguments) -> Value:
         dtype = dtype_argument(call) or "float64"
-        if open_sizes(call.given["shape"]) is not None:
+        if dynamic_sizes(call.given["shape"]) is not None:
             value = Formula(_number(number, dtype, call.span), call.span)
             return fill(call, value, call.given["shape"])
         shape = shape_argument(call, "shape")
@@ -123,7 +114,7 @@ def _full(call: Arguments) -> Value:
     if value.rank:
         hint = "write broadcast_to(x, shape)"
         raise RefusalError(
-            f"full: `fill_value` must be one number, not {described(operand.value)}", operand.span, hint=hint
+            f"full: `fill_value` must be one number, not {describe(operand.value)}", operand.span, hint=hint
         )
     return fill(call, value, shape)
 
@@ -180,7 +171,7 @@ def _arange(call: Arguments) -> Value:
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
             raise RefusalError(
-                f"arange takes numbers that are known while compiling, not {number!r}", call.span
+                f"arange takes numbers that are known at compile time, not {number!r}", call.span
             )
     if "stop" not in call:
         numbers.insert(0, 0)

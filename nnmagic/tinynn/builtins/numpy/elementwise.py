@@ -19,18 +19,11 @@ from nnmagic.tinynn.builtins.numpy.mathematics import copy_sign, fold_numbers, l
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator, is_tensor, whole_numbers
 from nnmagic.tinynn.values.symbolic_sizes import dimension_size, same_shape
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-    number_constant,
-)
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 #: Relay holds the bounds of clip as doubles, which represent integers exactly up to here.
 _EXACT = 2**53
@@ -53,7 +46,7 @@ def _clip(call: Arguments) -> Value:
             inner = Arguments(call.name, {"a": call.given["a"], name: operand}, call.span)
             data, bounds[name] = pair(inner, "a", name)
         else:
-            message = f"clip: `{name}` must be a number or a tensor, not {described(operand.value)}"
+            message = f"clip: `{name}` must be a number or a tensor, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
     if not bounds:
         raise RefusalError(

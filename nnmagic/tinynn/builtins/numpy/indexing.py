@@ -27,7 +27,8 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a"
 

@@ -23,16 +23,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, concatenate, constant_of, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
-from nnmagic.tinynn.values.values import (
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-    number_constant,
-)
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -171,7 +165,7 @@ def _repeat(call: Arguments) -> Value:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         hint = "one number, for all elements"
         raise RefusalError(
-            "repeat: `repeats` must be an int known while compiling", call.given["repeats"].span, hint=hint
+            "repeat: `repeats` must be an int known at compile time", call.given["repeats"].span, hint=hint
         )
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
@@ -251,7 +245,7 @@ def _pad(call: Arguments) -> Value:
         elif is_tensor(operand.value):
             value = operand.value
         else:
-            message = f"pad: `constant_values` must be one number, not {described(operand.value)}"
+            message = f"pad: `constant_values` must be one number, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
         if not any(map(any, widths)):
             return data.value

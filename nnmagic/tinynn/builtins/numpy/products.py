@@ -24,9 +24,10 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
-from nnmagic.tinynn.values.operator_calls import call_operator, computed_part
+from nnmagic.tinynn.values.numbers import is_number
+from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, is_number
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
 
 _PAIR = "x=a y=b lhs=a rhs=b input=a other=b tensor_a=a tensor_b=b"
 
@@ -210,7 +211,7 @@ def _einsum(call: Arguments) -> Value:
     if "->" not in plain and "." not in plain:
         letters = sorted({letter for letter in plain if letter != "," and plain.count(letter) == 1})
         plain = f"{plain}->{''.join(letters)}"
-    whole = computed_part(Operand(TupleOf(tuple(part.value for part in parts)), span))
+    whole = as_computed(Operand(TupleOf(tuple(part.value for part in parts)), span))
     return call_operator(
         OPERATORS["einsum"],
         [Operand(whole, span)],

@@ -24,9 +24,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula, Number
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import known_result
+from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value, source_text
+from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 from nnmagic.tinynn.values.weak_types import as_weak, both_weak
 
 _NAMES = "x=a input=a"

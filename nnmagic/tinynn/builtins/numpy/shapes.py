@@ -31,10 +31,11 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     unit_matrix,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.symbolic_sizes import dim_of, in_shape, open_sizes, shape_tensor
-from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.symbolic_sizes import dim_of, dynamic_sizes, shape_tensor, with_shape
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -154,11 +155,11 @@ def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
     if list(data.shape) == wanted and AnyDim() not in wanted:
         return data.value
     result = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
-    return in_shape(result, sizes)
+    return with_shape(result, sizes)
 
 
 def _broadcast_to(call: Arguments) -> Value:
-    sizes = open_sizes(call.given["shape"])
+    sizes = dynamic_sizes(call.given["shape"])
     if sizes is not None:
         return _broadcast_to_dynamic(call, sizes)
     data = formula(call, "a")

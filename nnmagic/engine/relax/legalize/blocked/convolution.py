@@ -30,7 +30,7 @@ from nnmagic.engine.relax.legalize.registry import (
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
+from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.types import TensorType
@@ -147,10 +147,10 @@ def _pack_weight(call: OpCall, convolution: _BlockedConvolution, weight: Value, 
         )
     array = constant.transpose(order)
     if transposed:  # [data's channels, of a group's result's, taps]
-        parts = array.reshape(channels.groups, channels.each, -1, *taps)
-        array = np.swapaxes(parts, 1, 2).reshape(channels.result, channels.each, *taps)
+        parts = array.reshape(channels.groups, channels.per_group, -1, *taps)
+        array = np.swapaxes(parts, 1, 2).reshape(channels.result, channels.per_group, *taps)
     else:
-        array = array.reshape(channels.result, channels.each, *taps)
+        array = array.reshape(channels.result, channels.per_group, *taps)
     padded = np.zeros((blocks * lanes, *array.shape[1:]), array.dtype)
     padded[: channels.result] = array
     split = padded.reshape(blocks, lanes, *array.shape[1:])
@@ -163,14 +163,14 @@ def _pack_computed_weight(convolution: _BlockedConvolution, weight: Tensor, *, t
     channels, lanes = convolution.channels, convolution.lanes
     taps = [axis.taps for axis in convolution.axes]
     group_channels = channels.result // channels.groups
-    has_multiplier = not transposed and int(weight.shape[1]) != channels.each
+    has_multiplier = not transposed and int(weight.shape[1]) != channels.per_group
 
     def element(block: Index, *rest: Index) -> PrimExpr:
         *outer, k, last, lane = rest
         o = block * lanes + lane
         where = [*outer, last]
         if transposed:
-            value = weight(o // group_channels * channels.each + k, o % group_channels, *where)
+            value = weight(o // group_channels * channels.per_group + k, o % group_channels, *where)
         elif has_multiplier:
             multiplier = int(weight.shape[1])
             value = weight(o // multiplier, o % multiplier, *where)
@@ -180,7 +180,7 @@ def _pack_computed_weight(convolution: _BlockedConvolution, weight: Tensor, *, t
         return value if channels.result % lanes == 0 else tirx.if_then_else(o < channels.result, value, zero)
 
     return te.compute(
-        (convolution.blocks, *taps[:-1], channels.each, taps[-1], lanes),
+        (convolution.blocks, *taps[:-1], channels.per_group, taps[-1], lanes),
         element,
         name="packed",
         attrs={KIND: "to_blocks"},
@@ -190,7 +190,7 @@ def _pack_computed_weight(convolution: _BlockedConvolution, weight: Tensor, *, t
 def _convolve(convolution: _BlockedConvolution, data: Tensor, weight: Tensor, *, padded: bool) -> Tensor:
     """Return the convolution as a tensor expression."""
     channels, lanes = convolution.channels, convolution.lanes
-    k = te.reduce_axis((0, channels.each), "k")
+    k = te.reduce_axis((0, channels.per_group), "k")
     taps = [te.reduce_axis((0, axis.taps), f"tap{i}") for i, axis in enumerate(convolution.axes)]
     zero = tirx.const(0, convolution.dtype)
 
@@ -224,7 +224,7 @@ def _convolve(convolution: _BlockedConvolution, data: Tensor, weight: Tensor, *,
     image = [axis.result for axis in convolution.axes]
     attrs = {
         KIND: "convolution",
-        AXES: written(convolution.axes),
+        AXES: encode_axes(convolution.axes),
         PADDED: int(padded and not convolution.axes[0].transposed),
         CHANNELS: [channels.groups, channels.data, channels.result, channels.axis],
     }

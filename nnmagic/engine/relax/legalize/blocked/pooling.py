@@ -13,7 +13,7 @@ from nnmagic.engine.relax.legalize.reduction import MAX
 from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, OUT_ELEMENTWISE_FUSABLE, OpCall, Rule, Value
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, LARGEST
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
+from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
@@ -92,7 +92,7 @@ def _emit_pool(
                 value = tirx.if_then_else(inside, value, tirx.const(identity, x.dtype))
             return reducer(value, axis=taps)
 
-        attrs = {KIND: "pooling", AXES: written(axes), LARGEST: int(kind == "max")}
+        attrs = {KIND: "pooling", AXES: encode_axes(axes), LARGEST: int(kind == "max")}
         image = [axis.result for axis in axes]
         pooled = te.compute((*x.shape[:2], *image, x.shape[-1]), element, name="pool", attrs=attrs)
         if kind == "max":
