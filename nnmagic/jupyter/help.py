@@ -92,8 +92,8 @@ def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page
         return None
     from nnmagic.tinynn.editor.symbols import meaning
 
-    word = meaning(path, namespace)
-    return None if word is None else _word_page(word)
+    symbol = meaning(path, namespace)
+    return None if symbol is None else _symbol_page(symbol)
 
 
 def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, object]) -> _Page | None:
@@ -103,8 +103,8 @@ def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, obj
 
     if len(path) == 1 and (local := type_of_local(asked.cell, path[0], asked.line, namespace)) is not None:
         return _described("local", path[0], local)
-    word = cell_symbol(asked.cell, path, namespace)
-    return None if word is None else _word_page(word)
+    symbol = cell_symbol(asked.cell, path, namespace)
+    return None if symbol is None else _symbol_page(symbol)
 
 
 def _constructor(name: str, namespace: dict[str, object]) -> object:
@@ -155,7 +155,7 @@ def _magic_page(name: str, cell: str, line: int) -> _Page | None:
     return None
 
 
-def _word_page(word: Symbol) -> _Page:
+def _symbol_page(word: Symbol) -> _Page:
     lines = [word.summary, *(["", *word.details] if word.details else [])]
     twins = [f"{whose}: {twin}" for whose, twin in (("Relay", word.relay), ("NumPy", word.numpy)) if twin]
     text = "\n".join([*lines, *(["", *twins] if twins else [])])
