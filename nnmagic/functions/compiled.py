@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from nnmagic.functions.data_types import DataType
     from nnmagic.rendering.graph import Graph
+    from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Section
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
@@ -248,8 +249,8 @@ class CompiledFunction:
         """Return its Relay beside its source, under its signature."""
         from nnmagic.rendering.sections import relay_section
 
-        of_cell = self._definition.language == "tinynn"
-        return relay_section(self.relay, self.relay_text, [self._head()], beside_source=of_cell)
+        origins: Origins = "beside" if self._definition.language == "tinynn" else "none"
+        return relay_section(self.relay, self.relay_text, [self._head()], origins=origins)
 
     def _head(self) -> str:
         """Return the HTML of its signature."""
