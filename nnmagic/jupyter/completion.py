@@ -147,7 +147,7 @@ def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]
             own_types.append(compiled_type(value))
     for data in own_types:
         found |= dict.fromkeys(data.fields if data is not None else (), "class")  # called by their names
-    own = {name: _KINDS[word.kind] for name, word in symbols().items()}
+    own = {name: _KINDS[symbol.kind] for name, symbol in symbols().items()}
     spaces = {name.partition(".")[0]: "module" for name in namespaces()}
     keywords = dict.fromkeys(KEYWORDS, "keyword")
     return {**found, **{name: kind for name, kind in (spaces | own | keywords).items() if name not in found}}
@@ -276,8 +276,8 @@ def _parameters_of(callee: str, names: Names, namespace: Mapping[str, object]) -
         return tuple(parameter.name for parameter in function.parameters)
     path = tuple(callee.split("."))
     outside = {name: value for name, value in namespace.items() if name not in names.local}
-    word = meaning(path, outside)
-    return word.keywords if word is not None else ()
+    symbol = meaning(path, outside)
+    return symbol.keywords if symbol is not None else ()
 
 
 def _by_position(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
@@ -288,10 +288,10 @@ def _by_position(cursor: Cursor, names: Names, namespace: Mapping[str, object]) 
 
 
 def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    from nnmagic.tinynn.editor.symbols import TYPE_WORDS
+    from nnmagic.tinynn.editor.symbols import TYPE_NAMES
     from nnmagic.tinynn.namespace.capture import compiled_type
 
-    found = _dtypes() | dict.fromkeys(TYPE_WORDS, "type") | dict.fromkeys(names.classes, "class")
+    found = _dtypes() | dict.fromkeys(TYPE_NAMES, "type") | dict.fromkeys(names.classes, "class")
     for name, value in namespace.items():
         if not name.startswith("_") and (
             compiled_type(value) is not None or isinstance(value, bool | int | tuple)
@@ -339,7 +339,7 @@ def _stage_names(owner: object, quote: str, prefix: str) -> SimpleMatcherResult:
 
 
 def _kinds(symbols: Mapping[str, Symbol]) -> dict[str, str]:
-    return {name: _KINDS[word.kind] for name, word in symbols.items()}
+    return {name: _KINDS[symbol.kind] for name, symbol in symbols.items()}
 
 
 def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:

@@ -92,8 +92,8 @@ def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page
         return None
     from nnmagic.tinynn.editor.symbols import meaning
 
-    word = meaning(path, namespace)
-    return None if word is None else _word_page(word)
+    symbol = meaning(path, namespace)
+    return None if symbol is None else _symbol_page(symbol)
 
 
 def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, object]) -> _Page | None:
@@ -103,8 +103,8 @@ def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, obj
 
     if len(path) == 1 and (local := type_of_local(asked.cell, path[0], asked.line, namespace)) is not None:
         return _make_page("local", path[0], local)
-    word = cell_symbol(asked.cell, path, namespace)
-    return None if word is None else _word_page(word)
+    symbol = cell_symbol(asked.cell, path, namespace)
+    return None if symbol is None else _symbol_page(symbol)
 
 
 def _constructor(name: str, namespace: dict[str, object]) -> object:
@@ -155,12 +155,12 @@ def _magic_page(name: str, cell: str, line: int) -> _Page | None:
     return None
 
 
-def _word_page(word: Symbol) -> _Page:
-    lines = [word.summary, *(["", *word.details] if word.details else [])]
-    twins = [f"{whose}: {twin}" for whose, twin in (("Relay", word.relay), ("NumPy", word.numpy)) if twin]
+def _symbol_page(symbol: Symbol) -> _Page:
+    lines = [symbol.summary, *(["", *symbol.details] if symbol.details else [])]
+    twins = [f"{whose}: {twin}" for whose, twin in (("Relay", symbol.relay), ("NumPy", symbol.numpy)) if twin]
     text = "\n".join([*lines, *(["", *twins] if twins else [])])
-    signature = None if word.parameters is None else _signature(word.parameters, word.result)
-    return _make_page(word.kind, word.name, text, signature, {"source": word.source})
+    signature = None if symbol.parameters is None else _signature(symbol.parameters, symbol.result)
+    return _make_page(symbol.kind, symbol.name, text, signature, {"source": symbol.source})
 
 
 def _signature(parameters: Sequence[str], result: str | None) -> inspect.Signature:

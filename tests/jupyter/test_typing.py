@@ -283,7 +283,7 @@ class TestKernel:
 
     def test_help_for_functions_of_numpy_in_a_cell(self, kernel: Kernel) -> None:
         inside, outside = kernel.inspect(f"{HEAD}y = np.tan|h(local)"), kernel.inspect("np.tan|h")
-        assert "Hyperbolic tangent." in inside
+        assert "Compute the hyperbolic tangent." in inside
         assert "Relay: tanh" in inside
         assert "NumPy: numpy.tanh" in inside
         assert "ufunc" not in inside

@@ -1,4 +1,4 @@
-"""Python's own functions in a cell: those that mean something for tensors, and what the others are told."""
+"""Define Python's own functions that make sense for tensors, and the messages for the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _length(call: Arguments) -> Value:
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
-    """Of a number known at compile time Python's; of a tensor of rank 0 one that is known later."""
+    """Declare a conversion: of a static number at compile time, of a tensor of rank 0 at run time."""
 
     def apply_to(call: Arguments) -> Value:
         operand = call.given["x"]
@@ -38,10 +38,10 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
                 raise RefusalError(f"{name}: {error}", operand.span) from None
         if is_tensor(operand.value) and not tensor_type(operand).shape:
             assert isinstance(operand.value, Computed)
-            found = operand.value
+            tensor = operand.value
             if dtype == "bool" and tensor_type(operand).dtype != "bool":
-                return Formula(found, call.span).truth().value
-            number = cast(found, dtype, call.span)
+                return Formula(tensor, call.span).truth().value
+            number = cast(tensor, dtype, call.span)
             return number if dtype == "bool" else Computed(number.expr, number.type, weak=True)
         hint = None
         if is_tensor(operand.value):
@@ -49,14 +49,25 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
             hint = f"write x.astype({short}) for every element"
         raise RefusalError(f"{name}() of {describe(operand.value)}", operand.span, hint=hint)
 
+    article = "an" if name == "int" else "a"
     return Builtin(
-        name, "x", apply_to, f"Python's {name} of a number or a tensor of rank 0.", None, method=False
+        name,
+        "x",
+        apply_to,
+        f"Convert a number or a tensor of rank 0 to {article} {name}.",
+        None,
+        method=False,
     )
 
 
 PYTHON = (
     Builtin(
-        "len", "x", _length, "How many items a tuple has; a tensor's first dimension.", None, method=False
+        "len",
+        "x",
+        _length,
+        "Return the length of a tuple or the first dimension of a tensor.",
+        None,
+        method=False,
     ),
     _number("int", "int64", int),
     _number("float", "float64", float),
@@ -64,7 +75,7 @@ PYTHON = (
 )
 
 
-#: Names of Python's types that are functions in an expression and no types in an annotation.
+#: Python's types, which are functions in an expression but not types in an annotation: (message, hint).
 PYTHON_TYPES: dict[str, tuple[str, str]] = {
     "float": ("`float` is not a TinyNN type", "write f32 or f64"),
     "int": ("`int` is not a TinyNN type", "write i32 or i64"),
@@ -72,7 +83,7 @@ PYTHON_TYPES: dict[str, tuple[str, str]] = {
 }
 
 
-#: Names that every Python program has and a cell has not: (message, hint).
+#: Python's built-in names that a cell lacks: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "print": (
         "`print` cannot run inside a compiled function",

@@ -1,6 +1,6 @@
-"""What a cell that is being typed defines itself: its functions, data types and constructors, as words.
+"""Describe the functions, data types and constructors that an incomplete cell defines.
 
-Types that the elaboration finds are shown as it finds them, the others as they are written.
+Types are shown as elaborated if possible, else as written.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from nnmagic.tinynn.syntax import tree
 
 
 def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
-    """The word of a name that the cell defines: ``helper``, ``List``, ``Cons``, ``List.Cons``; else None."""
+    """Return the symbol of a name that the cell defines, or None.
+
+    The name may be that of a function, a data type or a constructor: ``helper``, ``List``, ``Cons`` or
+    ``List.Cons``.
+    """
     read = parse_incomplete(cell)
     if read is None:
         return None
-    source, found, module = read
-    elaboration = new_elaboration(source, namespace, found)
+    source, diagnostics, module = read
+    elaboration = new_elaboration(source, namespace, diagnostics)
     match path:
         case (name,) if name in module.funcs:
             elaborate_cell(elaboration, module)
-            return _function_word(elaboration, source, module.funcs[name])
+            return _function_symbol(elaboration, source, module.funcs[name])
         case (name,) if name in module.types:
-            return _type_word(elaboration, source, module.types[name])
+            return _type_symbol(elaboration, source, module.types[name])
         case (name,):
             candidates = list(module.types.values())
         case (owner, name) if owner in module.types:
@@ -39,17 +43,17 @@ def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object
     for data in candidates:
         for constructor in data.constructors:
             if constructor.name == name:
-                return _constructor_word(elaboration, source, data, constructor)
+                return _constructor_symbol(elaboration, source, data, constructor)
     return None
 
 
-def _function_word(elaboration: Elaboration, source: Source, definition: tree.FunctionNode) -> Symbol:
-    known = elaboration.resolver.functions[definition.name].type
-    if known is not None:
-        types = [format_type(type_) for type_ in known.arg_types]
-        result: str | None = format_type(known.ret_type)
+def _function_symbol(elaboration: Elaboration, source: Source, definition: tree.FunctionNode) -> Symbol:
+    signature = elaboration.resolver.functions[definition.name].type
+    if signature is not None:
+        types = [format_type(type_) for type_ in signature.arg_types]
+        result: str | None = format_type(signature.ret_type)
     else:
-        types = [_text(elaboration, source, each.ty) for each in definition.params]
+        types = [_text(elaboration, source, parameter.ty) for parameter in definition.params]
         result = None if definition.ret_type is None else _text(elaboration, source, definition.ret_type)
     return Symbol(
         definition.name,
@@ -61,18 +65,21 @@ def _function_word(elaboration: Elaboration, source: Source, definition: tree.Fu
     )
 
 
-def _type_word(elaboration: Elaboration, source: Source, data: tree.DataTypeNode) -> Symbol:
-    made = [_constructor_word(elaboration, source, data, each).signature for each in data.constructors]
+def _type_symbol(elaboration: Elaboration, source: Source, data: tree.DataTypeNode) -> Symbol:
+    signatures = [
+        _constructor_symbol(elaboration, source, data, constructor).signature
+        for constructor in data.constructors
+    ]
     return Symbol(
         data.name,
         "data type of this cell",
         data.docstring or "No docstring.",
-        details=("Constructors:", *(f"  {shown}" for shown in made)),
+        details=("Constructors:", *(f"  {shown}" for shown in signatures)),
         source=_text(elaboration, source, data),
     )
 
 
-def _constructor_word(
+def _constructor_symbol(
     elaboration: Elaboration,
     source: Source,
     data: tree.DataTypeNode,
@@ -95,16 +102,16 @@ def _parameters(
     parameters: Sequence[tree.ParameterNode],
     types: list[str],
 ) -> tuple[str, ...]:
-    """The parameters as Python would write them."""
+    """Return the parameters as Python would write them."""
     shown: list[str] = []
-    for place, (parameter, type_) in enumerate(zip(parameters, types, strict=True)):
-        before = parameters[place - 1].kind if place else ""
+    for index, (parameter, type_) in enumerate(zip(parameters, types, strict=True)):
+        before = parameters[index - 1].kind if index else ""
         if before == "POSITIONAL_ONLY" != parameter.kind:
             shown.append("/")
         if parameter.kind == "KEYWORD_ONLY" != before:
             shown.append("*")
         default = "" if parameter.default is None else f"={_text(elaboration, source, parameter.default)}"
-        is_typed = type_ not in ("", parameter.name)  # where no type is written, the error stands at the name
+        is_typed = type_ not in ("", parameter.name)  # a missing type is reported at the name
         shown.append(f"{parameter.name}: {type_}{default}" if is_typed else f"{parameter.name}{default}")
     if parameters and parameters[-1].kind == "POSITIONAL_ONLY":
         shown.append("/")
@@ -112,7 +119,7 @@ def _parameters(
 
 
 def _text(elaboration: Elaboration, source: Source, node: ast.Node | None) -> str:
-    """What is written for a node; "" where nothing is."""
+    """Return the source text of a node, "" for none."""
     if node is None:
         return ""
     span = elaboration.span(node.span)
