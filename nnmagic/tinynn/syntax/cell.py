@@ -66,7 +66,7 @@ class CellCompiler(StatementCompiler):
 
     def compile_module(self, program: py.Module) -> tree.CellNode:
         """Compile all functions and data types of the cell, by name in source order."""
-        functions: dict[str, tree.FunctionNode] = {}
+        functions: dict[str, tree.DefinitionNode] = {}
         types: dict[str, tree.DataTypeNode] = {}
         for statement in program.body:
             if isinstance(statement, py.FunctionDef | py.ClassDef):
@@ -84,7 +84,7 @@ class CellCompiler(StatementCompiler):
 
     def _add(
         self,
-        functions: dict[str, tree.FunctionNode],
+        functions: dict[str, tree.DefinitionNode],
         types: dict[str, tree.DataTypeNode],
         statement: py.FunctionDef | py.ClassDef,
     ) -> None:
@@ -108,14 +108,14 @@ class CellCompiler(StatementCompiler):
 
     # -- functions -------------------------------------------------------------------------------------
 
-    def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.FunctionNode:
+    def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.DefinitionNode:
         """Compile a function, with the span of its name and its docstring."""
         for decorator in stmt.decorator_list:
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         docstring = py.get_docstring(stmt, clean=False)
-        return tree.FunctionNode(
+        return tree.DefinitionNode(
             self.spans.of(stmt),
             stmt.name,
             self.compile_args_to_params(stmt.args, nested=nested),
