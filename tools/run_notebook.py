@@ -39,7 +39,7 @@ def run(path: Path, *, write: bool) -> bool:
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The notebook without what differs from machine to machine and from run to run."""
+    """Return the notebook without what differs from machine to machine and from run to run."""
     language = {"name": "python"}
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": language})
