@@ -5,19 +5,16 @@ Machine code reports the operator and the sizes, not the location: cells that me
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nnmagic.diagnostics import append_location
+from nnmagic.engine.failed_checks import failed_check
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, GlobalVar, OpRef
 from nnmagic.relay.module import Module
-from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
 
-_INDEX = re.compile(r"index -?\d+ is out of range for an axis of size (\d+)$")
-_OPERATOR = re.compile(r"(?:dyn\.)?([\w.]+): ")
 #: At most so many places are told where more than one may have raised an error.
 _MOST = 4
 
@@ -30,14 +27,14 @@ def add_location(error: BaseException, module: Module) -> None:
     if isinstance(error, RecursionError):
         message += "; a `for` or `while` loop takes no stack"
         calls = _recursive_calls(module)
-    elif found := _INDEX.match(message):
-        calls = _indexing_calls(module, int(found[1]))
-    elif (found := _OPERATOR.match(message)) and found[1] in OPERATORS:
-        message = message.removeprefix("dyn.")
-        name = found[1]
-        calls = (call for call in _calls(module) if _operator(call).removeprefix("dyn.") == name)
-    else:
+    elif (check := failed_check(error)) is None:
         return
+    elif check.axis_size is not None:
+        calls = _indexing_calls(module, check.axis_size)
+    else:
+        message = message.removeprefix("dyn.")
+        name = check.operator.removeprefix("dyn.")
+        calls = (call for call in _calls(module) if _operator(call).removeprefix("dyn.") == name)
     spans = list(dict.fromkeys(call.span for call in calls if call.span is not None))
     if len(spans) == 1:
         message = append_location(message, spans[0])

@@ -27,15 +27,14 @@ from nnmagic.relay.types import AnyDim, VarDim
 Value: TypeAlias = Any
 
 
-def assertion(condition: PrimExpr | RelaxExpr, message: str) -> RelaxExpr:
+def assertion(condition: PrimExpr | RelaxExpr, message: str, operator: str | None = None) -> RelaxExpr:
     """Return a call that raises ValueError where a condition does not hold.
 
     The condition is a truth value, or a tensor of one. Relax's own assertion is Python code of TVM's
     compiler, which may not be installed where the program runs.
     """
-    return relax.Call(
-        relax.ExternFunc(REQUIRED), [condition, StringImm(message)], ty_args=[relax.TupleType([])]
-    )
+    texts = [StringImm(text) for text in (message, operator) if text is not None]
+    return relax.Call(relax.ExternFunc(REQUIRED), [condition, *texts], ty_args=[relax.TupleType([])])
 
 
 #: Reduces truth values to whether all hold.
@@ -101,7 +100,7 @@ class OpCall:
             if not bool(condition):
                 raise engine_error(f"{self.name}: {message}", self.node.span)
         else:
-            self.emit(assertion(condition, f"{self.name}: {message}"))
+            self.emit(assertion(condition, f"{self.name}: {message}", self.name))
 
     def require_all(self, tensor: Value, predicate: Callable[[PrimExpr], PrimExpr], message: str) -> None:
         """Have the program raise ValueError where a predicate does not hold of every element of a tensor."""
@@ -112,7 +111,7 @@ class OpCall:
             return te_language.compute((), lambda: ALL(predicate(flat(k)), axis=k))
 
         condition = self.emit(self.te(compute, tensor))
-        self.emit(assertion(condition, f"{self.name}: {message}"))
+        self.emit(assertion(condition, f"{self.name}: {message}", self.name))
 
     def lower_dims(self, dims: Iterable[object]) -> list[Extent]:
         """Lower the dimensions of an attribute: ints, or names that the function's parameters have."""

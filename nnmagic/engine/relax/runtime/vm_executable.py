@@ -14,7 +14,7 @@ from nnmagic.diagnostics import last_line
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
 from nnmagic.engine.relax.artifact import Artifact
-from nnmagic.engine.relax.runtime import callbacks  # noqa: F401 - what programs ask Python
+from nnmagic.engine.relax.runtime import callbacks
 from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_tensor, bfloat16_array, plain_array
 from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool, start_deep
@@ -145,7 +145,9 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
 
 
 def reason_of(error: Exception, function: str) -> Exception:
-    """Return what TVM's machine raised as a RecursionError, MemoryError or ValueError of the call."""
+    """Return what TVM's machine raised as the built-in exception of the call."""
+    if isinstance(error, callbacks.CheckError):
+        return error.to_builtin()
     reason = last_line(error)
     if "bad_alloc" in reason or "out of memory" in reason.lower():
         return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")

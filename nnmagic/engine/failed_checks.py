@@ -1,0 +1,35 @@
+"""Describe the run-time check that a call of a compiled function failed.
+
+Machine code reports the operator and the sizes, not the location: cells that mean the same share it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+_E = TypeVar("_E", bound=BaseException)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCheck:
+    """A failed check.
+
+    operator: Relay's name of the operator that made it. axis_size: of the axis that an index is out of range
+    for; None for another check.
+    """
+
+    operator: str
+    axis_size: int | None = None
+
+
+def attach_check(error: _E, check: FailedCheck) -> _E:
+    """Attach a failed check to the error that reports it, and return the error."""
+    error.__dict__["failed_check"] = check
+    return error
+
+
+def failed_check(error: BaseException) -> FailedCheck | None:
+    """Return the failed check that an error reports, if it reports one."""
+    check: FailedCheck | None = error.__dict__.get("failed_check")
+    return check
