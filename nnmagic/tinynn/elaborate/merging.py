@@ -24,6 +24,8 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     GlobalFunction,
     Known,
+    LocalFunction,
+    Method,
     Operand,
     RefusalError,
     TupleOf,
@@ -31,7 +33,6 @@ from nnmagic.tinynn.values.values import (
     Value,
     as_value,
     is_failed,
-    same_value,
 )
 
 
@@ -108,7 +109,7 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
     """Return a plan that takes ``value`` too; None where there is none."""
     match plan:
         case Same(value=same):
-            if same_value(same, value):
+            if _same_value(same, value):
                 return plan
             expression = _of(same)
             return None if expression is None else widen(expression, value)
@@ -120,6 +121,22 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
         case Expression():
             expression_of_value = _of(value)
             return None if expression_of_value is None else _common(plan, expression_of_value)
+
+
+def _same_value(left: Value, right: Value) -> bool:
+    """Return whether two values are the same expression or function, or equal numbers of one Python type."""
+    match left, right:
+        case Computed(expr=one, type=ours), Computed(expr=other, type=theirs):
+            return one is other and ours == theirs
+        case TupleOf(items=ours), TupleOf(items=theirs):
+            return len(ours) == len(theirs) and all(map(_same_value, ours, theirs))
+        case Dimension(dim=one, number=ours), Dimension(dim=other, number=theirs):
+            return ours.expr is theirs.expr or (one == other and one.label is not None)
+        case Known(value=one), Known(value=other):
+            return type(one) is type(other) and repr(one) == repr(other)  # tells 0.0 from -0.0
+        case ((LocalFunction() | ClosureValue() | Method()), _):
+            return left is right
+    return left == right
 
 
 def _of(value: Value) -> Expression | None:

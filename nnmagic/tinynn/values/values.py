@@ -317,22 +317,6 @@ def known_value(value: Value) -> object:
     raise NotStaticError
 
 
-def same_value(left: Value, right: Value) -> bool:
-    """Return whether two values are the same expression or function, or equal numbers of one Python type."""
-    match left, right:
-        case Computed(expr=one, type=ours), Computed(expr=other, type=theirs):
-            return one is other and ours == theirs
-        case TupleOf(items=ours), TupleOf(items=theirs):
-            return len(ours) == len(theirs) and all(map(same_value, ours, theirs))
-        case Dimension(dim=one, number=ours), Dimension(dim=other, number=theirs):
-            return ours.expr is theirs.expr or (one == other and one.label is not None)
-        case Known(value=one), Known(value=other):
-            return type(one) is type(other) and repr(one) == repr(other)  # tells 0.0 from -0.0
-        case ((LocalFunction() | ClosureValue() | Method()), _):
-            return left is right
-    return left == right
-
-
 # -- environments ---------------------------------------------------------------------------------------
 
 
