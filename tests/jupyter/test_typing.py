@@ -166,7 +166,8 @@ class TestKernel:
         assert "Compile the Relay functions of this cell" in kernel.inspect("%%rel|ay\n")
         assert "%tinynn profile CALL" in kernel.inspect("%tin|ynn show bar")
         assert "kernel by kernel" in kernel.inspect("%tinynn prof|ile bar(1)")
-        assert "what to show, a comma-separated list; default: relay" in kernel.inspect("%%tinynn --sh|ow relay\n")
+        shown = kernel.inspect("%%tinynn --sh|ow relay\n")
+        assert "what to show, a comma-separated list; default: relay" in shown
 
     def test_what_the_notebook_holds(self, kernel: Kernel) -> None:
         kernel.run(
