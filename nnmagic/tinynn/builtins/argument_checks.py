@@ -23,6 +23,7 @@ from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     BuiltinName,
     Computed,
+    Dimension,
     Known,
     NotStaticError,
     Operand,
@@ -33,6 +34,7 @@ from nnmagic.tinynn.values.values import (
     is_number,
     known_value,
     number_constant,
+    source_text,
 )
 from nnmagic.tinynn.values.weak_types import alike, beside_tensor, both_weak
 
@@ -65,8 +67,16 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
         return Formula(_constant(known, operand, what), span)
     hint = None
     if isinstance(value, TupleOf) and any(map(is_tensor, value.items)):
-        hint = "take one of them, as in result[0], or stack them: stack([a, b])"
+        written = source_text(operand.span)
+        stacked = f"stack([{written[1:-1]}])" if written[:1] == "(" else f"stack({written})"
+        hint = f"take one of them, as in result[0], or stack them: {stacked}"
+        if what.partition(":")[0] in _ALONG_AN_AXIS:
+            hint = f"write {stacked}.{what.partition(':')[0]}(axis=0)"
     raise RefusalError(f"{what} must be a tensor, not {described(value)}", operand.span, hint=hint)
+
+
+#: Functions that Python or NumPy applies to the items of a list.
+_ALONG_AN_AXIS = ("sum", "max", "min", "all", "any", "prod", "mean")
 
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
@@ -148,8 +158,9 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
     if isinstance(found, int) and not isinstance(found, bool):
         return found
     operand = call.given[parameter]
+    hint = only_the_call_knows(operand.value.dim) if isinstance(operand.value, Dimension) else None
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be an int, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be an int, not {described(operand.value)}", operand.span, hint=hint
     )
 
 
@@ -248,7 +259,7 @@ def of_one_dtype(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
         raise RefusalError(
             f"{call.name} of {shown}: dtypes never mix by themselves",
             operands[0].span.to(operands[-1].span),
-            hint="convert all to one dtype, as in x.astype(f32)",
+            hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )
     found = []
     for operand in operands:
@@ -356,7 +367,12 @@ def fixed(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
     if isinstance(dim, int):
         return dim
     message = f"{call.name}: {what} must be known while compiling, not the dimension {dim_shown(dim)}"
-    raise RefusalError(message, span, hint="its size is known only when the function is called")
+    raise RefusalError(message, span, hint=only_the_call_knows(dim))
+
+
+def only_the_call_knows(dim: Dim) -> str:
+    """What to do where a size is needed and only the call determines it."""
+    return f"write a number in place of {dim_shown(dim)} in the annotation: the size must be fixed"
 
 
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
@@ -374,7 +390,7 @@ def require_float(call: Arguments, data: Formula, parameter: str) -> None:
     if not is_float(data.dtype):
         span = call.given[parameter].span
         message = f"{call.name} is defined for floats, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, span, hint="convert it first, as in x.astype(f32)")
+        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
 
 
 def of_formula(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:

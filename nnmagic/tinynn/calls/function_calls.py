@@ -35,6 +35,7 @@ from nnmagic.tinynn.values.values import (
     is_failed,
     is_number,
     number_constant,
+    source_text,
     with_article,
 )
 
@@ -216,7 +217,7 @@ def _match(
         case TensorType(), TensorType() if len(wanted.shape) == len(found.shape):
             if wanted.dtype != found.dtype:
                 short = type_shown(TensorType((), wanted.dtype))
-                raise refuse(hint=f"convert it, as in x.astype({short})")
+                raise refuse(hint=f"convert it, as in {source_text(operand.span)}.astype({short})")
             for ours_, theirs_ in zip(wanted.shape, found.shape, strict=True):
                 if isinstance(ours_, AnyDim) and ours_.label is not None:
                     _match_dim(function, ours_, theirs_, operand, dims)

@@ -214,14 +214,15 @@ def as_declared(
     if not _fits(declared, part.type):
         notes = () if place is None else (Note(words, place),)
         message = f"{what} is declared as {type_shown(declared)}, but is {type_shown(part.type)}"
-        raise RefusalError(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
+        hint = _cast_hint(declared, part.type, source_text(value.span))
+        raise RefusalError(message, value.span, hint=hint, notes=notes)
     return Computed(part.expr, _refined(declared, part.type))
 
 
-def _cast_hint(declared: Type, found: Type) -> str | None:
+def _cast_hint(declared: Type, found: Type, written: str) -> str | None:
     match declared, found:
         case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
-            return f"convert it, as in x.astype({type_shown(scalar_type(wanted))})"
+            return f"convert it, as in {written}.astype({type_shown(scalar_type(wanted))})"
         case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
             isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
         ):

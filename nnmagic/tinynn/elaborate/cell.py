@@ -57,6 +57,7 @@ class Elaborator(Statements):
         self.scope.linker.reserved.update(mod.funcs)
         self._declare_types(mod)
         signatures = {name: self._signature(definition) for name, definition in mod.funcs.items()}
+        self.scope.refused = mod.refused
         for name, signature in signatures.items():
             self.scope.functions[name] = GlobalFunction(name, name, self._formals(signature), None)
             if signature.declared is not None and not signature.failed:

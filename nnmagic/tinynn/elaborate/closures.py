@@ -249,7 +249,7 @@ class Closures(Loops):
             one, other = values[problem.first], values[problem.second]
             message = f"`{definition.name}` returns {described(other.value)} here"
             note = Note(f"and {described(one.value)} here", one.span)
-            hint = "return one shape and one dtype on every path, as in x.astype(f32)"
+            hint = "return one shape and one dtype on every path"
             raise RefusalError(message, other.span, hint=hint, notes=(note,)) from None
 
     # -- Relay functions -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, targets_of
+from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
     BlockExit,
@@ -180,8 +180,11 @@ class Loops(Unrolling):
             self.found.add(diagnostic)
         start = self._start(carried, env)
         self._may_not_run(stmt, env)
-        end = Loop(carried.variable, carried.params, start, body, self.place(stmt.span))
-        return self._left(end)
+        end = self._left(Loop(carried.variable, carried.params, start, body, self.place(stmt.span)))
+        for part in walk(stmt.body):
+            for name in part.names if isinstance(part, tree.InvalidStatement) else ():
+                self.frame.env.bind(name, FAILED)  # its error is reported
+        return end
 
     def _may_not_run(self, stmt: tree.For | tree.While, env: Env) -> None:
         """Says of names that only the loop assigns why they cannot be used after it."""

@@ -144,5 +144,6 @@ class Statements(Matching):
         if is_failed(found.value):
             return None
         if not (isinstance(found.value, Known) and isinstance(found.value.value, str)):
-            raise RefusalError("the message of an assertion must be a string", found.span)
+            hint = "write a plain string, as in assert condition, 'message'"
+            raise RefusalError("the message of an assertion must be a string", found.span, hint=hint)
         return found.value.value

@@ -18,6 +18,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float, is_integer
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
+from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, located, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider
 from nnmagic.tinynn.values.symbolic_sizes import as_number, on_dimensions
@@ -150,7 +151,8 @@ def _on_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) ->
     name = _ON_BOOLS[op]
     if name is None:
         hint = (
-            f"write {source_text(one.span)} ^ {source_text(other.span)}, or convert both, as in x.astype(i32)"
+            f"write {source_text(one.span)} ^ {source_text(other.span)}, "
+            f"or convert both, as in {source_text(one.span)}.astype(i32)"
         )
         raise RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
     return _checked(sign, name, one, other, span)
@@ -185,8 +187,8 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
     dtype = tensor_type(exponent).dtype
     if not dtype.startswith("uint"):
         short = dtype_short_name(dtype)
-        name = source_text(base.span)
-        hint = f"convert both to a float dtype, as in {name}.astype(f64), or the exponents to an unsigned one"
+        power = " ** ".join(f"{source_text(each.span)}.astype(u{short[1:]})" for each in (base, exponent))
+        hint = f"if no exponent is negative, write ({power}).astype({short})"
         raise RefusalError(
             f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
             written.span,
@@ -277,9 +279,11 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
     known = number.value.value if isinstance(number.value, Known) else None
     if not isinstance(known, bool | int | float):
         hint = None
-        if isinstance(number.value, TupleOf):
+        if isinstance(number.value, TupleOf) and any(map(is_tensor, number.value.items)):
+            hint = f"make it a tensor first, as in stack({source_text(number.span)})"
+        elif isinstance(number.value, TupleOf):
             short = dtype_short_name(type_.dtype)
-            hint = f"make it a tensor first, as in array([1, 2], {short}), or stack([a, b]) of tensors"
+            hint = f"make it a tensor first, as in array({source_text(number.span)}, {short})"
         elif number.value == Known(None) and sign in ("==", "!="):
             hint = f"write {'is' if sign == '==' else 'is not'} None"
         raise RefusalError(
@@ -460,4 +464,6 @@ def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> RefusalE
         isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
     ):
         hint = "it has several results: take one of them, as in result[0]"
+    elif isinstance(left.value, Known) and isinstance(left.value.value, str):
+        hint = NO_STRINGS
     return RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)

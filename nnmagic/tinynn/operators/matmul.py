@@ -16,7 +16,15 @@ from nnmagic.tinynn.values.operator_calls import (
     tensor_type,
 )
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, described, typed_note
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Known,
+    Operand,
+    RefusalError,
+    TupleOf,
+    described,
+    typed_note,
+)
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@") -> Computed:
@@ -27,7 +35,8 @@ def matrix_product(left: Operand, right: Operand, span: Span, written: str = "@"
     sign = f"`{written}`"
     for side in (left, right):
         if not is_tensor(side.value):
-            raise RefusalError(f"{sign} takes tensors, not {described(side.value)}", side.span)
+            hint = "write * instead" if isinstance(side.value, Known) else None
+            raise RefusalError(f"{sign} takes tensors, not {described(side.value)}", side.span, hint=hint)
         if not tensor_type(side).shape:
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"

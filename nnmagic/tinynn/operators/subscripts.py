@@ -54,6 +54,9 @@ def _of_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
         key = None
     if not isinstance(key, str | int):
         message = f"a dictionary's key must be known while compiling, not {described(index[0].value)}"
+        if len(index) == 1 and isinstance(index[0].value, Computed):
+            hint = "stack the values in another cell, as in weights = numpy.stack(list(state.values())), "
+            raise RefusalError(message, index[0].span, hint=f"{hint}and write weights[i]")
         raise RefusalError(message, index[0].span)
     if key not in value.items:
         close = (

@@ -169,11 +169,12 @@ class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
-    """All of a cell."""
+    """All of a cell. ``refused``: the names that a refused import or assignment would have bound."""
 
     span: ast.Span
     funcs: Mapping[str, FunctionNode]
     types: Mapping[str, DataTypeNode]
+    refused: frozenset[str] = frozenset()
 
 
 # -- statements ----------------------------------------------------------------------------------------

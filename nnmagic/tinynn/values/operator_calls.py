@@ -19,7 +19,16 @@ from nnmagic.relay.ops.preconditions import demand
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, computed, described
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    computed,
+    described,
+    source_text,
+)
 
 
 def call_operator(
@@ -54,6 +63,9 @@ def located(
     blamed = [operands[index] for index in error.operands if index < len(operands)]
     notes = [Note(f"this is {described(operand.value)}", operand.span) for operand in blamed]
     hint = error.hint
+    if hint is not None:  # "{0}" stands for the first operand that the error blames
+        for number, operand in enumerate(blamed):
+            hint = hint.replace(f"{{{number}}}", source_text(operand.span))
     words = re.findall(r"\w+", error.message)
     named = [place for name, place in places.items() if name in words]
     if named:

@@ -38,11 +38,11 @@ _KINDS: dict[str, str] = {
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "all", "any"), _BOOLS),
 }
 _HINTS = {
-    _FLOATS: "convert it first, as in x.astype(f32)",
-    _NUMBERS: "convert it first, as in x.astype(i32)",
-    _INTEGERS: "convert it first, as in x.astype(i32)",
-    _BITS: "convert it first, as in x.astype(i32)",
-    _BOOLS: "compare it first, as in x != 0",
+    _FLOATS: "convert it first, as in {0}.astype(f32)",
+    _NUMBERS: "convert it first, as in {0}.astype(i32)",
+    _INTEGERS: "convert it first, as in {0}.astype(i32)",
+    _BITS: "convert it first, as in {0}.astype(i32)",
+    _BOOLS: "compare it first, as in {0} != 0",
 }
 
 #: Operators that broadcast their two arguments.
@@ -148,6 +148,22 @@ def _names_hint(left: Dim, right: Dim) -> str | None:
     return None
 
 
+def _cast_hint(left: str, right: str) -> str:
+    """Convert the narrower operand; ``{0}`` and ``{1}`` stand for the two."""
+    target = wider(left, right)
+    return f"convert one of them, as in {{{0 if left != target else 1}}}.astype({dtype_short_name(target)})"
+
+
+def _reduced_hint(left: TensorType, right: TensorType) -> str | None:
+    """Suggest ``keepdims`` where one operand lacks a single axis of the other, as ``x.mean(axis=1)`` does."""
+    for number, (whole, reduced) in enumerate(((left, right), (right, left))):
+        for axis in range(1, len(whole.shape)):
+            if reduced.shape == (*whole.shape[:axis], *whole.shape[axis + 1 :]):
+                lacking = f"{{{1 - number}}}"
+                return f"write expand_dims({lacking}, {axis}), or reduce with keepdims=True"
+    return None
+
+
 def check_broadcast(
     what: str, left: TensorType, right: TensorType, operands: tuple[int, int] = (0, 1)
 ) -> None:
@@ -157,7 +173,7 @@ def check_broadcast(
             f"{what} of {dtype_short_name(left.dtype)} and {dtype_short_name(right.dtype)}: "
             "dtypes never mix by themselves",
             *operands,
-            hint=f"convert one of them, as in x.astype({dtype_short_name(wider(left.dtype, right.dtype))})",
+            hint=_cast_hint(left.dtype, right.dtype),
         )
     for one, other in zip(reversed(left.shape), reversed(right.shape), strict=False):
         if one != 1 and other != 1 and dims_differ(one, other):
@@ -165,7 +181,7 @@ def check_broadcast(
                 f"{what}: the shapes {shape_shown(left.shape)} and {shape_shown(right.shape)} "
                 f"do not broadcast ({dim_shown(one)} against {dim_shown(other)})",
                 *operands,
-                hint=_names_hint(one, other),
+                hint=_reduced_hint(left, right) or _names_hint(one, other),
             )
 
 

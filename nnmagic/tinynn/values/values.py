@@ -5,6 +5,7 @@ Knows Relay's expressions and types and the annotations; knows no syntax tree.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -431,12 +432,25 @@ def typed_note(operand: Operand) -> Note:
 
 
 def source_text(span: Span) -> str:
-    """The text that a span covers, or ``x`` where it is no plain name (it stands in hints)."""
+    """The source of an expression, for a hint that puts an attribute behind it or an operator before it.
+
+    In brackets unless it is a name, a call or the like; ``(...)`` if it is long or goes over several lines.
+    """
     line = span.source.line(span.line) if span.source else None
-    if line is None or span.end_line != span.line:
-        return "x"
+    if line is None or span.end_line != span.line or span.end_column - span.column > _LONGEST_TEXT:
+        return "(...)"
     text = line[span.column - 1 : span.end_column - 1]
-    return text if text.isidentifier() else "x"
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return "(...)"
+    whole = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.List, ast.ListComp, ast.GeneratorExp)
+    in_brackets = isinstance(node, ast.Tuple) and (not node.elts or node.elts[0].col_offset > 0)
+    return text if isinstance(node, whole) or in_brackets else f"({text})"
+
+
+#: Longer source is not repeated in a hint.
+_LONGEST_TEXT = 60
 
 
 def same_value(left: Value, right: Value) -> bool:

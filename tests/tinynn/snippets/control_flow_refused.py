@@ -37,7 +37,7 @@ _LIST = "class List:\n    def Nil(): ...\n    def Cons(head: f32, tail: List): .
 
 CASES: list[Case] = [
     # -- conditions ------------------------------------------------------------------------------------------
-    body("if-of-many", "if «x > 0»:\n    return x\nreturn x + 1", "`if` needs one truth value, not a Tensor[(3,), bool_]", "write x.any() or x.all()"),
+    body("if-of-many", "if «x > 0»:\n    return x\nreturn x + 1", "`if` needs one truth value, not a Tensor[(3,), bool_]", "write (x > 0).any() or (x > 0).all()"),
     body("while-of-many", "while «x»:\n    x = x - 1\nreturn x", "`while` needs one truth value, not a Tensor[(3,), f32]", "write x.any() or x.all()"),
     body("not-of-many", "return not «x»", "`not` needs one truth value, not a Tensor[(3,), f32]", "write x.any() or x.all()"),
     body("and-of-many", "return «x» and n", "`and` needs one truth value, not a Tensor[(3,), f32]", "element by element it is &; or write x.any()"),

@@ -19,7 +19,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import apply_arange
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import RefusalError, Value
+from nnmagic.tinynn.values.values import Dimension, RefusalError, Value, described, source_text
 
 _DATA = "input=data x=data"
 
@@ -47,6 +47,11 @@ def _one_hot(call: Arguments) -> Value:
     if "num_classes" not in call:
         hint = "as in one_hot(indices, 10)"
         raise RefusalError("one_hot: missing argument `num_classes`", call.span, hint=hint)
+    classes = call.given["num_classes"]
+    if isinstance(classes.value, Dimension):
+        written, size = source_text(call.given["indices"].span), source_text(classes.span)
+        message = f"one_hot: `num_classes` must be an int, not {described(classes.value)}"
+        raise RefusalError(message, classes.span, hint=f"write {written}[..., None] == arange({size})")
     indices, count = index_formula(call, "indices"), known_int(call, "num_classes")
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)

@@ -16,6 +16,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     formula,
     known_int,
     one_axis,
+    only_the_call_knows,
     require_rank,
     shape_argument,
 )
@@ -214,7 +215,12 @@ def _roll(call: Arguments) -> Value:
     shift = call.known("shift")
     shifts = shift if isinstance(shift, tuple) else (shift,)
     if not all(isinstance(step, int) for step in shifts):
-        raise RefusalError("roll: `shift` must be an int or a tuple of ints", call.given["shift"].span)
+        hint = None
+        if isinstance(shift, AnyDim):
+            hint = f"{only_the_call_knows(shift)}; or write concatenate([x[-n:], x[:-n]])"
+        raise RefusalError(
+            "roll: `shift` must be an int or a tuple of ints", call.given["shift"].span, hint=hint
+        )
     along = axes(call, data.rank)
     if along is None:
         data, along = data.flat() if data.rank else data.reshape((1,)), (0,)
