@@ -120,7 +120,8 @@ def find_relay_python(session: nox.Session) -> str:
     """Return a Python for which there is a TVM with Relay: ORACLE_PYTHON, or any 3.10 for x86-64 Linux."""
     check = "import platform, sys; print(*sys.version_info[:2], sys.platform, platform.machine())"
     pyenv = Path("~/.pyenv/versions").expanduser().glob("3.10.*/bin/python")
-    for name in [os.environ.get("ORACLE_PYTHON") or "python3.10", *map(str, pyenv)]:
+    named = os.environ.get("ORACLE_PYTHON")
+    for name in [named] if named else ["python3.10", *map(str, pyenv)]:
         if python := shutil.which(name):
             shown = subprocess.run([python, "-c", check], capture_output=True, text=True, check=False).stdout
             if shown.split() == ["3", "10", "linux", "x86_64"]:

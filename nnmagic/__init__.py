@@ -6,7 +6,7 @@ IPython.
 
 from __future__ import annotations
 
-from nnmagic import forks as forks
+from nnmagic import fork_safety as fork_safety
 from nnmagic._version import __version__
 
 TYPE_CHECKING = (

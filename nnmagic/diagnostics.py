@@ -1,6 +1,6 @@
-"""Located errors: source text, spans, diagnostics, and how they are drawn under source lines.
+"""Represent located errors: source text, spans, diagnostics; and draw them under source lines.
 
-Knows nothing of Relay, of the language of a cell, of engines or of notebooks; everything else may import it.
+Every part of the package may import this file; it imports none.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 class Source:
     """A piece of source text, as the user wrote it.
 
-    ``first_line`` is the number of the text's first line: 2 for the body of a notebook cell, because
-    line 1 is the magic line. ``indent`` is how many columns were taken off the front of every line, so that a
-    nested function reads as one at the left margin; spans count columns with them.
+    ``first_line`` is the number of the text's first line: 2 for the body of a notebook cell, because line 1
+    is the magic line. ``indent`` is the number of columns removed from the front of every line, so that a
+    nested function starts at the left margin; spans count them.
     """
 
     filename: str
@@ -32,7 +32,7 @@ class Source:
     _lines: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def line(self, number: int) -> str | None:
-        """Line ``number`` as the user wrote it, without its line end, or None where there is no such line."""
+        """Return line ``number`` as the user wrote it, without its line end; None if it does not exist."""
         if not self._lines:
             self._lines.extend(" " * self.indent + line for line in _LINE_END.split(self.text))
         index = number - self.first_line
@@ -51,18 +51,18 @@ class Span:
     source: Source | None = field(default=None, compare=False, repr=False)
 
     def to(self, other: Span) -> Span:
-        """The span that covers both, whichever of them stands first."""
+        """Return the span that covers both, in whichever order they come."""
         line, column = min((self.line, self.column), (other.line, other.column))
         end_line, end_column = max((self.end_line, self.end_column), (other.end_line, other.end_column))
         return replace(self, line=line, column=column, end_line=end_line, end_column=end_column)
 
     def __str__(self) -> str:
-        return f"{_shown_name(self.filename)}:{self.line}:{self.column}"
+        return f"{_display_name(self.filename)}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A second place that an error speaks of, such as the other operand of an addition."""
+    """A second span that an error refers to, such as the other operand of an addition."""
 
     message: str
     span: Span
@@ -70,7 +70,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One error: what is wrong, where, and (where it is known) what to do about it.
+    """One error: what is wrong, where, and, if known, how to fix it.
 
     ``severity``: ``"error"``, or ``"warning"`` for what does not stop a cell.
     """
@@ -82,14 +82,14 @@ class Diagnostic:
     severity: str = "error"
 
     def render(self, *, color: bool = False) -> str:
-        """The error as text: message, place, the source lines with carets, notes, hint."""
+        """Return the error as text: message, location, the source lines with carets, notes, hint."""
         paint = _painter(color)
         out = [paint(self.severity, f"{self.severity}: ") + paint("bold", self.message)]
         if self.span is not None:
-            out += _render_place(self.span, paint, self.severity)
+            out += _render_location(self.span, paint, self.severity)
         for note in self.notes:
             out.append(paint("note", "note: ") + note.message)
-            out += _render_place(note.span, paint, "note")
+            out += _render_location(note.span, paint, "note")
         if self.hint is not None:
             out.append(paint("help", "help: ") + self.hint)
         return "\n".join(out)
@@ -113,11 +113,11 @@ class CompileError(Exception):
         return self.render()
 
     def render(self, *, color: bool = False) -> str:
-        """All errors as text, one after the other."""
+        """Return all errors as text, one after the other."""
         return "\n\n".join(diagnostic.render(color=color) for diagnostic in self.diagnostics)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of a Python traceback."""
+        """Return the lines that IPython shows instead of a Python traceback."""
         return [*self.render(color=True).split("\n"), f"{type(self).__name__}: {_count(self.diagnostics)}"]
 
 
@@ -134,11 +134,11 @@ class RelayError(CompileError):
 
 
 class TinyNNWarning(UserWarning):
-    """What does not stop a TinyNN source from being compiled, but is likely no intention."""
+    """A TinyNN source that compiles, but is likely not what the author meant."""
 
 
 class Diagnostics:
-    """Collects errors so that all of them are reported at once."""
+    """A collector of errors, so that all of them are reported at once."""
 
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
@@ -147,48 +147,48 @@ class Diagnostics:
     def error(
         self, message: str, span: Span | None, *, hint: str | None = None, notes: Sequence[Note] = ()
     ) -> None:
-        """Records an error; the same message at the same place is kept once."""
+        """Record an error; the same message at the same span is kept once."""
         self.add(Diagnostic(message, span, hint, tuple(notes)))
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Records an error that is a diagnostic already, as ``error`` does."""
+        """Record a diagnostic, as ``error`` does."""
         key = (diagnostic.message, diagnostic.span)
         if key not in self._seen:
             self._seen.add(key)
             self.found.append(diagnostic)
 
     def raise_if_any(self, kind: type[CompileError]) -> None:
-        """Raises ``kind`` with everything that was found, if anything was."""
+        """Raise ``kind`` with every recorded error, if there is one."""
         if self.found:
             raise kind(self.found)
 
 
-def located(message: str, span: Span | None) -> str:
-    """A message with the place that it speaks of, for an error that is raised when a program runs."""
-    return "\n".join([message, *(_render_place(span, _painter(color=False), "error") if span else [])])
+def append_location(message: str, span: Span | None) -> str:
+    """Return a message followed by its location, for an error that is raised at run time."""
+    return "\n".join([message, *(_render_location(span, _painter(color=False), "error") if span else [])])
 
 
-def _shown_name(filename: str) -> str:
-    """A file's name; that of a notebook's cell as IPython's own tracebacks have it: ``Cell In[3]``."""
-    ipython = sys.modules.get("IPython")  # who runs cells has imported it
+def _display_name(filename: str) -> str:
+    """Return a file's name; of a notebook cell as IPython's own tracebacks have it: ``Cell In[3]``."""
+    ipython = sys.modules.get("IPython")  # imported already wherever cells run
     shell = ipython and ipython.get_ipython()
     cell = shell and shell.compile.format_code_name(filename)
     return " ".join(cell) if cell else filename
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like ``name``, for a hint; None where none does.
+    """Return the known name that looks most like ``name``, for a hint; None if none does.
 
-    A very long name is not looked for, nor beyond the first 1000: a hint is not worth the time.
+    A very long name is not looked up, nor are names beyond the first 1000: a hint is not worth the time.
     """
     import difflib
 
-    found = difflib.get_close_matches(name, islice(known, 1000), n=1) if len(name) <= 60 else []
-    return found[0] if found else None
+    matches = difflib.get_close_matches(name, islice(known, 1000), n=1) if len(name) <= 60 else []
+    return matches[0] if matches else None
 
 
 def kind_of(value: object) -> str:
-    """The type of a value, for a message: ``an int``, ``a list``, ``None``."""
+    """Describe the type of a value for a message: ``an int``, ``a list``, ``None``."""
     if value is None:
         return "None"
     name = type(value).__name__
@@ -217,8 +217,8 @@ def _painter(color: bool) -> Painter:
     return lambda style, text: f"\033[{_COLORS[style]}m{text}\033[0m"
 
 
-def _render_place(span: Span, paint: Painter, style: str) -> list[str]:
-    """The place, then the source line with carets; a span of several lines shows its first and last."""
+def _render_location(span: Span, paint: Painter, style: str) -> list[str]:
+    """Return the location, then the source line with carets; of several lines the first and the last."""
     width = len(str(span.end_line))
     bar = paint("gutter", " " * width + " |")
     out = [paint("gutter", " " * width + "--> ") + str(span)]
@@ -231,25 +231,25 @@ def _render_place(span: Span, paint: Painter, style: str) -> list[str]:
         assert text is not None
         start = span.column if number == span.line else len(text) - len(text.lstrip()) + 1
         end = span.end_column if number == span.end_line else len(text) + 1
-        shown, start, end = _window(text, start, end, at_end=number != span.line)
-        out.append(f"{paint('gutter', f'{number:>{width}} |')} {shown}")
+        visible, start, end = _window(text, start, end, at_end=number != span.line)
+        out.append(f"{paint('gutter', f'{number:>{width}} |')} {visible}")
         # Tabs and wide characters before the caret keep their own width when copied as they are.
-        lead = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in shown[: start - 1])
-        carets = "^" * max(1, sum(_cells(ch) for ch in shown[start - 1 : end - 1]))
+        lead = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in visible[: start - 1])
+        carets = "^" * max(1, sum(_cells(ch) for ch in visible[start - 1 : end - 1]))
         out.append(f"{bar} {lead}{paint(style, carets)}")
         if number != lines[-1] and lines[-1] - number > 1:
             out.append(paint("gutter", " " * width + " ..."))
     return out
 
 
-#: How many terminal cells of a source line are shown, and how many of them before what is underlined.
+#: The terminal cells of a source line that are shown, and how many of them before the carets.
 _WINDOW, _BEFORE = 120, 40
 
 
 def _window(text: str, start: int, end: int, *, at_end: bool) -> tuple[str, int, int]:
-    """The part of a long line that is shown, and the columns of the carets in it.
+    """Return the part of a long line that fits, and the columns of the carets in it.
 
-    ``at_end``: what matters is where the carets end. What is left out is shown as ``…``.
+    ``at_end``: keep the end of the carets in sight. Text that is left out is shown as ``…``.
     """
     if len(text) <= _WINDOW // 2 or sum(map(_cells, text)) <= _WINDOW:
         return text, start, end
@@ -258,26 +258,26 @@ def _window(text: str, start: int, end: int, *, at_end: bool) -> tuple[str, int,
     last = _reach(text, focus, 1, _WINDOW - sum(map(_cells, text[first:focus])))
     if last == len(text):
         first = _reach(text, last, -1, _WINDOW)
-    shown = text[first:last]
+    visible = text[first:last]
     if last < len(text):
-        shown = shown[:-1] + "…"
+        visible = visible[:-1] + "…"
     if first:
-        shown = "…" + shown[1:]
-    return shown, max(start - first, 1), min(end, last + 1) - first
+        visible = "…" + visible[1:]
+    return visible, max(start - first, 1), min(end, last + 1) - first
 
 
-def _reach(text: str, place: int, step: int, cells: int) -> int:
-    """How far one comes from a place of a text in so many terminal cells."""
-    while 0 <= (index := place + min(step, 0)) < len(text):
-        cells -= _cells(text[index])
+def _reach(text: str, index: int, step: int, cells: int) -> int:
+    """Return the index that so many terminal cells lead to, from an index in a text."""
+    while 0 <= (next_index := index + min(step, 0)) < len(text):
+        cells -= _cells(text[next_index])
         if cells < 0:
             break
-        place += step
-    return place
+        index += step
+    return index
 
 
 def _cells(char: str) -> int:
-    """How many terminal cells a character takes."""
+    """Return the number of terminal cells that a character takes."""
     import unicodedata
 
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):  # marks, joiners
@@ -286,5 +286,5 @@ def _cells(char: str) -> int:
 
 
 def last_line(error: BaseException) -> str:
-    """What an exception of TVM says: the lines before the last tell where in TVM it was."""
+    """Return the last line of an exception's text: in TVM's, the lines before say where in TVM it arose."""
     return str(error).strip().rsplit("\n", maxsplit=1)[-1].strip()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from opcode import opmap
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from nnmagic.diagnostics import CompileError
@@ -117,6 +117,14 @@ def traceback_of(frames: list[TracebackType]) -> TracebackType | None:
 def is_ours(frame: TracebackType) -> bool:
     """Whether a frame is one of nnmagic's."""
     return frame.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def callers_locals() -> Mapping[str, object]:
+    """Return the local names of the nearest caller whose code lies outside nnmagic."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return {} if frame is None else frame.f_locals
 
 
 def _is_the_callers(error: BaseException) -> bool:

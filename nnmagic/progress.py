@@ -1,4 +1,4 @@
-"""How far a compilation is: whoever works tells it, whoever listens shows it. Knows nothing else."""
+"""Report progress: workers report, listeners display."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Takes the stage that is being made, how many of its parts are done, and how many there are (0: not known).
+#: Takes the stage at work, the number of its parts that are done, and their number (0: unknown).
 Listener = Callable[[str, int, int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("nnmagic.progress", default=None)
 
 
 def report(stage: str, done: int = 0, total: int = 0) -> None:
-    """Tells the listener, if there is one."""
+    """Tell the listener, if there is one, how far the work is."""
     listener = _listener.get()
     if listener is not None:
         listener(stage, done, total)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Has a listener told of what is compiled meanwhile."""
+def listen(listener: Listener) -> Iterator[None]:
+    """Send reports of progress to a listener during the block."""
     token = _listener.set(listener)
     try:
         yield

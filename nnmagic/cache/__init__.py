@@ -1,9 +1,6 @@
-"""What was compiled, kept: in memory for the life of a process (``memory``), on disk for all (``disk``).
+"""Keep what was compiled: in memory for the life of a process, on disk for all processes."""
 
-Knows nothing of what it keeps and of nnmagic only its locks.
-"""
-
-from nnmagic.cache.disk import CacheWarning, DiskCache, Missing, Usage
+from nnmagic.cache.disk import CacheWarning, DiskCache, MissingEntry, Usage
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import Entry, Fingerprints, MemoryCache, Statistics, digest, what_changed
 from nnmagic.cache.settings import disk_cache, set_cache
@@ -17,7 +14,7 @@ __all__ = [
     "Fingerprints",
     "Json",
     "MemoryCache",
-    "Missing",
+    "MissingEntry",
     "Statistics",
     "Usage",
     "digest",

@@ -1,9 +1,9 @@
-"""A directory of entries that outlives the process: shared by any number of processes, bounded, private.
+"""Keep entries in a directory that outlives the process: shared by any number of processes, bounded, private.
 
-An entry appears by the renaming of a complete folder and disappears by renaming, so that nobody sees half of
-one; a lock on its folder keeps what is being read from being dropped. Whatever is wrong, with an entry or
-with the directory, is a warning and a miss. The directory must be the user's own and nobody else's to write,
-because what is kept is code. Knows nothing of what it keeps.
+An entry appears when its complete folder is renamed and disappears by renaming, so that no process sees half
+of one; a lock on its folder keeps an entry that is being read from being dropped. Anything wrong with an
+entry or with the directory is a warning and a miss. The directory must be the user's own, and nobody else may
+write to it, because the entries are code.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from pathlib import Path
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 
-#: What lies in the directory: entries by their keys, what is being written or thrown away, notes.
+#: The names in the directory: entries by their keys, what is being written or deleted, notes.
 _KEY, _PARTIAL, _TRASH, _NOTE = re.compile(r"[0-9a-f]{64}"), "partial-", "trash-", "note-"
 
 #: The names that files of an entry may have.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
-#: For how many seconds what somebody left half written is left alone.
+#: After how many seconds an entry that is only half written is deleted.
 _PATIENCE = 600
 
 #: How many notes are kept.
 _NOTES = 1000
 
 
-#: Held by who looks at all entries.
-_LOOKING = Lock()
+#: Held while all entries are looked at.
+_SCAN_LOCK = Lock()
 
 
 class CacheWarning(UserWarning):
-    """The cache on disk could not be used, or something in it; the work was done without."""
+    """The cache on disk, or an entry of it, could not be used; the work was done without it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """No entry was found; ``why`` is empty where there is none, else what is wrong with it."""
+class MissingEntry:
+    """The answer where no entry was found; ``why`` is empty, or says what is wrong with the entry."""
 
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the directory holds."""
+    """The number of entries in the directory, and their size."""
 
     entries: int
     nbytes: int
@@ -66,60 +66,60 @@ class DiskCache:
     def __init__(self, directory: Path, max_bytes: int) -> None:
         self.directory = directory
         self.max_bytes = max_bytes
-        self._nbytes: int | None = None  # of all entries at the last look, with what was put since
+        self._nbytes: int | None = None  # of all entries at the last scan, plus those put since
         self._put_since = 0
 
-    def get(self, key: str) -> Content | Missing:
-        """The entry of a key, which is then the one that was used last."""
+    def get(self, key: str) -> Content | MissingEntry:
+        """Return the entry of a key, and mark it as used last."""
         try:
-            with self._opened(create=False) as root:
+            with self._open(create=False) as root:
                 return self._read(root, key)
         except FileNotFoundError:
-            return Missing()
+            return MissingEntry()
         except OSError as error:
-            return Missing(self._warn(f"cannot be read: {_reason(error)}"))
+            return MissingEntry(self._warn(f"cannot be read: {_reason(error)}"))
 
-    def _read(self, root: int, key: str) -> Content | Missing:
+    def _read(self, root: int, key: str) -> Content | MissingEntry:
         opened: tuple[int, int] | None = None
         try:
-            with _folder(key, root) as folder, _held(folder, exclusive=False) as held:
+            with _folder(key, root) as folder, _lock_folder(folder, exclusive=False) as is_locked:
                 opened = _identity(os.fstat(folder))
-                if not held:  # it is being dropped
-                    return Missing()
+                if not is_locked:  # another process is dropping it
+                    return MissingEntry()
                 content = from_members(lambda name: self._member(name, folder))
-                with suppress(OSError):  # a directory that can only be read
+                with suppress(OSError):  # the directory is read-only
                     os.utime(folder)
                 return content
         except FileNotFoundError as error:
             if error.filename == key:
-                return Missing()
+                return MissingEntry()
             why = f"{error.filename} is missing"
         except DamagedError as error:
             why = str(error)
         except NotADirectoryError:
             why = "it is no folder"
         if opened is not None and not _is_still(opened, key, root):
-            return Missing()  # it was dropped or replaced meanwhile
+            return MissingEntry()  # another process dropped or replaced it
         self._discard(root, key)
         self._warn(f"held a damaged entry, which was dropped: {why}")
-        return Missing(f"the entry was damaged: {why}")
+        return MissingEntry(f"the entry was damaged: {why}")
 
     def _member(self, name: str, folder: int) -> bytes:
-        """A file of an entry. Raises DamagedError for what is no plain file of this user's."""
+        """Return a file of an entry. Raises DamagedError unless it is a plain file of this user's."""
         if not _NAME.fullmatch(name):
             raise DamagedError(f"{name!r} is no name of a file")
-        # Without NONBLOCK, a pipe that somebody put there would be waited for.
+        # Without NONBLOCK, opening a pipe that somebody put there would block.
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 raise DamagedError(f"{name} is no file of this user's")
-            if found.st_mode & 0o022:
+            if status.st_mode & 0o022:
                 raise DamagedError(f"{name} could be written by others")
             return file.read()
 
     def put(self, key: str, content: Content, *, replace: bool = False) -> None:
-        """Keeps an entry; ``replace``: also where there is one. Drops what was used longest ago."""
+        """Keep an entry, and drop the least recently used ones; ``replace``: even if the key has an entry."""
         members = to_members(content)
         size = sum(map(len, members.values()))
         if size > self.max_bytes:
@@ -128,7 +128,7 @@ class DiskCache:
             )
             return
         try:
-            with self._opened(create=True) as root:
+            with self._open(create=True) as root:
                 self._write(root, key, members, replace=replace)
                 self._make_room(root, size)
         except OSError as error:
@@ -141,34 +141,34 @@ class DiskCache:
             with _folder(name, root) as folder:
                 for member, data in members.items():
                     _create(member, data, folder)
-            if not _renamed(name, key, root) and (replace or not _is_folder(key, root)):
+            if not _rename_entry(name, key, root) and (replace or not _is_folder(key, root)):
                 self._discard(root, key)
-                _renamed(name, key, root)  # or somebody else was quicker
+                _rename_entry(name, key, root)  # unless another process was quicker
         finally:
             _delete(name, root)
 
     def note(self, name: str, data: Json) -> None:
-        """Keeps a few words under a name, in place of those before."""
+        """Keep a small JSON value under a name, in place of the one before."""
         partial = f"{_PARTIAL}{os.urandom(8).hex()}"
-        with suppress(OSError), self._opened(create=True) as root:  # a note is nothing to worry about
+        with suppress(OSError), self._open(create=True) as root:  # losing a note does no harm
             try:
                 _create(partial, json.dumps(data).encode(), root)
                 os.replace(partial, _note(name), src_dir_fd=root, dst_dir_fd=root)
             except OSError:
                 _delete(partial, root)
 
-    def noted(self, name: str) -> Json | None:
-        """What was noted last under a name; None where nothing was, or it cannot be read."""
+    def read_note(self, name: str) -> Json | None:
+        """Return the value last noted under a name, None if there is none or it cannot be read."""
         try:
-            with self._opened(create=False) as root:
+            with self._open(create=False) as root:
                 return json.loads(self._member(_note(name), root))
         except (OSError, ValueError, RecursionError):
             return None
 
     def clear(self) -> None:
-        """Drops every entry; what else lies in the directory stays."""
+        """Drop every entry; other files in the directory stay."""
         try:
-            with self._opened(create=False) as root:
+            with self._open(create=False) as root:
                 for name in _names(root):
                     if _is_ours(name):
                         self._discard(root, name)
@@ -176,25 +176,25 @@ class DiskCache:
             pass
         except OSError as error:
             self._warn(f"cannot be emptied: {_reason(error)}")
-        with _LOOKING:
+        with _SCAN_LOCK:
             self._nbytes = None
 
     @property
     def usage(self) -> Usage:
-        """How many entries there are and how many bytes they hold."""
+        """The number of entries and the bytes they hold."""
         try:
-            with self._opened(create=False) as root:
+            with self._open(create=False) as root:
                 sizes = [size for _, size, _ in _entries(root)]
         except OSError:
             return Usage(0, 0)
         return Usage(len(sizes), sum(sizes))
 
     def _make_room(self, root: int, size: int) -> None:
-        """Looks at all entries now and then, and drops those that were used longest ago."""
-        with _LOOKING:
+        """Look at all entries now and then, and drop the least recently used ones."""
+        with _SCAN_LOCK:
             self._put_since += size
-            known = None if self._nbytes is None else self._nbytes + self._put_since
-            if known is not None and known <= self.max_bytes and self._put_since < self.max_bytes // 16:
+            nbytes = None if self._nbytes is None else self._nbytes + self._put_since
+            if nbytes is not None and nbytes <= self.max_bytes and self._put_since < self.max_bytes // 16:
                 return
             self._put_since = 0
             entries = sorted(_entries(root))
@@ -208,25 +208,25 @@ class DiskCache:
             _sweep(root)
 
     def _drop(self, root: int, name: str) -> bool:
-        """Drops an entry that nobody is reading; whether it is gone."""
+        """Drop an entry that no process is reading, and return whether it is gone."""
         try:
-            with _folder(name, root) as folder, _held(folder, exclusive=True) as held:
-                if held and _is_still(_identity(os.fstat(folder)), name, root):
+            with _folder(name, root) as folder, _lock_folder(folder, exclusive=True) as is_locked:
+                if is_locked and _is_still(_identity(os.fstat(folder)), name, root):
                     self._discard(root, name)
-                return held
+                return is_locked
         except OSError:
             return not _exists(name, root)
 
     def _discard(self, root: int, name: str) -> None:
-        """Takes an entry out of sight, then apart."""
+        """Rename an entry out of sight, then delete it."""
         trash = f"{_TRASH}{os.urandom(8).hex()}"
         with suppress(OSError):
             os.rename(name, trash, src_dir_fd=root, dst_dir_fd=root)
             _delete(trash, root)
 
     @contextmanager
-    def _opened(self, *, create: bool) -> Iterator[int]:
-        """The directory; what it is called may change, what is open does not.
+    def _open(self, *, create: bool) -> Iterator[int]:
+        """Open the directory: its name may change, the descriptor keeps naming it.
 
         Raises PermissionError for one that is not private.
         """
@@ -234,10 +234,10 @@ class DiskCache:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            found = os.fstat(descriptor)
-            if found.st_uid != os.geteuid():
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid():
                 raise PermissionError(errno.EPERM, "it belongs to somebody else, and what it holds is code")
-            if found.st_mode & 0o022:
+            if status.st_mode & 0o022:
                 reason = "others may write to it, and what it holds is code; chmod 700 makes it private"
                 raise PermissionError(errno.EPERM, reason)
             yield descriptor
@@ -249,12 +249,12 @@ class DiskCache:
         return f"the cache {what}"
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _is_still(opened: tuple[int, int], name: str, root: int) -> bool:
-    """Whether a name in the directory means what was opened by it before."""
+    """Return whether a name in the directory still means the folder that was opened by it."""
     try:
         return opened == _identity(os.stat(name, dir_fd=root, follow_symlinks=False))
     except OSError:
@@ -283,8 +283,11 @@ def _folder(name: str, root: int) -> Iterator[int]:
 
 
 @contextmanager
-def _held(folder: int, *, exclusive: bool) -> Iterator[bool]:
-    """Whether the folder could be locked, without waiting: until the end. Some systems have no locks."""
+def _lock_folder(folder: int, *, exclusive: bool) -> Iterator[bool]:
+    """Lock a folder without waiting, until the end of the block; yield whether that worked.
+
+    On file systems without locks it always does.
+    """
     import fcntl  # POSIX has it
 
     try:
@@ -298,12 +301,12 @@ def _held(folder: int, *, exclusive: bool) -> Iterator[bool]:
 
 
 def _names(folder: int) -> list[str]:
-    with os.scandir(folder) as found:
-        return [each.name for each in found]
+    with os.scandir(folder) as members:
+        return [member.name for member in members]
 
 
-def _renamed(name: str, key: str, root: int) -> bool:
-    """Whether an entry could be put in its place; not where there is one."""
+def _rename_entry(name: str, key: str, root: int) -> bool:
+    """Rename an entry to its key, and return whether that worked; it does not where the key has an entry."""
     try:
         os.rename(name, key, src_dir_fd=root, dst_dir_fd=root)
     except OSError as error:
@@ -315,10 +318,10 @@ def _renamed(name: str, key: str, root: int) -> bool:
 
 def _is_folder(name: str, root: int) -> bool:
     try:
-        found = os.stat(name, dir_fd=root, follow_symlinks=False)
+        status = os.stat(name, dir_fd=root, follow_symlinks=False)
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode)
+    return stat.S_ISDIR(status.st_mode)
 
 
 def _create(name: str, data: bytes, folder: int) -> None:
@@ -336,7 +339,7 @@ def _exists(name: str, root: int) -> bool:
 
 
 def _entries(root: int) -> Iterator[tuple[int, int, str]]:
-    """When each entry was used last (in ns), its bytes and its name."""
+    """Yield the time of last use (ns), the bytes and the name of each entry."""
     for name in _names(root):
         if _KEY.fullmatch(name):
             with suppress(OSError), _folder(name, root) as folder, os.scandir(folder) as members:
@@ -345,7 +348,7 @@ def _entries(root: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _sweep(root: int) -> None:
-    """Deletes what processes left behind that were ended in the middle, and the oldest notes."""
+    """Delete the oldest notes and what processes that were killed left behind."""
     notes = []
     for name in _names(root):
         with suppress(OSError):
@@ -359,7 +362,7 @@ def _sweep(root: int) -> None:
 
 
 def _delete(name: str, root: int) -> None:
-    """Deletes a file, or a folder with all that is in it, where it is still there; links are not followed."""
+    """Delete a file, or a folder with its contents, if it still exists; links are not followed."""
     waiting = [name]
     while waiting:
         name = waiting.pop()
@@ -369,7 +372,7 @@ def _delete(name: str, root: int) -> None:
                 continue
             with _folder(name, root) as folder:
                 for member in _names(folder):
-                    if _is_folder(member, folder):  # taken out: folders may be nested deeper than calls may
+                    if _is_folder(member, folder):  # moved up: folders may be nested deeper than Python calls
                         waiting.append(f"{_TRASH}{os.urandom(8).hex()}")
                         os.rename(member, waiting[-1], src_dir_fd=folder, dst_dir_fd=root)
                     else:

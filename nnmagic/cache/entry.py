@@ -1,7 +1,7 @@
-"""The form of an entry, be it a folder of the cache or a part of a saved function: files and their sums.
+"""Define the form of an entry, in the cache's directory or in a saved function: files and their checksums.
 
 An entry is a JSON header, any files, and ``SHA256SUMS`` of them all, as ``sha256sum --check`` reads it. It
-holds no pickle; whatever is not exactly as it was written is damaged.
+holds no pickle; an entry that is not exactly as it was written is damaged.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any
 #: The names of the two files that every entry has.
 HEADER, SUMS = "header.json", "SHA256SUMS"
 
-#: A value as JSON has it.
+#: A JSON value.
 Json = Any
 
 
 class DamagedError(ValueError):
-    """An entry that is not what was written."""
+    """An entry that is not as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an entry holds: the header, for JSON, and the files by name."""
+    """The content of an entry: the header, as JSON, and the files by name."""
 
     header: Mapping[str, Json]
     files: Mapping[str, bytes]
 
 
 def to_members(content: Content) -> dict[str, bytes]:
-    """The files of an entry by name, the same for the same content."""
+    """Return the files of an entry by name, the same for the same content."""
     header = {**content.header, "files": sorted(content.files)}
     members = {HEADER: json.dumps(header, indent=1).encode(), **content.files}
     sums = "".join(f"{_sum(data)}  {name}\n" for name, data in members.items())
@@ -40,9 +40,12 @@ def to_members(content: Content) -> dict[str, bytes]:
 
 
 def from_members(read: Callable[[str], bytes]) -> Content:
-    """The content again; ``read`` gives a file by its name. Raises DamagedError and what ``read`` raises."""
+    """Return the content again; ``read`` returns a file by its name.
+
+    Raises DamagedError and what ``read`` raises.
+    """
     data = read(HEADER)
-    sums = _parsed(read(SUMS))
+    sums = _parse_sums(read(SUMS))
     if sums.get(HEADER) != _sum(data):
         raise DamagedError(f"{HEADER} was changed")
     try:
@@ -61,6 +64,6 @@ def _sum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _parsed(sums: bytes) -> dict[str, str]:
+def _parse_sums(sums: bytes) -> dict[str, str]:
     lines = (line.partition("  ") for line in sums.decode(errors="replace").splitlines())
     return {name: digest for digest, _, name in lines}

@@ -1,9 +1,8 @@
-"""A bounded cache in memory whose entries depend on values that are known only after the work is done.
+"""Keep values in a bounded cache in memory, also where they depend on what is known only after the work.
 
-What was asked for (``parts``: source, options, versions) is known before the work; what the work looked at
-besides (``captured``: names and the fingerprints of their values) only after it. An entry is found when its
-parts are equal and every name it captured still has the fingerprint it had. Where nothing is found, a
-sentence says why. Knows nothing of what it keeps.
+The request (``parts``: source, options, versions) is known before the work; what the work looked at besides
+(``captured``: names and the fingerprints of their values) only after it. An entry is found when its parts are
+equal and every name that it captured still has its fingerprint. For a miss, a sentence says why.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 
 Value = TypeVar("Value")
 
-#: Names to fingerprints: what a name stood for, as text that is equal for equal values only.
+#: Fingerprints by name: texts that are equal only for equal values.
 Fingerprints = Mapping[str, str]
 
 
 def digest(parts: Fingerprints) -> str:
-    """A hash of names and texts, the same in every process and on every machine."""
+    """Return a hash of names and texts, the same in every process and on every machine."""
     state = hashlib.blake2b(digest_size=20)
     for name in sorted(parts):
         for text in (name, parts[name]):
@@ -34,7 +33,7 @@ def digest(parts: Fingerprints) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[Value]):
-    """One thing kept: what it was made from, the names it goes by, how many bytes it holds, and itself.
+    """A cached value with what it was made from, the names it goes by, and its size in bytes.
 
     key: the hash of everything that the value depends on.
     """
@@ -53,7 +52,7 @@ class Entry(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """How full a cache is, and how often it was asked."""
+    """The fill and the lookups of a cache."""
 
     entries: int
     nbytes: int
@@ -63,26 +62,26 @@ class Statistics:
 
 
 class MemoryCache(Generic[Value]):
-    """Keeps what was used last, at most ``max_entries`` of it and ``max_bytes``; any thread may call it."""
+    """A least-recently-used cache of at most ``max_entries`` and ``max_bytes``; any thread may call it."""
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._lock = Lock()
-        self._entries: dict[str, Entry[Value]] = {}  # by key; the one used last stands last
+        self._entries: dict[str, Entry[Value]] = {}  # by key, the one used last at the end
         self._reset_counts()
 
     def find(self, parts: Fingerprints, fingerprint: Callable[[str], str]) -> Entry[Value] | None:
-        """The entry made from these parts whose captured names all still have their ``fingerprint``."""
+        """Return the entry of these parts whose captured names all still have their ``fingerprint``."""
         seen: dict[str, str] = {}
 
-        def now(name: str) -> str:
+        def current(name: str) -> str:
             if name not in seen:
                 seen[name] = fingerprint(name)
             return seen[name]
 
         for entry in self._with_parts(parts):
-            if all(now(name) == was for name, was in entry.captured.items()):
+            if all(current(name) == was for name, was in entry.captured.items()):
                 with self._lock:
                     self._hits += 1
                     if self._entries.pop(entry.key, None) is not None:
@@ -93,7 +92,7 @@ class MemoryCache(Generic[Value]):
         return None
 
     def why_not(self, names: Sequence[str], parts: Fingerprints, fingerprint: Callable[[str], str]) -> str:
-        """Why ``find`` gives nothing, in words: what differs from the nearest entry that shares a name."""
+        """Say why ``find`` returns nothing: what differs from the nearest entry that shares a name."""
         with self._lock:
             entries = list(reversed(self._entries.values()))
             dropped = self._evictions
@@ -104,7 +103,7 @@ class MemoryCache(Generic[Value]):
         return what_changed(nearest.parts, nearest.captured, parts, fingerprint) or "dropped in the meantime"
 
     def put(self, entry: Entry[Value]) -> None:
-        """Keeps an entry in place of one with its key; drops what was used longest ago if it is too much."""
+        """Keep an entry in place of one with its key, and drop the least recently used ones."""
         with self._lock:
             self._entries.pop(entry.key, None)
             self._entries[entry.key] = entry
@@ -117,20 +116,20 @@ class MemoryCache(Generic[Value]):
                 self._evictions += 1
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Drop every entry, and reset the statistics."""
         with self._lock:
             self._entries.clear()
             self._reset_counts()
 
     @property
     def statistics(self) -> Statistics:
-        """How full it is now and how often it was asked since it was cleared."""
+        """The fill now, and the lookups since the cache was cleared."""
         with self._lock:
             nbytes = sum(entry.nbytes for entry in self._entries.values())
             return Statistics(len(self._entries), nbytes, self._hits, self._misses, self._evictions)
 
     def entries(self) -> list[Entry[Value]]:
-        """What is kept, the one used last first."""
+        """Return the entries, the one used last first."""
         with self._lock:
             return list(reversed(self._entries.values()))
 
@@ -144,9 +143,9 @@ class MemoryCache(Generic[Value]):
 def what_changed(
     were: Fingerprints, captured: Fingerprints, parts: Fingerprints, fingerprint: Callable[[str], str]
 ) -> str:
-    """What differs between a compilation before and one that is asked for, in words; empty where all agrees.
+    """Say what differs between an earlier compilation and one that is asked for; empty if nothing does.
 
-    were and captured: the parts and captured names of the one before; parts and fingerprint: those of now.
+    were and captured: the parts and captured names of the earlier one; parts and fingerprint: those of now.
     """
     changed = [name for name in parts if were.get(name) != parts[name]]
     if not changed:
@@ -159,5 +158,5 @@ def what_changed(
 
 
 def _distance(entry: Entry[Value], parts: Fingerprints) -> int:
-    """In how many parts an entry differs from what was asked for."""
+    """Return the number of parts in which an entry differs from those asked for."""
     return sum(entry.parts.get(name) != parts[name] for name in parts)

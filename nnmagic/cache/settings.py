@@ -1,19 +1,19 @@
-"""Where the cache on disk is and how large it may be: as the environment says, or as was set since."""
+"""Decide where the cache on disk is and how large it may be: by the environment, or by ``set_cache``."""
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
-from functools import cache
 from pathlib import Path
 
 from nnmagic.cache.disk import CacheWarning, DiskCache
 from nnmagic.frames import short_errors
 
-#: The variables that say so where nothing else does; the second in MB, 0 for no cache on disk.
+#: The environment variables that ``set_cache`` overrides; the second in MB, 0 for no cache on disk.
 DIRECTORY, MEGABYTES = "NNMAGIC_CACHE_DIR", "NNMAGIC_CACHE_MB"
 
-#: How many MB there are where nobody says.
+#: The size in MB without a setting.
 DEFAULT_MEGABYTES = 512
 
 
@@ -27,59 +27,58 @@ _chosen = _CacheSettings()
 
 @short_errors
 def set_cache(directory: str | os.PathLike[str] | None = None, megabytes: int | None = None) -> None:
-    """Puts the cache on disk into a directory and bounds it; None: as the environment says.
+    """Put the cache on disk into a directory and bound its size; None: as the environment says.
 
-    A relative path is one of the working directory as it is now; ``~`` is the user's home.
-    Raises TypeError for what is no path, TypeError or ValueError for a size that is no whole number from 0
-    on, NotADirectoryError for a file.
+    A relative path is resolved against the working directory as it is now; ``~`` is the user's home.
+    Raises TypeError unless the directory is a path, TypeError or ValueError unless the size is a whole number
+    from 0 on, NotADirectoryError for a file.
     """
-    place = _checked(directory)
+    path = _check_directory(directory)
     if megabytes is not None:
         if isinstance(megabytes, bool) or not isinstance(megabytes, int):
             raise TypeError(f"the size of the cache must be a whole number of MB, not {megabytes!r}")
         if megabytes < 0:
             raise ValueError(f"the size of the cache must be at least 0 MB, not {megabytes}")
-    _chosen.directory = place
+    _chosen.directory = path
     _chosen.megabytes = megabytes
 
 
-def _checked(directory: object) -> Path | None:
-    """The absolute path of a directory that somebody has given."""
+def _check_directory(directory: object) -> Path | None:
+    """Return the absolute path of a directory that a caller passed."""
     if directory is None:
         return None
     if not isinstance(directory, str | os.PathLike):
         raise TypeError(f"the directory of the cache must be a path or None, not {directory!r}")
-    place = _absolute(directory, "the directory of the cache")
-    if place.exists() and not place.is_dir():
-        raise NotADirectoryError(f"the cache needs a directory, and {str(place)!r} is a file")
-    return place
+    path = _absolute(directory, "the directory of the cache")
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"the cache needs a directory, and {str(path)!r} is a file")
+    return path
 
 
 def _absolute(path: str | os.PathLike[str], what: str) -> Path:
     try:
         return Path(path).expanduser().absolute()
     except RuntimeError:  # of pathlib
-        raise ValueError(
-            f"{what} is {os.fspath(path)!r}, and nobody knows that home: write the path"
-        ) from None
+        reason = f"cannot expand '~' in {os.fspath(path)!r}: no such home directory; give an absolute path"
+        raise ValueError(f"{what}: {reason}") from None
 
 
 def disk_cache() -> DiskCache | None:
-    """The cache on disk; None where its size is 0, the system is not POSIX, or a user without home has none.
+    """Return the cache on disk, None if its size is 0, the system is not POSIX, or the user has no home.
 
-    Raises ValueError where ``NNMAGIC_CACHE_MB`` is no whole number from 0 on, or the path no path.
+    Raises ValueError unless ``NNMAGIC_CACHE_MB`` is a whole number from 0 on, and the path a path.
     """
     megabytes = _megabytes() if _chosen.megabytes is None else _chosen.megabytes
     if megabytes == 0 or os.name != "posix":
         return None
     directory = _chosen.directory or _directory()
     if directory is None:
-        told = f"nobody knows the user's home, so nothing is kept on disk; {DIRECTORY} says where else to"
-        warnings.warn(told, CacheWarning, stacklevel=2)
+        message = f"there is no home directory, so nothing is kept on disk; set {DIRECTORY} to a directory"
+        warnings.warn(message, CacheWarning, stacklevel=2)
         return None
-    found = _in_directory(directory)
-    found.max_bytes = megabytes * 1_000_000
-    return found
+    cache = _in_directory(directory)
+    cache.max_bytes = megabytes * 1_000_000
+    return cache
 
 
 def _megabytes() -> int:
@@ -92,19 +91,19 @@ def _megabytes() -> int:
 
 
 def _directory() -> Path | None:
-    """As the environment says; None where nobody knows the user's home."""
+    """Return the directory that the environment names; None without a home directory."""
     given = os.environ.get(DIRECTORY, "")
     if given:
         return _absolute(given, f"the variable {DIRECTORY}")
     import platformdirs
 
     try:
-        found = platformdirs.user_cache_path("nnmagic", appauthor=False)
+        path = platformdirs.user_cache_path("nnmagic", appauthor=False)
     except RuntimeError:
         return None
-    return found if found.is_absolute() else None  # older versions leave the ~ where it is
+    return path if path.is_absolute() else None  # older versions do not expand the ~
 
 
-@cache
+@functools.cache
 def _in_directory(directory: Path) -> DiskCache:
     return DiskCache(directory, DEFAULT_MEGABYTES * 1_000_000)

@@ -12,8 +12,8 @@ import numpy as np
 from nnmagic.diagnostics import kind_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, linear, names, polynomial
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, linear, names, polynomial
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
     AnyDim,
@@ -144,7 +144,7 @@ class _Conversion:
                     work.extend(reversed(steps))
                 case _:
                     raise TypeError(
-                        f"{place} is of type {type_shown(type_)}, which cannot be passed from Python"
+                        f"{place} is of type {format_type(type_)}, which cannot be passed from Python"
                     )
         return made[0]
 
@@ -159,7 +159,7 @@ class _Conversion:
             else []
         )
         by = f", made by {' or '.join(made)}" if made else ""
-        raise TypeError(f"{place} must be {type_shown(type_)}{by}, not {kind_of(item)}")
+        raise TypeError(f"{place} must be {format_type(type_)}{by}, not {kind_of(item)}")
 
     def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
         """Return the types of a value's fields after checking its constructor and their number."""
@@ -167,12 +167,12 @@ class _Conversion:
         if types is None:
             data = self.parameter.data_types.get(type_.func.name)
             if data is None:
-                raise TypeError(f"{place} is of type {type_shown(type_)}, which the module does not define")
+                raise TypeError(f"{place} is of type {format_type(type_)}, which the module does not define")
             found = [each for each in data.constructors if each.name == item.constructor]
             if not found:
                 names = ", ".join(each.name for each in data.constructors)
                 raise TypeError(
-                    f"{place} must be {type_shown(type_)}, made by {names}; "
+                    f"{place} must be {format_type(type_)}, made by {names}; "
                     f"{item.constructor!r} is none of its constructors"
                 )
             values = dict(zip(data.type_vars, type_.args, strict=True))
@@ -183,7 +183,7 @@ class _Conversion:
             given = len(fields) if isinstance(fields, tuple | list) else kind_of(fields)
             raise TypeError(
                 f"{place}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
-                f"({', '.join(map(type_shown, types))}), not {given}"
+                f"({', '.join(map(format_type, types))}), not {given}"
             )
         return types
 
@@ -194,10 +194,10 @@ def _paired(types: Sequence[Type], items: Sequence[object]) -> Iterator[tuple[in
 
 def _tuple_fields(place: _Place | str, type_: TupleType, value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
-        raise TypeError(f"{place} must be a tuple, {type_shown(type_)}, not {kind_of(value)}")
+        raise TypeError(f"{place} must be a tuple, {format_type(type_)}, not {kind_of(value)}")
     if len(value) != len(type_.fields):
         raise TypeError(
-            f"{place} must be a tuple of {len(type_.fields)}, {type_shown(type_)}, not of {len(value)}"
+            f"{place} must be a tuple of {len(type_.fields)}, {format_type(type_)}, not of {len(value)}"
         )
     return value
 
@@ -212,7 +212,7 @@ def _tensor(
 
 def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarray:
     if is_masked(value):
-        raise TypeError(f"{name} must be {type_shown(type_)}; a masked array has a mask that would be lost")
+        raise TypeError(f"{name} must be {format_type(type_)}; a masked array has a mask that would be lost")
     if isinstance(value, np.generic) and not type_.shape and value.dtype != NUMPY_DTYPES[type_.dtype]:
         value = _python_number(value)
     if isinstance(value, np.ndarray | np.generic):
@@ -222,12 +222,12 @@ def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarra
     imported = _importer(value)
     if imported is None:
         hint = "; convert it with numpy.asarray(..., dtype=...)" if isinstance(value, list | tuple) else ""
-        raise TypeError(f"{name} must be {type_shown(type_)}, not {kind_of(value)}{hint}")
+        raise TypeError(f"{name} must be {format_type(type_)}, not {kind_of(value)}{hint}")
     try:
         return imported()
     except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
         raise TypeError(
-            f"{name} must be {type_shown(type_)}; {kind_of(value)} gave no array: {error}"
+            f"{name} must be {format_type(type_)}; {kind_of(value)} gave no array: {error}"
         ) from error
 
 
@@ -252,9 +252,9 @@ def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> 
     """Convert a Python number to the parameter's dtype, if the dtype can hold it."""
     if type_.shape:
         raise TypeError(
-            f"{name} must be {type_shown(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
+            f"{name} must be {format_type(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
         )
-    dtype, short = type_.dtype, type_shown(type_)
+    dtype, short = type_.dtype, format_type(type_)
     fits = (
         dtype == "bool"
         if isinstance(value, bool)
@@ -290,10 +290,10 @@ def _check_array(
 ) -> None:
     if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
-        raise TypeError(f"{name} must be {type_shown(type_)}, not an array of {array.dtype}{hint}")
+        raise TypeError(f"{name} must be {format_type(type_)}, not an array of {array.dtype}{hint}")
     if array.ndim != len(type_.shape):
         raise TypeError(
-            f"{name} must be {type_shown(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
+            f"{name} must be {format_type(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
     for axis, (expected, found) in enumerate(zip(type_.shape, array.shape, strict=True)):
@@ -320,7 +320,7 @@ def _check_dim(
         problem = None if known == found else _learn(label, known, found, dims)
     if problem is not None:
         raise ValueError(
-            f"{name} must be {type_shown(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
+            f"{name} must be {format_type(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
         )
 
 
@@ -346,7 +346,7 @@ def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str
         wanted = polynomial(label)
         open_names = set(names(wanted)) - set(dims)
         known = {name: constant(number) for name, number in dims.items()}
-        left = evaluated(wanted, known | {name: polynomial(name) for name in open_names}, constant)
+        left = evaluate(wanted, known | {name: polynomial(name) for name in open_names}, constant)
     except NoPolynomialError:
         return None  # no arithmetic, but a name of Relay's; or a division by 0
     if not open_names:

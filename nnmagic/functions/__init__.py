@@ -1,5 +1,5 @@
-"""Compiled functions for Python: compile, @function, CompiledFunction, its stages, its file, its cache.
+"""Provide compiled functions in Python: compile, @function, CompiledFunction, its stages, file and cache.
 
-The package is not called ``function``, because that is the public decorator's name: a module of the same name
-would take its place in ``nnmagic``.
+The package is not called ``function``, which is the name of the public decorator: a module of that name
+would replace it in ``nnmagic``.
 """

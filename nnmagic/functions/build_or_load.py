@@ -1,7 +1,7 @@
-"""Machine code for a function: carried in the file that it came from, found on disk, or compiled.
+"""Get the machine code of a function: from the file that it came from, from disk, or by compiling.
 
-On disk it is found by the hash of its Relay and of all that compiling it depends on (``key_fields``): names
-of variables, comments and the notebook are no part of it.
+The key on disk is a hash of the Relay and of everything else that compiling depends on (``key_fields``).
+Names of variables, comments and the notebook are not part of it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, digest, disk_cache
+from nnmagic.cache import CacheWarning, Content, DiskCache, MissingEntry, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
 from nnmagic.functions.options import Options
 from nnmagic.relay.hashing import code_data, content_digest
@@ -43,21 +43,21 @@ _OF_OTHER_CODE = (
 
 
 class Use(Enum):
-    """How the cache on disk is used: read and written; written only; not at all."""
+    """How the cache on disk is used: read and written, written only, or not at all."""
 
     YES, REFRESH, NO = "yes", "refresh", "no"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where machine code came from. hit: ``"disk"``, or None. why: why it was compiled, if that is known."""
+    """The origin of machine code. hit: ``"disk"`` or None. why: why it was compiled, if known."""
 
     hit: str | None
     why: str = ""
 
 
 class _Counts:
-    """How often the cache on disk was asked, and how many seconds of compiling both caches saved."""
+    """Counts of lookups in the cache on disk, and the seconds of compiling that both caches saved."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -83,7 +83,7 @@ COUNTS = _Counts()
 
 
 def key_fields(module: Module, entry: str, options: Options) -> dict[str, str]:
-    """All that the machine code of a function of a typed module depends on, by name."""
+    """Return everything that the machine code of a function depends on, by name."""
     data, arrays = code_data(module, [entry])
     return {
         "format": str(FORMAT),
@@ -97,16 +97,16 @@ def key_fields(module: Module, entry: str, options: Options) -> dict[str, str]:
 
 
 def key_of(found: Mapping[str, str]) -> str:
-    """The name of an entry."""
+    """Return the name of an entry."""
     return hashlib.sha256(digest(found).encode()).hexdigest()
 
 
 def build(
     module: Module, entry: str, options: Options, use: Use, carried: Content | None
 ) -> tuple[Executable, Origin]:
-    """The machine code of a function of a typed module, and where it came from.
+    """Return the machine code of a function of a typed module, and its origin.
 
-    carried: what the file that the function came from has of it. Raises EngineError.
+    ``carried`` is the machine code in the file that the function came from. Raises EngineError.
     """
     if options.engine_taken != "relax":
         return options.build(module, entry), Origin(None, "the engine 'relay' keeps nothing on disk")
@@ -123,7 +123,7 @@ def build(
     key = key_of(wanted)
     if use is Use.YES:
         found = _found(cache, key, wanted, module, entry, options)
-        if not isinstance(found, Missing):
+        if not isinstance(found, MissingEntry):
             return found, Origin("disk", f"{why}; found on disk" if why else "found on disk")
         COUNTS.missed()
         why = why or found.why
@@ -140,7 +140,7 @@ def build(
 
 
 def content_of(artifact: Artifact, made_of: Mapping[str, str], entry: str, seconds: float) -> Content:
-    """An artifact as the content of an entry; seconds: how long it took to compile."""
+    """Return an artifact as the content of an entry; ``seconds``: how long it took to compile."""
     facts, files = artifact.to_files()
     header = {"made of": dict(made_of), "facts": facts, "function": entry, "seconds": round(seconds, 4)}
     return Content(header, files)
@@ -148,9 +148,9 @@ def content_of(artifact: Artifact, made_of: Mapping[str, str], entry: str, secon
 
 def _found(
     cache: DiskCache, key: str, wanted: Mapping[str, str], module: Module, entry: str, options: Options
-) -> Executable | Missing:
+) -> Executable | MissingEntry:
     content = cache.get(key)
-    if isinstance(content, Missing):
+    if isinstance(content, MissingEntry):
         return content
     try:
         if content.header["made of"] != wanted:
@@ -160,7 +160,7 @@ def _found(
     except _OF_OTHER_CODE as error:
         reason = f"an entry cannot be used: {_reason(error)}"
         warnings.warn(f"nnmagic's cache in {cache.directory}: {reason}", CacheWarning, stacklevel=2)
-        return Missing(reason)
+        return MissingEntry(reason)
     return found
 
 
@@ -181,7 +181,7 @@ def _loaded(content: Content, module: Module, entry: str, options: Options) -> E
 
 
 def _compiled(module: Module, entry: str, options: Options, why: str) -> Executable:
-    """Compiles; why: what kept code from being used that was there."""
+    """Compile; ``why``: the reason why existing code could not be used."""
     from nnmagic.engine.relax.runtime.loader import has_compiler
 
     if why and not has_compiler():

@@ -1,4 +1,4 @@
-"""A property that is computed once, without a lock. Knows nothing else."""
+"""Provide a property that is computed once, without a lock."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Value = TypeVar("Value")
 class Cached(Generic[Value]):
     """A property that is computed when it is first asked for; by two threads at once, twice.
 
-    ``functools.cached_property`` is the same from Python 3.12 on. Before, all instances share a lock, which a
-    forked child finds held for ever where another thread was computing.
+    ``functools.cached_property`` is the same from Python 3.12 on. Before, all instances share a lock: a
+    forked child would wait for a thread that held it and is not there.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:

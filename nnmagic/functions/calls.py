@@ -1,7 +1,4 @@
-"""A compiled function's call as Python sees it: parameters, signature, binding, results into ``out``.
-
-Knows Relay's types and the annotations of a cell; knows no engine but its checks of arguments.
-"""
+"""Adapt Python calls to compiled functions: parameters, signature, binding, results into ``out``."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ import numpy as np
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import (
     AnyDim,
@@ -37,7 +34,7 @@ from nnmagic.tinynn.types.annotations import Tensor, dtype_named
 
 @dataclass(frozen=True, slots=True)
 class ShownType:
-    """A type that no annotation of a cell can say, such as one with an unnamed dimension; shown as text."""
+    """A type that no annotation of a cell can express, such as one with an unnamed dimension."""
 
     text: str
 
@@ -47,7 +44,7 @@ class ShownType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayDefault:
-    """A default that is an array, as a signature holds it: short to show, equal where the arrays are."""
+    """An array as the default in a signature: short to print, equal if the arrays are equal."""
 
     array: np.ndarray
 
@@ -68,13 +65,17 @@ class ArrayDefault:
 
 @dataclass(frozen=True, slots=True)
 class CallAdapter:
-    """How a function is called.
+    """How Python calls a function.
 
-    name: for messages. parameters: what each takes; their names are those of messages. signature: Python's,
-    annotated. takes_out: whether ``out=`` is ours (it is the function's own where a parameter has that name).
-    places: how many arguments by place are all that there are; None where some go by name only. binder: gives
-    the arguments in the order of the parameters. crosses: whether all that it takes and gives can go between
-    Python and Relay, which functions cannot.
+    Attributes:
+        name: for messages.
+        parameters: what each takes; their names are those of messages.
+        signature: Python's signature, with annotations.
+        takes_out: whether ``out=`` is ours; a function may have a parameter of that name.
+        places: the number of positional arguments; None if some parameters are keyword-only.
+        binder: returns the arguments in the order of the parameters.
+        crosses: whether Python can hold all arguments and results; it cannot hold Relay's functions.
+
     """
 
     name: str
@@ -86,7 +87,7 @@ class CallAdapter:
     crosses: bool
 
     def bind(self, args: Sequence[object], keywords: Mapping[str, object]) -> tuple[object, ...]:
-        """The arguments in the order of the parameters. Raises TypeError, in Python's own words."""
+        """Return the arguments in the order of the parameters. Raises Python's own TypeError."""
         try:
             return self.binder(*args, **keywords)
         except TypeError as error:
@@ -100,7 +101,7 @@ class CallAdapter:
 
 
 def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> CallAdapter:
-    """How a function of a typed module is called; ``infos``: kinds and defaults, where it has any."""
+    """Return the adapter of a function of a typed module; ``infos``: kinds and defaults, if it has any."""
     function = module.functions[name]
     types = [_known_type(var.checked_type or var.type_annotation) for var in function.params]
     hints = [var.name_hint for var in function.params]
@@ -118,7 +119,7 @@ def call_with(
     *,
     takes_out: bool = False,
 ) -> CallAdapter:
-    """How something with such parameters is called."""
+    """Return the adapter of something with these parameters."""
     shown = [
         inspect.Parameter(
             info.name,
@@ -160,7 +161,7 @@ def _shown_default(default: object) -> object:
 
 
 def _binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tuple[object, ...]]:
-    """A Python function with these parameters that gives its arguments: Python itself binds and complains."""
+    """Return a Python function that returns its arguments, so that Python itself binds and reports errors."""
     written = []
     for place, info in enumerate(infos):
         before = infos[place - 1].kind if place else ""
@@ -191,7 +192,7 @@ def _known_type(type_: Type | None) -> Type:
 
 
 def parameter_names(hints: Sequence[str]) -> tuple[str, ...]:
-    """Names that Python takes, each once: Relay allows ``x.1``, ``if`` and the same name twice."""
+    """Return unique Python identifiers: Relay allows ``x.1``, ``if`` and the same name twice."""
     taken: list[str] = []
     for hint in hints:
         name = re.sub(r"\W", "_", hint)
@@ -203,13 +204,13 @@ def parameter_names(hints: Sequence[str]) -> tuple[str, ...]:
 
 
 def annotation(type_: Type) -> object:
-    """A type as an annotation, ``Tensor[(2, "n"), f32]``; shown as text where a cell cannot write it."""
+    """Return a type as an annotation, ``Tensor[(2, "n"), f32]``, or as text if a cell cannot write it."""
     match type_:
         case TensorType(shape=shape, dtype=dtype):
             dims = [_annotated_dim(dim) for dim in shape]
             known = dtype_named(dtype)
             if known is None or None in dims:
-                return ShownType(type_shown(type_))
+                return ShownType(format_type(type_))
             return Tensor(tuple(dim for dim in dims if dim is not None), known) if shape else known
         case TupleType(fields=fields):
             return GenericAlias(tuple, tuple(map(annotation, fields)))
@@ -231,7 +232,7 @@ def _annotated_dim(dim: object) -> int | str | None:
 
 
 def store(result: object, out: object, where: str = "out") -> object:
-    """Copies a result into ``out``, an array or a tuple of arrays of its form, and gives ``out``.
+    """Copy a result into ``out``, an array or a tuple of arrays of its structure, and return ``out``.
 
     Nothing is written unless everything fits. Raises TypeError or ValueError.
     """
@@ -245,7 +246,7 @@ def store(result: object, out: object, where: str = "out") -> object:
 
 
 def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np.ndarray, str]]:
-    """Each array of a result with the array that takes it."""
+    """Yield each array of a result with the array that receives it."""
     if isinstance(result, tuple):
         if not isinstance(out, tuple | list) or len(out) != len(result):
             what = f"of {len(out)}" if isinstance(out, tuple | list) else kind_of(out)

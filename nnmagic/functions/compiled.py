@@ -1,6 +1,6 @@
-"""CompiledFunction: what a cell binds. It is called with NumPy arrays and can show how it came about.
+"""Define CompiledFunction: what a cell binds.
 
-Knows Relay modules and the engines' interface; TVM is imported when machine code is first needed.
+TVM is imported when machine code is first needed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class CompiledFunction:
         )
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        """Runs the function; see the class."""
+        """Run the function; see the class."""
         fast_path = self._fast_path
         if fast_path is not None and out is None and not kwargs and len(args) == self._places:
             try:
@@ -122,14 +122,14 @@ class CompiledFunction:
     def _bound(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
     ) -> tuple[tuple[Any, ...], Any]:
-        """The arguments in order, and ``out`` where it is not a parameter of the function's own."""
+        """Return the arguments in order, and ``out`` if it is not a parameter of the function."""
         if out is not None and not self._call.takes_out:
             return self._call.bind(args, {**keywords, "out": out}), None
         return self._call.bind(args, keywords), out
 
     @short_errors
     def build(self) -> Executable:
-        """Makes the machine code now rather than at the first call. Raises EngineError."""
+        """Build the machine code now rather than at the first call. Raises EngineError."""
         run = self._definition.executable
         self.__dict__.update(_run=run, _fast_path=getattr(run, "fast_path", None))
         return run
@@ -204,9 +204,9 @@ class CompiledFunction:
 
     @short_errors
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file that ``nnmagic.load`` reads: machine code, and the Relay that it is made of.
+        """Write a file that ``nnmagic.load`` reads: machine code, and the Relay that it is made from.
 
-        It holds no pickle. It is there whole or not at all. Raises OSError, and EngineError where the
+        It holds no pickle. The file appears whole or not at all. Raises OSError, and EngineError if the
         function cannot be built.
         """
         from nnmagic.functions.saving import save
@@ -219,7 +219,7 @@ class CompiledFunction:
         return from_bytes, (to_bytes(self),)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
-        """What Dask tells functions apart by."""
+        """Return what Dask identifies the function by."""
         return "nnmagic", self._definition.key
 
     def __copy__(self) -> CompiledFunction:
@@ -245,20 +245,20 @@ class CompiledFunction:
         return Output((self._section(),), self.graph.svg).bundle()
 
     def _section(self) -> Section:
-        """Its Relay beside its source, under its signature."""
+        """Return its Relay beside its source, under its signature."""
         from nnmagic.rendering.sections import relay_section
 
         of_cell = self._definition.language == "tinynn"
         return relay_section(self.relay, self.relay_text, [self._head()], beside_source=of_cell)
 
     def _head(self) -> str:
-        """The HTML of its signature."""
+        """Return the HTML of its signature."""
         from nnmagic.rendering.sections import signature_head
 
         return signature_head(self.name, self._shown_signature(), self.__doc__)
 
     def _shown_signature(self) -> str:
-        """The signature without ``out``, which all have."""
+        """Return the signature without ``out``, which all have."""
         signature = self.__signature__
         own = list(signature.parameters.values())
         return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))

@@ -1,7 +1,4 @@
-"""A class of a cell as the notebook holds it: ``List.Cons(x, List.Nil())`` makes a value for a function.
-
-Knows Relay's data types and how Python calls; knows no engine but its checks of arguments.
-"""
+"""Represent a class of a cell in the notebook: ``List.Cons(x, List.Nil())`` makes a value for a function."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.serialization import Json, module_from_data, module_to_data
 from nnmagic.relay.types import TypeCall, TypeVar
-from nnmagic.relay.used_types import with_fields
+from nnmagic.relay.used_types import with_field_types
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.capture import CompiledType
 from nnmagic.tinynn.namespace.linking import constructors_shown
@@ -77,10 +74,10 @@ class DataType:
 
     @short_errors
     def __call__(self, /, *args: Any, **keywords: Any) -> AdtValue:
-        """What the constructor of its own name makes, if there is one, as of a record.
+        """Call the constructor that has the type's own name, as for a record.
 
-        Raises TypeError where there is none (Python 3.10 takes only what can be called for a type hint), or
-        for an argument that does not fit.
+        Raises TypeError if there is none (Python 3.10 accepts only callables as type hints), or for an
+        argument that does not fit.
         """
         if (own := self._constructors.get(self.__name__)) is not None:
             try:
@@ -114,7 +111,7 @@ class DataType:
 
 
 class DataConstructor:
-    """A constructor of a data type: ``List.Cons(head, tail)`` gives an ``AdtValue``.
+    """A constructor of a data type: ``List.Cons(head, tail)`` returns an ``AdtValue``.
 
     Raises TypeError or ValueError, which name the field, for an argument that does not fit.
     """
@@ -144,7 +141,7 @@ class DataConstructor:
         )
 
     def __call__(self, /, *args: Any, **keywords: Any) -> AdtValue:
-        """The value; arrays are checked as a compiled function's arguments are."""
+        """Return the value; arrays are checked as a compiled function's arguments are."""
         try:
             bound = self._call.bind(args, keywords)
             dims: dict[str, int] = {}
@@ -160,7 +157,7 @@ class DataConstructor:
         return AdtValue(self.__name__, fields)
 
     def _is_made(self, type_: object, value: object) -> bool:
-        """Whether a constructor of the type, which checked the fields, made a value: lists are long."""
+        """Return whether a constructor of the type made a value, and so checked its fields."""
         if not isinstance(type_, TypeCall) or not isinstance(value, AdtValue):
             return False
         data = self._owner.types.get(type_.func.name)
@@ -188,19 +185,19 @@ class DataConstructor:
 
 
 def data_type(name: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo]) -> DataType:
-    """A data type of a module; where no class says the names of fields, they have numbers."""
-    needed = with_fields([name], types)
+    """Return a data type of a module; its fields have numbers unless a class names them."""
+    needed = with_field_types([name], types)
     known = {each: infos.get(each) or _unnamed(data) for each, data in needed.items()}
     return DataType(CompiledType(types[name], needed, known))
 
 
 def infos_to_data(infos: Mapping[str, DataTypeInfo]) -> Json:
-    """What classes say, as data for JSON."""
+    """Return the declarations of classes as JSON data."""
     return {name: [info.docstring, dict(info.fields)] for name, info in infos.items()}
 
 
 def infos_from_data(data: Json) -> dict[str, DataTypeInfo]:
-    """What classes say again. Raises one of several errors for data that ``infos_to_data`` did not make."""
+    """Return the declarations of classes. Raises one of several errors for data of another form."""
     return {
         str(name): DataTypeInfo(str(name), doc, {str(each): tuple(map(str, f)) for each, f in fields.items()})
         for name, (doc, fields) in data.items()
@@ -223,7 +220,7 @@ def _fields(infos: Mapping[str, DataTypeInfo], data: TypeData) -> list[tuple[str
 
 
 def _parameters(fields: tuple[str, ...]) -> list[ParameterInfo]:
-    """Fields without names go by place."""
+    """Return the parameters of a constructor; unnamed fields are positional."""
     unnamed = fields == tuple(f"field{place}" for place in range(len(fields)))
     kind = "POSITIONAL_ONLY" if unnamed else "POSITIONAL_OR_KEYWORD"
     return [ParameterInfo(field, kind) for field in fields]

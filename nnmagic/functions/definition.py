@@ -1,4 +1,4 @@
-"""Describe a compiled function before it is called: its program, options and origin."""
+"""Define a compiled function before it is called: its program, options and machine code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.executable import Executable
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.frames import short_errors
 from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_fields
 from nnmagic.functions.cached import Cached
@@ -31,7 +31,7 @@ _BUILDING = Lock()
 
 
 class _Types(dict[str, "DataType"]):
-    """Data types by name, which says what it holds of a name that it does not."""
+    """Data types by name; a KeyError lists them."""
 
     @short_errors
     def __missing__(self, name: str) -> DataType:
@@ -40,7 +40,7 @@ class _Types(dict[str, "DataType"]):
 
 
 def untyped_text(module: Module) -> str:
-    """The text of a module without inferred types; signatures keep their result's type."""
+    """Return the text of a module without inferred types; signatures keep their result's type."""
     from nnmagic.relay.infer import erase_types
 
     return str(erase_types(module))
@@ -48,10 +48,14 @@ def untyped_text(module: Module) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """How a function was come by.
+    """Where a function's code came from.
 
-    hit: ``"memory"``, ``"disk"``, or None where it was compiled. key: the hash of all that it depends on.
-    seconds: how long it took. why: why it was compiled, or where it was found.
+    Attributes:
+        hit: ``"memory"``, ``"disk"``, or None if it was compiled.
+        key: the hash of everything that it depends on.
+        seconds: how long that took.
+        why: why it was compiled, or where it was found.
+
     """
 
     hit: str | None
@@ -62,13 +66,20 @@ class CacheInfo:
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """A function as it is defined, whoever holds it.
+    """A function as it is defined.
 
-    name: of its global in ``module``, which is typed and holds what the function needs, no more. text: its
-    own source, in ``source``, which is a whole cell. language: ``"tinynn"`` or ``"relay"``. key: equal only
-    for the same definition with the same options. parameters: kinds and defaults, of a function of a cell.
-    infos: what classes say of the data types. use: of the cache on disk. carried: the machine code that the
-    function's file has.
+    Attributes:
+        name: of its global in ``module``.
+        module: typed, with what the function needs and no more.
+        source: the whole cell.
+        text: the function's own source.
+        language: ``"tinynn"`` or ``"relay"``.
+        key: equal only for the same definition with the same options.
+        parameters: kinds and defaults, for a function of a cell.
+        infos: the declarations of its data types.
+        use: how the cache on disk is used.
+        carried: the machine code in the function's file.
+
     """
 
     name: str
@@ -86,19 +97,19 @@ class Definition:
 
     @Cached
     def call(self) -> CallAdapter:
-        """How it is called."""
+        """Return how it is called."""
         return call_of(self.name, self.module, self.parameters)
 
     @Cached
     def line(self) -> int:
-        """The line of its source where it begins."""
+        """Return the line of its source where it begins."""
         text = self.source.text
         found = re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+@?{re.escape(self.name)}\b", text, re.MULTILINE)
         return self.source.first_line + (text.count("\n", 0, found.start()) if found else 0)
 
     @Cached
     def types(self) -> Mapping[str, DataType]:
-        """The data types of its module, but the one of assertions."""
+        """Return the data types of its module, except that of assertions."""
         from nnmagic.functions.data_types import data_type
         from nnmagic.tinynn.namespace.name_resolution import is_assertion
 
@@ -110,7 +121,7 @@ class Definition:
 
     @Cached
     def stages(self) -> Stages:
-        """Its stages."""
+        """Return its stages."""
         makers: dict[str, Callable[[], str]] = {
             "source": lambda: self.text,
             "tree": self._tree,
@@ -126,14 +137,14 @@ class Definition:
 
     @Cached
     def relay_text(self) -> str:
-        """The text of its module without inferred types."""
+        """Return the text of its module without inferred types."""
         return untyped_text(self.module)
 
     @Cached
     def source_holder(self) -> ModuleType:
-        """A module of which only the source is there: the function's, held where Python looks for source.
+        """Hold the function's source in a module, where Python looks for it.
 
-        A module, because Python shows all of its text, in whatever language; nothing is run to make it.
+        It is a module because Python then shows all of its text, in whatever language. Nothing is run.
         """
         holder = ModuleType(self.name, self.doc)
         holder.__file__ = f"<nnmagic {self.name} {self.key[:12]}>"
@@ -147,18 +158,18 @@ class Definition:
 
     @property
     def executable(self) -> Executable:
-        """The machine code, built when it is first asked for. Raises EngineError."""
+        """Return the machine code, built when first asked for. Raises EngineError."""
         with _BUILDING:  # Cached alone lets two threads build
             return self._built[0]
 
     @property
     def origin(self) -> Origin | None:
-        """Where the machine code came from; None where there is none yet."""
+        """Return the origin of the machine code; None if there is none yet."""
         return self._built[1] if "_built" in self.__dict__ else None
 
     @property
     def content(self) -> Content | None:
-        """The machine code as a file carries it; None where there is none, or none that can be carried."""
+        """Return the machine code as a file carries it; None if there is none that can be carried."""
         if "_built" not in self.__dict__:
             return self.carried
         artifact = self.executable.artifact
@@ -166,7 +177,7 @@ class Definition:
 
     @Cached
     def made_of(self) -> Mapping[str, str]:
-        """What its machine code depends on, by name."""
+        """Return what its machine code depends on, by name."""
         return key_fields(self.module, self.name, self.options)
 
     def _engine_stage(self, name: str) -> str:

@@ -1,6 +1,6 @@
-"""What compiled code depends on besides its program: versions, nnmagic's own compiler, the processor.
+"""List what compiled code depends on besides its program: versions, nnmagic's own compiler, the processor.
 
-Each has a name, in which a miss of the cache is explained.
+Each has a name, by which a cache miss is explained.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FOR_RUNNING = ("version of nnmagic", "version of TVM", "version of TVM's FFI", "
 
 @cache
 def environment() -> Mapping[str, str]:
-    """What a compilation depends on, by name. The same for the life of a process."""
+    """Return what a compilation depends on, by name. It stays the same for the life of a process."""
     return {
         "version of nnmagic": __version__,
         "version of TVM": _version("apache-tvm"),
@@ -41,12 +41,12 @@ def environment() -> Mapping[str, str]:
 
 
 def is_current() -> bool:
-    """Whether the compilers' files are still those that ``environment`` tells of."""
+    """Return whether the compilers' files are still those that ``environment`` describes."""
     return _files_of_compilers() == _AT_IMPORT
 
 
 def _files_of_compilers() -> Mapping[Path, tuple[int, int]]:
-    """Size and time of change (in ns) of each file that makes machine code."""
+    """Return size and modification time (ns) of each file that makes machine code."""
     return {path: _state(path) for path in (*_sources(), *_libraries())}
 
 
@@ -59,7 +59,7 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 def _libraries() -> list[Path]:
-    """TVM's compiler: a TVM that somebody built may have no version, or always the same."""
+    """Return the files of TVM's compiler: a TVM built from source may have no version, or always the same."""
     found = importlib.util.find_spec("tvm")
     folder = None if found is None or found.origin is None else Path(found.origin).parent / "lib"
     return [] if folder is None else sorted(folder.glob("*tvm_compiler*"))
@@ -78,7 +78,7 @@ def _version(package: str) -> str:
 
 
 def _compiler() -> str:
-    """A hash of the compiler's own source: a version that no one has to remember to change."""
+    """Hash the compiler's own source, as a version that nobody has to remember to change."""
     state = hashlib.sha256()
     for path in _sources():
         data = path.read_bytes()
@@ -88,7 +88,7 @@ def _compiler() -> str:
 
 
 def _layout() -> str:
-    """Where machine code finds what in NumPy's array objects."""
+    """Return the field offsets by which machine code reads NumPy's array objects."""
     words = ("TYPE", "DATA", "RANK", "DIMS", "DESCR", "FLAGS", "WORDS", "READABLE")
     return " ".join(f"{word}={getattr(numpy_abi, word)}" for word in words)
 

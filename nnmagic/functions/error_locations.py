@@ -1,7 +1,6 @@
-"""Where in its source an error of a run arose: the calls in the typed Relay that may have raised it.
+"""Locate a run-time error in the source: the calls in the typed Relay that may have raised it.
 
-Machine code tells the operator and the sizes, not the place: it is shared by all cells that mean the same.
-Knows Relay and the words of the engine's errors.
+Machine code reports the operator and the sizes, not the location: cells that mean the same share it.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nnmagic.diagnostics import located
+from nnmagic.diagnostics import append_location
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, GlobalVar, OpRef
 from nnmagic.relay.module import Module
@@ -24,7 +23,7 @@ _MOST = 4
 
 
 def add_location(error: BaseException, module: Module) -> None:
-    """Puts the place of an error of a run, or the few that may be it, below its message."""
+    """Append the location of a run-time error, or its few candidates, to its message."""
     if len(error.args) != 1 or not isinstance(error.args[0], str) or "\n" in error.args[0]:
         return
     message: str = error.args[0]
@@ -41,7 +40,7 @@ def add_location(error: BaseException, module: Module) -> None:
         return
     spans = list(dict.fromkeys(call.span for call in calls if call.span is not None))
     if len(spans) == 1:
-        message = located(message, spans[0])
+        message = append_location(message, spans[0])
     elif 1 < len(spans) <= _MOST:
         message += f"\n --> one of {', '.join(map(str, spans))}"
     error.args = (message,)
@@ -57,7 +56,7 @@ def _operator(call: Call) -> str:
 
 
 def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
-    """The calls that look for an element along an axis that may have that size."""
+    """Yield the calls that index an axis which may have that size."""
     for call in _calls(module):
         if _operator(call) != "take" or call.attrs["mode"] != "fast":
             continue
@@ -70,7 +69,7 @@ def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
 
 
 def _recursive_calls(module: Module) -> Iterator[Call]:
-    """The calls of functions that call themselves, directly or through others."""
+    """Yield the calls of functions that call themselves, directly or through others."""
     graph = call_graph(module)
     group = {name: index for index, names in enumerate(components(graph)) for name in names}
     for name, function in module.functions.items():

@@ -1,9 +1,9 @@
-"""Fingerprints of what a cell captures: text that is equal only where the captured value is the same.
+"""Compute fingerprints of captured values: texts that are equal only if the values are the same.
 
-A fingerprint is a word for the kind of value, a blank, and what tells the value apart; arrays by content.
-Values that mean the same in a cell, such as a list and a tuple of the same items, have the same. Values of
-kinds that a cell cannot capture get a fingerprint that equals no other, not even their own. No code of the
-notebook runs.
+A fingerprint is a word for the kind of value, a blank, and what identifies the value; arrays by content.
+Values that mean the same in a cell, such as a list and a tuple of the same items, share a fingerprint. A
+value that a cell cannot capture gets one that equals no other, not even its own. No code of the notebook
+runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _unique = itertools.count()
 
 
 def fingerprint(value: object) -> str:
-    """The fingerprint of a captured value; MISSING stands for a name that was not there."""
+    """Return the fingerprint of a captured value; MISSING stands for an undefined name."""
     if value is MISSING:
         return "name absent"
     try:

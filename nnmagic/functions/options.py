@@ -1,6 +1,6 @@
-"""The options of a compilation, checked, and the engine that they choose.
+"""Check the options of a compilation, and choose the engine.
 
-Cheap to import: NumPy and TVM are imported when something is built.
+Importing this is cheap: NumPy and TVM are imported when something is built.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ Target = str | Mapping[str, object] | None
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """engine: one of ENGINES. target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
+    """The options of a compilation.
 
+    engine: one of ENGINES. target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
     Raises TypeError or ValueError for anything else.
     """
 
@@ -59,7 +60,7 @@ class Options:
 
     @property
     def engine_taken(self) -> str:
-        """The engine that builds: "relax" or "relay". Raises EngineError where TVM is too old for it."""
+        """Return the engine that builds: "relax" or "relay". Raises EngineError if TVM is too old for it."""
         from nnmagic.engine import engine_error, legacy_relay
 
         has_relay = legacy_relay.available()
@@ -73,7 +74,7 @@ class Options:
         return "relax"
 
     def check_target(self) -> None:
-        """Raises EngineError for a target that the engine cannot build for, as far as that can be told."""
+        """Raise EngineError for a target that the engine cannot build for, as far as that is known."""
         if self.target is None or self.engine_taken == "relay":
             return
         from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
@@ -84,7 +85,7 @@ class Options:
         resolve_target(self.target, self.opt_level)
 
     def build(self, module: Module, entry: str) -> Executable:
-        """The machine code of a function of a typed module. Raises EngineError."""
+        """Return the machine code of a function of a typed module. Raises EngineError."""
         from nnmagic.engine import legacy_relay, relax
 
         if self.engine_taken == "relay":
@@ -94,7 +95,7 @@ class Options:
     def kernel_times(
         self, module: Module, entry: str, executable: Any, values: Sequence[Any]
     ) -> list[KernelTime]:
-        """How long each kernel of a call takes. Raises EngineError for the engine ``relay``."""
+        """Return how long each kernel of a call takes. Raises EngineError for the engine ``relay``."""
         from nnmagic.engine import engine_error
 
         if self.engine_taken == "relay":

@@ -1,4 +1,4 @@
-"""How long a call takes, kernel by kernel, beside what the machine could do. Knows no TVM."""
+"""Time a call, kernel by kernel, beside the limits of the machine."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _MATRIX, _IN_CACHE, _IN_MEMORY = 1024, 1 << 21, 1 << 27
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What the machine does at its best, as measured.
+    """The measured limits of this machine.
 
-    dtype: of the products. flops: operations a second of a matrix product. in_cache, in_memory: bytes read
-    and written a second by copies.
+    dtype: of the matrix products. flops: operations per second of a matrix product. in_cache, in_memory:
+    bytes read and written per second by copies.
     """
 
     dtype: str
@@ -39,14 +39,14 @@ class Peak:
     in_memory: float
 
     def seconds(self, kernel: KernelTime) -> float:
-        """The least time that a kernel could take: for its operations or for its bytes, whichever is more."""
+        """Return the roofline bound of a kernel's time, for its operations or its bytes."""
         small = kernel.nbytes <= kernel.calls * _IN_CACHE
         return max(kernel.flops / self.flops, kernel.nbytes / (self.in_cache if small else self.in_memory))
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A call and its kernels. seconds: of the whole call, the least of many."""
+    """A call and its kernels. seconds: of the whole call, the minimum of many."""
 
     name: str
     seconds: float
@@ -54,12 +54,12 @@ class Profile:
     peak: Peak
 
     def fraction(self, kernel: KernelTime) -> float:
-        """How near a kernel comes to what the machine can do, 0 to 1."""
+        """Return how close a kernel comes to the limit of the machine, 0 to 1."""
         return min(self.peak.seconds(kernel) / kernel.seconds, 1.0) if kernel.seconds else 1.0
 
 
 def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
-    """Calls the function many times, then each of its kernels alone.
+    """Call the function many times, then each of its kernels alone.
 
     Raises what the call raises, and EngineError for an engine that does not show its kernels.
     """
@@ -80,7 +80,7 @@ def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[s
 
 
 def least_time(run: Callable[[], object], seconds: float = 0.2, least: int = 3) -> float:
-    """The least time of a run, of as many as fit into ``seconds``."""
+    """Return the minimum time of a run, over as many as fit into ``seconds``."""
     best, spent, runs = math.inf, 0.0, 0
     while runs < least or spent < seconds:
         begin = time.perf_counter()
@@ -92,7 +92,7 @@ def least_time(run: Callable[[], object], seconds: float = 0.2, least: int = 3) 
 
 @cache
 def measured_peak(dtype: str, threads: int) -> Peak:
-    """What this machine does with so many threads; measured once in a process."""
+    """Return the limits of this machine with so many threads, measured once in a process."""
     from nnmagic.functions.compile import compile as compiled
 
     short = {"float32": "f32", "float64": "f64"}[dtype]
@@ -106,7 +106,7 @@ def measured_peak(dtype: str, threads: int) -> Peak:
 
 
 def _copied(nbytes: int, threads: int) -> float:
-    """Bytes read and written a second by a copy on each thread."""
+    """Return the bytes read and written per second by a copy on each thread."""
     half = nbytes // 2 // threads
     parts = [(np.ones(half, np.uint8), np.ones(half, np.uint8)) for _ in range(threads)]
     rounds = max(1, _IN_MEMORY // nbytes)

@@ -1,4 +1,4 @@
-"""The source of a Python function, and where its free names are looked up. Runs nothing of the function."""
+"""Get the source of a Python function, and the scopes of its free names, without running it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nnmagic.diagnostics import Source
 
 
 def python_source(function: FunctionType) -> Source:
-    """The text of a function from its ``def`` on, decorators left out, with its true lines and columns.
+    """Return the text of a function from its ``def`` on, without decorators, at its true lines and columns.
 
-    Raises TypeError for a lambda, ValueError where there is no source.
+    Raises TypeError for a lambda, ValueError if there is no source.
     """
     name = function.__name__
     if name == "<lambda>":
@@ -42,7 +42,7 @@ def python_source(function: FunctionType) -> Source:
 
 
 def _definition(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The function that a piece of source begins with, if that is the one wanted."""
+    """Return the function that a piece of source begins with, if that is the one wanted."""
     try:
         first = ast.parse(text).body[0]
     except (SyntaxError, IndexError, ValueError):
@@ -52,9 +52,9 @@ def _definition(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef 
 
 
 def python_namespace(function: FunctionType, caller: Mapping[str, object]) -> ChainMap[str, object]:
-    """Where the free names of a function are looked up: its closure, ``caller``'s locals, its globals.
+    """Return the scopes of a function's free names: its closure, ``caller``'s locals, its globals.
 
-    The locals of the scope that decorates the function are there for its annotations, which no closure holds.
+    The locals of the decorating scope are needed for annotations, which no closure holds.
     """
     closure: dict[str, object] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

@@ -1,8 +1,8 @@
-"""A compiled function as bytes and back: a zip of an entry's files, as the cache on disk has them; no pickle.
+"""Serialize a compiled function: a zip of an entry's files, as on disk in the cache; no pickle.
 
-Besides the machine code and its facts (``objects``) it holds what the code is made of: Relay as data in the
-header, which is exact, and its arrays as ``.npy``. So it can be compiled again where the code cannot run.
-``relay.txt`` is there to be read by people.
+Besides the machine code and its facts it holds what the code is made from: Relay as data in the header, which
+is exact, and its arrays as ``.npy``. So it can be compiled again where the code cannot run. ``relay.txt`` is
+for people to read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OF_OTHER_DATA = (
 
 
 def to_bytes(function: CompiledFunction) -> bytes:
-    """The function as bytes, the same for the same function, with its machine code as far as there is any."""
+    """Return the function as bytes, the same for the same function, with its machine code if there is any."""
     definition = function._definition
     module, arrays = module_to_data(definition.module)
     parameters = [
@@ -85,9 +85,9 @@ def to_bytes(function: CompiledFunction) -> bytes:
 
 
 def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> CompiledFunction:
-    """The function again; it is built when it is first called. Raises ValueError for anything else.
+    """Return the function; it is built when it is first called. Raises ValueError for other data.
 
-    code: whether the machine code that the data carries may be run.
+    ``code``: whether the machine code in the data may be run.
     """
     begin = time.perf_counter()
     try:
@@ -109,12 +109,12 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
 
 
 def _reason(error: Exception) -> str:
-    """Why data is no function, for a message; a KeyError says no more than the part that is missing."""
+    """Return why data is no function, for a message; a KeyError names only the missing part."""
     return f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
 
 
 def _code_of(content: Content) -> Content:
-    """The machine code of a file's content alone."""
+    """Return only the machine code of a file's content."""
     header = {name: part for name, part in content.header.items() if name != "definition"}
     ours = {name for name in content.files if name == _TEXT or name.endswith(_ARRAY)}
     files = {name: data for name, data in content.files.items() if name not in ours}
@@ -122,7 +122,7 @@ def _code_of(content: Content) -> Content:
 
 
 def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
-    """Builds the function and writes its bytes; a file that was there stays until the new one is whole."""
+    """Build the function and write its bytes; an existing file stays until the new one is complete."""
     path = _path(path, f"{function.name}.save")
     if function._definition.call.crosses:
         function.build()
@@ -143,12 +143,18 @@ def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
 
 @short_errors
 def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction:
-    """Reads a function that ``CompiledFunction.save`` wrote.
+    """Read a function that ``CompiledFunction.save`` wrote.
 
-    The machine code in the file is run, as that of any program: load files of people whom you trust. Without
-    ``code`` it is left alone, and the Relay in the file is compiled; so it is where this CPU cannot run the
-    code. Raises OSError where the file cannot be read, ValueError where it is no such file, EngineError where
-    the code cannot run here and there is no compiler.
+    Args:
+        path: the file.
+        code: whether to run the machine code in the file. Load it only from people whom you trust, as any
+            program. Otherwise, and if this CPU cannot run the code, the Relay in the file is compiled.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if it is no such file.
+        EngineError: if the code cannot run here and there is no compiler.
+
     """
     begin = time.perf_counter()
     path = _path(path, "nnmagic.load")
@@ -167,14 +173,14 @@ def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction
 
 
 def _path(path: str | os.PathLike[str], taker: str) -> Path:
-    """A path that somebody has given. Raises TypeError."""
+    """Return a path given by the caller. Raises TypeError."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{taker} takes a path, as text or a pathlib.Path, not {kind_of(path)}")
     return Path(path)
 
 
 def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
-    """Raises one of many errors for data that ``to_bytes`` did not make."""
+    """Return the definition. Raises one of many errors for data that ``to_bytes`` did not make."""
     module = infer_type(module_from_data(head["module"], arrays), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")
@@ -197,7 +203,7 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
 
 
 def _default_to_data(default: object, arrays: list[np.ndarray]) -> Json:
-    """A parameter's default as data for JSON; its arrays are added to the file's."""
+    """Return a parameter's default as JSON data; its arrays are added to the file's."""
     match default:
         case bool() | int() | float():
             return default

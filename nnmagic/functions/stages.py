@@ -1,4 +1,4 @@
-"""The stages of a compiled function, source to machine code, each a text made when it is asked for."""
+"""Provide the stages of a compiled function, source to machine code, as texts made on demand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
 
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.frames import short_errors
 
 #: Every stage, in the order of the compiler's work.
@@ -14,7 +14,7 @@ STAGES = ("source", "tree", "relay", "relay-typed", "relax", "tir", "llvm", "asm
 
 
 class StageText(str):
-    """The text of a stage; a notebook shows it as it reads, not as a string's repr."""
+    """The text of a stage; a notebook shows the text, not a string's repr."""
 
     __slots__ = ()
 
@@ -23,10 +23,10 @@ class StageText(str):
 
 
 class _Printer(Protocol):
-    """What IPython's pretty printer offers."""
+    """The interface of IPython's pretty printer."""
 
     def text(self, text: str) -> None:
-        """Prints ``text``."""
+        """Print ``text``."""
 
 
 #: One for all: a lock that outlives a fork is kept as long as the process.
@@ -69,7 +69,7 @@ class Stages(Mapping[str, StageText]):
 
 
 def tree_text(root: object) -> str:
-    """A syntax tree as an outline: a line a node with its plain fields, its parts below, no spans."""
+    """Return a syntax tree as an outline: a line per node with its plain fields, its children below it."""
     lines: list[str] = []
     stack = [(0, "", root)]
     while stack:
@@ -81,7 +81,7 @@ def tree_text(root: object) -> str:
 
 
 def _fields(node: object) -> tuple[list[str], list[tuple[str, object]]]:
-    """The fields of a node: those with a plain value as text, those that hold nodes with the nodes."""
+    """Return the fields of a node: plain values as text, and child nodes."""
     plain: list[str] = []
     parts: list[tuple[str, object]] = []
     for name in (field.name for field in getattr(type(node), "__attrs_attrs__", ())):

@@ -10,7 +10,7 @@ from nnmagic.functions.stages import STAGES
 from nnmagic.jupyter.errors import MagicError
 
 if TYPE_CHECKING:
-    from nnmagic.functions.compile import CompiledCell
+    from nnmagic.functions.compile_cell import CompiledCell
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.rendering.output import Output, Section
 

@@ -178,7 +178,7 @@ def _call_form(operator: Operator) -> str:
 
 def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.cache import disk_cache
-    from nnmagic.functions.compile import MEMORY
+    from nnmagic.functions.compile_cell import MEMORY
 
     disk = disk_cache()
     if words:

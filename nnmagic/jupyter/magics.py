@@ -213,7 +213,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
     def _run_cell(self, given: Namespace, source: Source, language: str) -> None:
         """Compiles, shows and binds; every error comes before the first name is bound."""
-        from nnmagic.functions.compile import compile_cell
+        from nnmagic.functions.compile_cell import compile_cell
         from nnmagic.jupyter.commands import cache_text
 
         output_name = _checked_name(given.output)

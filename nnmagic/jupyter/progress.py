@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from IPython.display import clear_output, display
 
-from nnmagic.progress import listening
+from nnmagic.progress import listen
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -30,7 +30,7 @@ def shown_progress(shell: InteractiveShell) -> Iterator[None]:
         return
     watcher = _Watcher()
     try:
-        with listening(watcher.note):
+        with listen(watcher.note):
             yield
     finally:
         watcher.end()

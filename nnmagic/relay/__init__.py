@@ -1,4 +1,4 @@
-"""Relay: IR, text, types and operators, in pure Python. Knows no TVM, no Python source, no notebook.
+"""Represent, parse, print and type Relay programs, in pure Python.
 
 Names are loaded when first used, so that importing the package is cheap.
 """
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from nnmagic.relay.values import AdtValue
 
-#: Where each public name stands.
+#: The modules of the public names.
 _MODULES = {
     "expr": (
         "Call Clause Constant Constructor Expr Function GlobalVar If Let Match OpRef Pattern "
@@ -134,10 +134,10 @@ __all__ = [
 
 @short_errors
 def parse(text: str | Source, *, filename: str = "from_string") -> Module:
-    """Reads a module's text: the module prints as that text, and ``infer_type`` gives it types.
+    """Parse a module's text: the module prints as that text, and ``infer_type`` gives it types.
 
-    Types are checked, as real Relay's parser does, but the module is what was written. Raises RelayError,
-    which points at the text.
+    Types are checked, as the original Relay's parser does, but the module is what was written. Raises
+    RelayError, which points at the text.
     """
     from nnmagic.relay.infer import infer_type
     from nnmagic.relay.text.parser import parse_module

@@ -1,4 +1,4 @@
-"""Which functions of a module use which, and in what order to take them. Knows the IR only."""
+"""Compute which functions of a module use which, and an order in which callees come first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CallGraph = Mapping[str, tuple[str, ...]]
 
 
 def call_graph(module: Module) -> CallGraph:
-    """The globals that each function mentions; names that the module does not define are left out."""
+    """Return the globals that each function mentions; names that the module does not define are left out."""
     graph = {}
     for name, function in module.functions.items():
         named = (node.name for node in post_order(function) if isinstance(node, GlobalVar))
@@ -22,7 +22,7 @@ def call_graph(module: Module) -> CallGraph:
 
 
 def reachable(graph: CallGraph, name: str) -> set[str]:
-    """A function and all that it uses, directly or through others."""
+    """Return a function and all that it uses, directly or through others."""
     reached, work = {name}, [name]
     while work:
         fresh = [callee for callee in graph[work.pop()] if callee not in reached]
@@ -32,12 +32,12 @@ def reachable(graph: CallGraph, name: str) -> set[str]:
 
 
 def components(graph: CallGraph) -> list[tuple[str, ...]]:
-    """Groups of functions that use one another, callees before callers (Tarjan 1972, without recursion)."""
+    """Return groups of functions that use one another, callees before callers (Tarjan 1972, no recursion)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     path: list[str] = []
     on_path: set[str] = set()
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     for root in graph:
         if root in index:
             continue
@@ -57,13 +57,13 @@ def components(graph: CallGraph) -> list[tuple[str, ...]]:
                 caller = work[-1][0]
                 low[caller] = min(low[caller], low[name])
             if low[name] == index[name]:
-                found.append(_take_from(path, name))
-                on_path.difference_update(found[-1])
-    return found
+                groups.append(_take_from(path, name))
+                on_path.difference_update(groups[-1])
+    return groups
 
 
 def _take_from(path: list[str], name: str) -> tuple[str, ...]:
-    """Takes ``name`` and what follows it off the path."""
+    """Remove ``name`` and what follows it from the path."""
     taken = [path.pop()]
     while taken[-1] != name:
         taken.append(path.pop())
@@ -73,7 +73,7 @@ def _take_from(path: list[str], name: str) -> tuple[str, ...]:
 def _next_unseen(
     name: str, callees: Iterable[str], index: dict[str, int], low: dict[str, int], on_path: set[str]
 ) -> str | None:
-    """The next callee that was not visited; those that close a cycle lower ``low`` on the way."""
+    """Return the next unvisited callee; callees that close a cycle lower ``low`` on the way."""
     for callee in callees:
         if callee not in index:
             return callee
@@ -83,6 +83,6 @@ def _next_unseen(
 
 
 def recursive_functions(graph: CallGraph) -> frozenset[str]:
-    """The functions that may come to call themselves, directly or through others."""
+    """Return the functions that may call themselves, directly or through others."""
     cycles = (group for group in components(graph) if len(group) > 1 or group[0] in graph[group[0]])
     return frozenset(name for group in cycles for name in group)

@@ -1,8 +1,7 @@
 """Relay's expressions: the whole IR on one page.
 
 Nodes are frozen and compare by identity, because a Relay program is a graph: one node used twice is computed
-once. ``span`` is where the node came from, ``checked_type`` what type inference found (None before). Knows no
-text format, no operators, no TVM.
+once. ``span`` is where the node came from, ``checked_type`` what type inference found (None before).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Attrs = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Node:
-    """What every expression carries. ``str`` of an expression is its Relay text."""
+    """An expression of Relay. ``str`` of an expression is its Relay text."""
 
     span: Span | None = None
     checked_type: Type | None = None
@@ -41,7 +40,7 @@ class Node:
         return expr_text(cast("Expr", self))
 
     def __repr__(self) -> str:
-        """The node alone, in one line: the graph below it may be of any size."""
+        """Return the node alone, in one line: the graph below it may be of any size."""
         type_ = "" if self.checked_type is None else f": {self.checked_type}"
         return f"<{type(self).__name__}{_label(self)}{type_}>"
 
@@ -50,7 +49,7 @@ class Node:
 class Var(Node):
     """``%x``: a parameter, a let-bound or a pattern variable; identity, not the name, says which.
 
-    ``inferred`` says that type inference filled in the annotation, nobody wrote it.
+    ``inferred``: type inference filled in the annotation.
     """
 
     name_hint: str
@@ -74,7 +73,7 @@ class OpRef(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constructor(Node):
-    """A constructor of a data type: ``Cons``. ``tag`` is its place in the declaration."""
+    """A constructor of a data type: ``Cons``. ``tag`` is its index in the declaration."""
 
     name: str
     inputs: tuple[Type, ...]
@@ -84,9 +83,9 @@ class Constructor(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constant(Node):
-    """A tensor known now. ``data`` is read-only, C-contiguous and in native byte order.
+    """A constant tensor. ``data`` is read-only, C-contiguous and in native byte order.
 
-    An array that somebody else may write to is copied.
+    An array that its owner may still write to is copied.
     """
 
     data: np.ndarray
@@ -159,7 +158,7 @@ class If(Node):
 class Function(Node):
     """``fn (params) -> ret_type { body }``; in a module, the definition of a global.
 
-    ``inferred`` says that type inference filled in the result type, nobody wrote it.
+    ``inferred``: type inference filled in the result type.
     """
 
     params: tuple[Var, ...]
@@ -212,7 +211,7 @@ class Clause:
 class Match(Node):
     """``match (data) { ... }``; ``match?`` where it need not be exhaustive (``complete`` False).
 
-    ``assertion``: of one that stands for ``assert``, the message that a value which no arm takes raises.
+    ``assertion``: the message of a match that stands for ``assert``, raised for a value that no arm takes.
     """
 
     data: Expr
@@ -244,7 +243,7 @@ class RefWrite(Node):
 
 
 def _label(node: Node) -> str:
-    """What tells a node from others of its kind, after a blank; "" where nothing short does."""
+    """Return what tells a node from others of its kind, after a blank; "" if nothing short does."""
     match node:
         case Var(name_hint=name):
             return f" %{name}"
@@ -279,7 +278,7 @@ Expr = (
 
 
 def constant(value: object, dtype: str | None = None, *, span: Span | None = None) -> Constant:
-    """A constant from anything NumPy takes.
+    """Return a constant from anything NumPy takes.
 
     Without ``dtype`` an array or a NumPy scalar keeps its own; Python floats become float32 and Python ints
     int32, in lists too. Raises TypeError for an element type that Relay does not have, ValueError for a value
@@ -291,17 +290,17 @@ def constant(value: object, dtype: str | None = None, *, span: Span | None = Non
         wanted = _DTYPE_OF_NUMBERS.get(given.dtype.kind, wanted)
     if wanted is None or wanted not in NUMPY_DTYPES:
         raise TypeError(f"a Relay constant cannot have the dtype {dtype or given.dtype}")
-    data = _converted(given, wanted)
+    data = _convert(given, wanted)
     data.flags.writeable = False
     return Constant(data, span=span)
 
 
-#: For Python's numbers, by the kind of array that NumPy makes of them.
+#: The dtypes of Python's numbers, by the kind of array that NumPy makes of them.
 _DTYPE_OF_NUMBERS = {"f": "float32", "i": "int32", "u": "int32"}
 
 
-def _converted(given: np.ndarray, dtype: str) -> np.ndarray:
-    """A copy in that dtype; a float may be rounded, anything else must keep its value."""
+def _convert(given: np.ndarray, dtype: str) -> np.ndarray:
+    """Return a copy in a dtype; a float may be rounded, anything else must keep its value."""
     with np.errstate(over="ignore", invalid="ignore"):
         data = np.array(given, dtype=NUMPY_DTYPES[dtype], order="C", copy=True)
     if dtype_of_array(given) != dtype:
@@ -312,7 +311,7 @@ def _converted(given: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions that ``expr`` is made of, in evaluation order (binders and patterns left out)."""
+    """Return the expressions that ``expr`` is made of, in evaluation order, without binders and patterns."""
     match expr:
         case Call(op=op, args=args):
             return (op, *args)

@@ -1,4 +1,4 @@
-"""Hashes of Relay by content: of arrays, of data that holds arrays, of what machine code is made of.
+"""Hash Relay by content: arrays, data that holds arrays, and what machine code is made of.
 
 A hash is SHA-256 in hexadecimal digits, the same in every process and on every machine.
 """
@@ -17,16 +17,16 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.module import Module
-from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluated, names, polynomial
+from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, names, polynomial
 from nnmagic.relay.serialization import Encoder, Json
 
-#: From how many bytes on an array's hash is remembered, and how many hashes are.
+#: The size in bytes from which an array's hash is cached, and the number of hashes kept.
 _LARGE, _MOST = 1 << 14, 4096
 
-#: What large arrays were hashed to before, by what tells them apart quickly.
+#: The hashes of large arrays, by their fast hashes.
 _known: dict[Hashable, str] = {}
 
-#: Another one in each process, so that nobody can make two arrays that are taken for one.
+#: Different in each process, so that nobody can construct two arrays with one fast hash.
 _SEED = secrets.randbits(64)
 
 
@@ -37,14 +37,14 @@ def array_digest(array: np.ndarray) -> str:
     """
     if array.nbytes < _LARGE:
         return _sha(array)
-    found = _known.get(_quick(array))
-    if found is None:
-        copy = array.copy(order="K")  # which nobody changes between the two readings
-        found = _sha(copy)
+    digest = _known.get(_fast_hash(array))
+    if digest is None:
+        copy = array.copy(order="K")  # cannot change between the two hashes
+        digest = _sha(copy)
         if len(_known) >= _MOST:
             _known.clear()
-        _known[_quick(copy)] = found
-    return found
+        _known[_fast_hash(copy)] = digest
+    return digest
 
 
 def _sha(array: np.ndarray) -> str:
@@ -54,10 +54,10 @@ def _sha(array: np.ndarray) -> str:
     return state.hexdigest()
 
 
-def _quick(array: np.ndarray) -> Hashable:
-    """Equal for arrays that are equal and lie in memory in the same order of axes."""
+def _fast_hash(array: np.ndarray) -> Hashable:
+    """Return a hash that is equal for equal arrays whose axes lie in memory in the same order."""
     order = tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
-    lying = np.ascontiguousarray(array.transpose(order))  # a copy where there are gaps only
+    lying = np.ascontiguousarray(array.transpose(order))  # copies only if the array has gaps
     data = lying.reshape(-1).view(np.uint8).data
     return xxhash.xxh3_128_intdigest(data, _SEED), order, lying.shape, array.dtype
 
@@ -68,19 +68,19 @@ def content_digest(data: Json, arrays: Iterable[np.ndarray]) -> str:
 
 
 def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> tuple[Json, list[np.ndarray]]:
-    """What the machine code of some functions of a module is made of, as data for JSON and its arrays.
+    """Return all that determines the machine code of some functions of a module, as JSON data and its arrays.
 
     It is equal for modules that differ only in names (of functions, variables, dimensions, data types and
-    constructors), in the order of functions, in places of the source and in what ``roots`` do not need.
-    labels: whether it tells which dimensions have one name.
+    constructors), in the order of functions, in source locations and in what ``roots`` do not need. labels:
+    whether it says which dimensions have one name.
     """
-    functions, data_types = _Numbers(roots), _Numbers()
+    functions, data_types = _NameNumbers(roots), _NameNumbers()
     arrays: list[np.ndarray] = []
     coded: dict[str, list[Json]] = {"functions": [], "data types": []}
-    for name in functions.names:  # which grow meanwhile
+    for name in functions.names:  # the loop appends to it
         coder = _Nameless(functions, data_types, arrays, labels=labels)
-        place = coder.graph(module.functions[name])
-        coded["functions"].append([coder.types, coder.nodes, place, coder.spelled])
+        index = coder.graph(module.functions[name])
+        coded["functions"].append([coder.types, coder.nodes, index, coder.spelled])
     for name in data_types.names:
         data = module.types[name]
         coder = _Nameless(functions, data_types, arrays, labels=labels)
@@ -91,7 +91,7 @@ def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> t
     return coded, arrays
 
 
-class _Numbers:
+class _NameNumbers:
     """Numbers for names, in the order in which they are first mentioned."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -108,18 +108,18 @@ class _Numbers:
 
 
 class _Nameless(Encoder):
-    """One function or data type, with numbers for the names; the names of dimensions are its own."""
+    """An encoder of one function or data type without names; dimensions are numbered separately."""
 
     def __init__(
-        self, functions: _Numbers, data_types: _Numbers, arrays: list[np.ndarray], *, labels: bool
+        self, functions: _NameNumbers, data_types: _NameNumbers, arrays: list[np.ndarray], *, labels: bool
     ) -> None:
         super().__init__()
         self.arrays = arrays
         self._functions = functions
         self._data_types = data_types
         self._labels = labels
-        self._dims = _Numbers()
-        #: The dimensions' names, where there is a label that cannot be taken apart.
+        self._dims = _NameNumbers()
+        #: The dimensions' names, if a label is no polynomial.
         self.spelled: list[str] | None = None
 
     def variable(self, _name: str) -> Json:
@@ -144,14 +144,14 @@ class _Nameless(Encoder):
                 return {"var": self._label(name)}
         return super().dim(dim)
 
-    def place(self, _span: Span | None) -> Json:
+    def span(self, _span: Span | None) -> Json:
         return None
 
     def _label(self, label: str) -> str:
         try:
-            found = polynomial(label)
+            parsed = polynomial(label)
         except NoPolynomialError:
             self.spelled = self._dims.names
             return f"text {label}"
-        numbered = {name: polynomial(f"d{self._dims.of(name)}") for name in names(found)}
-        return str(evaluated(found, numbered, constant))
+        numbered = {name: polynomial(f"d{self._dims.of(name)}") for name in names(parsed)}
+        return str(evaluate(parsed, numbered, constant))

@@ -1,4 +1,4 @@
-"""A Relay module: named functions and data types. Knows the IR and asks text/ for its text."""
+"""Define a Relay module: named functions and data types."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ class TypeData:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Module:
-    """Functions by name and data types by name. Frozen: passes give new modules."""
+    """A frozen module of functions and data types by name; passes return new ones."""
 
     functions: Mapping[str, Function] = field(default_factory=dict)
     types: Mapping[str, TypeData] = field(default_factory=dict)
-    #: The types that the typed text shows where they are not the ``checked_type``: real Relay forgets some of
-    #: what it knows, see infer/shown.py.
-    shown_types: Mapping[Expr, Type] = field(default_factory=dict)
+    #: The types that the typed text shows where they differ from the ``checked_type``: the original Relay
+    #: forgets some of what it knows, see compat/printed_types.py.
+    printed_types: Mapping[Expr, Type] = field(default_factory=dict)
 
     def astext(self, show_meta_data: bool = True, *, exact: bool = False) -> str:
-        """The text with the version line and, where there are ``meta[...]`` references, the metadata section.
+        """Return the text with the version line and, with ``meta[...]`` references, the metadata section.
 
-        With ``show_meta_data=False`` a comment stands in the section's place, as in Relay. ``exact``: each
-        number can be read back as it is, where Relay writes six digits.
+        With ``show_meta_data=False`` a comment takes the section's place, as in Relay. ``exact``: write
+        numbers that Relay's six digits would round so that they can be read back as they are.
         """
         from nnmagic.relay.text.printer import module_text
 
         return module_text(self, show_meta_data=show_meta_data, exact=exact)
 
     def __str__(self) -> str:
-        """The body only: no version line, no metadata."""
+        """Return the body only: no version line, no metadata."""
         from nnmagic.relay.text.printer import module_body
 
         return module_body(self)
 
     def __repr__(self) -> str:
-        """The text, as TVM shows a module."""
+        """Return the text, as TVM shows a module."""
         return str(self)

@@ -1,6 +1,6 @@
-"""Arithmetic on the names of dimensions: ``2*n``, ``n + 1``, ``n // 2`` as polynomials, each with one text.
+"""Compute with the names of dimensions: ``2*n``, ``n + 1``, ``n // 2`` as polynomials in normal form.
 
-Knows nothing of types: a dimension's label is such a text, and equal polynomials have equal texts.
+The label of a dynamic dimension is the text of a polynomial; equal polynomials have equal texts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import lru_cache, reduce
 from keyword import iskeyword
 from typing import Any
 
-#: Of how many terms a polynomial may be made, and of how many factors a term: no shape needs more.
+#: The most terms of a polynomial, and the most factors of a term: no shape needs more.
 _MOST_TERMS, _MOST_FACTORS = 24, 8
 _LIMIT = 2**63
 
 
 class NoPolynomialError(ValueError):
-    """What is no arithmetic on names, or too large to be kept."""
+    """An expression that is no arithmetic on names, or is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +38,37 @@ Monomial = tuple[Atom, ...]
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:
-    """A sum of products: whole coefficients by the atoms of their product, sorted."""
+    """A sum of products: integer coefficients by the sorted atoms of their product."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
     @property
     def number(self) -> int | None:
-        """The number that it is, if it has no names."""
+        """The number that the polynomial is, None if it has names."""
         if not self.terms:
             return 0
         monomial, coefficient = self.terms[0]
         return coefficient if len(self.terms) == 1 and not monomial else None
 
     def __add__(self, other: Polynomial) -> Polynomial:
-        return _made([*self.terms, *other.terms])
+        return _normalize([*self.terms, *other.terms])
 
     def __sub__(self, other: Polynomial) -> Polynomial:
         return self + other * constant(-1)
 
     def __mul__(self, other: Polynomial) -> Polynomial:
-        return _made([((*one, *two), a * b) for one, a in self.terms for two, b in other.terms])
+        return _normalize([((*left, *right), a * b) for left, a in self.terms for right, b in other.terms])
 
     def __floordiv__(self, other: Polynomial) -> Polynomial:
-        """Raises NoPolynomialError for a divisor that is 0."""
-        exact = self.divided(other)
+        """Return the quotient, rounded down. Raises NoPolynomialError for the divisor 0."""
+        exact = self.divide_exactly(other)
         return _quotient(self, other) if exact is None else exact
 
-    def divided(self, other: Polynomial) -> Polynomial | None:
-        """The quotient where there is one without a rest. Raises NoPolynomialError for the divisor 0."""
+    def divide_exactly(self, other: Polynomial) -> Polynomial | None:
+        """Return the quotient if it leaves no remainder, else None.
+
+        Raises NoPolynomialError for the divisor 0.
+        """
         if not other.terms:
             raise NoPolynomialError("division by zero")
         if not self.terms:
@@ -74,9 +77,9 @@ class Polynomial:
         if Counter(by) - Counter(monomial) or coefficient % number:
             return None
         left = (Counter(monomial) - Counter(by)).elements()
-        first = _made([(tuple(left), coefficient // number)])
+        first = _normalize([(tuple(left), coefficient // number)])
         if len(other.terms) == 1:
-            rest = Polynomial(self.terms[1:]).divided(other)
+            rest = Polynomial(self.terms[1:]).divide_exactly(other)
             return None if rest is None else first + rest
         return first if first * other == self else None
 
@@ -89,7 +92,7 @@ class Polynomial:
 
 
 def constant(number: int) -> Polynomial:
-    """A number alone, however large."""
+    """Return a number as a polynomial, however large."""
     return Polynomial((((), int(number)),) if number else ())
 
 
@@ -97,8 +100,11 @@ def _key(atom: Atom) -> tuple[bool, str]:
     return (True, _atom_text(atom)) if isinstance(atom, Quotient) else (False, atom)
 
 
-def _made(terms: list[tuple[Monomial, int]]) -> Polynomial:
-    """Like terms together, in order: products of more factors first, what is added before the rest."""
+def _normalize(terms: list[tuple[Monomial, int]]) -> Polynomial:
+    """Collect like terms and sort them.
+
+    Products of more factors come first, positive coefficients before negative ones.
+    """
     total: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         ordered = tuple(sorted(monomial, key=_key))
@@ -112,8 +118,8 @@ def _made(terms: list[tuple[Monomial, int]]) -> Polynomial:
 
 
 def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
-    """``numerator // divisor`` where a rest may be left, in lowest terms, whole numbers taken out."""
-    numerator, divisor = _reduced(numerator, divisor)
+    """Return ``numerator // divisor``, which may leave a remainder, in lowest terms."""
+    numerator, divisor = _cancel(numerator, divisor)
     by = divisor.number
     if by is not None and by < 0:
         numerator, by = numerator * constant(-1), -by
@@ -121,11 +127,11 @@ def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
     if by == 1:
         return numerator
     if by is None:
-        return _made([((Quotient(numerator, divisor),), 1)])
+        return _normalize([((Quotient(numerator, divisor),), 1)])
     number = dict(numerator.terms).get((), 0)
     varying = numerator - constant(number)
     common = math.gcd(by, *(coefficient for _, coefficient in varying.terms))
-    inner = _scaled(varying, common) + constant(number // common % (by // common))
+    inner = _divide_coefficients(varying, common) + constant(number // common % (by // common))
     whole = constant(number // common // (by // common))
     by //= common
     if by == 1:
@@ -133,21 +139,21 @@ def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
     match inner.terms:
         case (((Quotient(numerator=innermost, divisor=other),), 1),) if other.number is not None:
             return innermost // constant(other.number * by) + whole  # (n // 2) // 3 is n // 6
-    return _made([((Quotient(inner, constant(by)),), 1)]) + whole
+    return _normalize([((Quotient(inner, constant(by)),), 1)]) + whole
 
 
-def _scaled(polynomial: Polynomial, by: int) -> Polynomial:
-    return _made([(monomial, number // by) for monomial, number in polynomial.terms])
+def _divide_coefficients(polynomial: Polynomial, by: int) -> Polynomial:
+    return _normalize([(monomial, number // by) for monomial, number in polynomial.terms])
 
 
-def _reduced(numerator: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Both without the factors that all their terms have."""
+def _cancel(numerator: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
+    """Cancel the factors that all terms of both share."""
     terms = [*numerator.terms, *divisor.terms]
     shared = reduce(lambda left, right: left & right, (Counter(monomial) for monomial, _ in terms))
     common = math.gcd(*(number for _, number in terms))
 
     def without(polynomial: Polynomial) -> Polynomial:
-        return _made(
+        return _normalize(
             [
                 (tuple((Counter(monomial) - shared).elements()), n // common)
                 for monomial, n in polynomial.terms
@@ -172,7 +178,7 @@ def _atom_text(atom: Atom) -> str:
 
 
 def _term_text(monomial: Monomial, number: int, *, alone: bool) -> str:
-    """``alone``: no sign before it binds tighter than a division in it."""
+    """Return a term's text; ``alone``: no sign before it binds tighter than a division in it."""
     if not monomial:
         return str(number)
     if len(monomial) == 1 and number == 1 and alone:
@@ -183,9 +189,9 @@ def _term_text(monomial: Monomial, number: int, *, alone: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def polynomial(text: str) -> Polynomial:
-    """The polynomial that a text means: names, whole numbers, ``+ - * //``, brackets.
+    """Parse a polynomial: names, integers, ``+ - * //``, parentheses.
 
-    Raises NoPolynomialError, which says what it holds instead.
+    Raises NoPolynomialError, which says what the text holds instead.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -209,26 +215,26 @@ def _read(node: ast.expr) -> Polynomial:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _read(operand) * constant(-1)
         case ast.BinOp(left=left, op=operator, right=right):
-            one, other = _read(left), _read(right)
+            first, second = _read(left), _read(right)
             match operator:
                 case ast.Add():
-                    return one + other
+                    return first + second
                 case ast.Sub():
-                    return one - other
+                    return first - second
                 case ast.Mult():
-                    return one * other
+                    return first * second
                 case ast.FloorDiv():
-                    return one // other
-                case ast.Pow() if other.number is not None and 0 <= other.number <= _MOST_FACTORS:
-                    return reduce(lambda a, b: a * b, [one] * other.number, constant(1))
+                    return first // second
+                case ast.Pow() if second.number is not None and 0 <= second.number <= _MOST_FACTORS:
+                    return reduce(lambda a, b: a * b, [first] * second.number, constant(1))
     raise NoPolynomialError("it may hold names, whole numbers, +, -, *, // and brackets")
 
 
-# -- questions -----------------------------------------------------------------------------------------
+# -- queries --------------------------------------------------------------------------------------------
 
 
 def names(of: Polynomial) -> Iterator[str]:
-    """The names in it, each as often as it stands there."""
+    """Yield the names in a polynomial, each as often as it occurs."""
     for monomial, _ in of.terms:
         for atom in monomial:
             if isinstance(atom, str):
@@ -238,16 +244,16 @@ def names(of: Polynomial) -> Iterator[str]:
                 yield from names(atom.divisor)
 
 
-def evaluated(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> Any:
-    """What it comes to for these values of its names: ints, polynomials, or whatever has ``+ * //``.
+def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> Any:
+    """Return the value for given values of the names: ints, polynomials, or anything with ``+ * //``.
 
-    ``number`` makes such a value of an int. Raises KeyError for a name that has none, ZeroDivisionError.
+    ``number`` makes such a value of an int. Raises KeyError for a name without a value, ZeroDivisionError.
     """
 
     def of_atom(atom: Atom) -> Any:
         if isinstance(atom, str):
             return values[atom]
-        return evaluated(atom.numerator, values, number) // evaluated(atom.divisor, values, number)
+        return evaluate(atom.numerator, values, number) // evaluate(atom.divisor, values, number)
 
     total = None
     for monomial, coefficient in of.terms:
@@ -259,7 +265,7 @@ def evaluated(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> A
 
 
 def linear(of: Polynomial, name: str) -> tuple[Polynomial, Polynomial] | None:
-    """A factor and a rest without the name, such that it is factor * name + rest; None where it is not."""
+    """Return (factor, rest) without the name such that factor * name + rest is the polynomial, else None."""
     factor: list[tuple[Monomial, int]] = []
     rest: list[tuple[Monomial, int]] = []
     for monomial, number in of.terms:
@@ -267,22 +273,22 @@ def linear(of: Polynomial, name: str) -> tuple[Polynomial, Polynomial] | None:
         if name in names(Polynomial(((others, 1),))) or len(monomial) - len(others) > 1:
             return None
         (rest if len(others) == len(monomial) else factor).append((others, number))
-    return _made(factor), _made(rest)
+    return _normalize(factor), _normalize(rest)
 
 
 def solution(
     of: Polynomial, size: Polynomial, name: str, values: Mapping[str, Polynomial]
 ) -> Polynomial | None:
-    """The name that makes it ``size``, by the values of the other names; None where it is not found."""
+    """Return the value of a name for which the polynomial is ``size``; None if it is not found."""
     try:
-        parts = linear(evaluated(of, {**values, name: polynomial(name)}, constant), name)
-        return None if parts is None else (size - parts[1]).divided(parts[0])
+        parts = linear(evaluate(of, {**values, name: polynomial(name)}, constant), name)
+        return None if parts is None else (size - parts[1]).divide_exactly(parts[0])
     except (KeyError, NoPolynomialError):
         return None
 
 
-def not_negative(of: Polynomial) -> bool:
-    """Whether it is surely 0 or more, whatever its names are, which count something."""
+def is_nonnegative(of: Polynomial) -> bool:
+    """Return whether the value is certainly 0 or more, given that names are sizes."""
     terms: dict[Monomial, Fraction] = {}
     for monomial, number in of.terms:
         if number > 0 and not all(isinstance(atom, str) or _is_count(atom) for atom in monomial):
@@ -291,7 +297,7 @@ def not_negative(of: Polynomial) -> bool:
             case (Quotient(numerator=above, divisor=below) as atom,) if number < 0 and _is_count(atom):
                 if below.number is None:
                     return False
-                for inner, factor in above.terms:  # it is at most the number that is rounded down
+                for inner, factor in above.terms:  # the quotient is at most the exact one
                     terms[inner] = terms.get(inner, Fraction(0)) + Fraction(number * factor, below.number)
             case _:
                 terms[monomial] = terms.get(monomial, Fraction(0)) + number
@@ -300,4 +306,4 @@ def not_negative(of: Polynomial) -> bool:
 
 def _is_count(atom: Quotient) -> bool:
     below = atom.divisor.number
-    return not_negative(atom.numerator) and (below is None or below > 0)
+    return is_nonnegative(atom.numerator) and (below is None or below > 0)

@@ -1,9 +1,9 @@
-"""A module as plain data and back, exactly, with what its text rounds or leaves out (floats, dimensions).
+"""Turn a module into plain data and back, exactly, with what its text rounds or leaves out.
 
-The data is for JSON: lists, strings, numbers. Arrays are kept beside it, for whoever writes the file.
-Expressions stand in one list, parts before the whole, and refer to one another by place, so sharing survives
-and depth costs nothing. Inferred types are left out, and spans but those of a ``match?``, which may fail when
-it runs. Knows the IR only.
+The data is for JSON: lists, strings, numbers. Arrays are kept beside it, for the writer of the file.
+Expressions are in one list, parts before the whole, and refer to one another by index, so that sharing
+survives and depth costs nothing. Inferred types are left out, and all spans except those of a ``match?``,
+which may fail at run time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from nnmagic.relay import types as ty
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order
 
-#: A value as JSON has it; what json gives is untyped.
+#: A JSON value; what ``json`` returns is untyped.
 Json = Any
 
 Kind = TypeVar("Kind")
 
 
 def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
-    """The module as data for JSON, and the arrays that it refers to by place.
+    """Return a module as JSON data, and the arrays that it refers to by index.
 
-    Types that were inferred, in annotations too, are left out: ``infer_type`` finds them again.
+    Inferred types, annotations included, are left out: ``infer_type`` finds them again.
     """
     encoder = Encoder()
     functions = {name: encoder.graph(function) for name, function in module.functions.items()}
@@ -44,7 +44,7 @@ def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
 
 
 def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
-    """The module again, as it was before type inference.
+    """Return the module again, as it was before type inference.
 
     Raises ValueError, TypeError, KeyError or IndexError for data that ``module_to_data`` did not make.
     """
@@ -53,12 +53,12 @@ def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
         decoder.types.append(decoder.type(record))
     for record in data["nodes"]:
         decoder.nodes.append(decoder.node(record))
-    functions = {str(name): decoder.function(place) for name, place in data["functions"].items()}
+    functions = {str(name): decoder.function(index) for name, index in data["functions"].items()}
     data_types = {
         name: TypeData(
             ty.GlobalTypeVar(name),
-            tuple(decoder.type_var(place) for place in record["vars"]),
-            tuple(decoder.constructor(place) for place in record["constructors"]),
+            tuple(decoder.type_var(index) for index in record["vars"]),
+            tuple(decoder.constructor(index) for index in record["constructors"]),
         )
         for name, record in data["data_types"].items()
     }
@@ -66,7 +66,7 @@ def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
 
 
 def types_to_data(types: Sequence[ty.Type], attrs: ir.Attrs) -> Json:
-    """Types and the attributes of a call as data for JSON. Raises TypeError for constants among them."""
+    """Return types and the attributes of a call as JSON data. Raises TypeError for constants among them."""
     encoder = Encoder()
     data = {"places": [encoder.type(type_) for type_ in types], "attrs": encoder._attrs(attrs)}
     if encoder.arrays:
@@ -75,7 +75,7 @@ def types_to_data(types: Sequence[ty.Type], attrs: ir.Attrs) -> Json:
 
 
 def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
-    """The types and attributes again. Raises what ``module_from_data`` raises."""
+    """Return the types and attributes again. Raises what ``module_from_data`` raises."""
     decoder = _Decoder(())
     for record in data["types"]:
         decoder.types.append(decoder.type(record))
@@ -83,29 +83,29 @@ def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
 
 
 class Encoder:
-    """Gives every type and expression a place in its table."""
+    """A table in which every type and expression gets an index."""
 
     def __init__(self) -> None:
         self.types: list[Json] = []
         self.nodes: list[Json] = []
         self.arrays: list[np.ndarray] = []
-        self._type_places: dict[object, int] = {}
-        self._node_places: dict[ir.Expr, int] = {}
+        self._type_indices: dict[object, int] = {}
+        self._node_indices: dict[ir.Expr, int] = {}
 
     def graph(self, root: ir.Expr) -> int:
-        """The place of an expression, with all its parts."""
-        for node in post_order(root, skip=self._node_places):
+        """Return the index of an expression, after entering all its parts."""
+        for node in post_order(root, skip=self._node_indices):
             self.node(node)
-        return self._node_places[root]
+        return self._node_indices[root]
 
     def node(self, node: ir.Expr) -> int:
-        """The place of an expression whose parts have places already, or that has none."""
-        place = self._node_places.get(node)
-        if place is None:
+        """Return the index of an expression whose parts have theirs."""
+        index = self._node_indices.get(node)
+        if index is None:
             record = self._record(node)
-            place = self._node_places[node] = len(self.nodes)
+            index = self._node_indices[node] = len(self.nodes)
             self.nodes.append(record)
-        return place
+        return index
 
     def _all(self, nodes: Sequence[ir.Expr]) -> list[int]:
         return [self.node(node) for node in nodes]
@@ -136,11 +136,11 @@ class Encoder:
                 return ["If", self.node(cond), self.node(then), self.node(other)]
             case ir.Function(params=params, body=body, ret_type=ret, type_params=type_params, attrs=attrs):
                 types = [self.type(var) for var in type_params]
-                ret_place = None if node.inferred else self._optional_type(ret)
-                return ["Function", self._all(params), self.node(body), ret_place, types, self._attrs(attrs)]
+                ret_index = None if node.inferred else self._optional_type(ret)
+                return ["Function", self._all(params), self.node(body), ret_index, types, self._attrs(attrs)]
             case ir.Match(data=data, clauses=clauses, complete=complete, assertion=assertion):
                 arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]
-                failure = [] if complete else [assertion, self.place(node.span)]
+                failure = [] if complete else [assertion, self.span(node.span)]
                 return ["Match", self.node(data), arms, complete, *failure]
             case ir.RefCreate(value=value):
                 return ["RefCreate", self.node(value)]
@@ -187,14 +187,14 @@ class Encoder:
         return None if type_ is None else self.type(type_)
 
     def type(self, type_: ty.Type) -> int:
-        """The place of a type; types of the same text share one."""
+        """Return the index of a type; types of the same text share one."""
         record = self._type_record(type_)
-        # The record tells 3 and 3i64 apart, which are equal; a variable is itself, whatever its name.
+        # The record distinguishes 3 and 3i64, which are equal; variables of one name are not one.
         key = type_ if isinstance(type_, ty.TypeVar) else repr(record)
-        place = self._type_places.setdefault(key, len(self.types))
-        if place == len(self.types):
+        index = self._type_indices.setdefault(key, len(self.types))
+        if index == len(self.types):
             self.types.append(record)
-        return place
+        return index
 
     def _type_record(self, type_: ty.Type) -> Json:
         match type_:
@@ -205,8 +205,8 @@ class Encoder:
             case ty.TypeVar(name=name):
                 return ["TypeVar", self.variable(name)]
             case ty.FuncType(arg_types=args, ret_type=ret, type_params=params):
-                places = [self.type(var) for var in params]
-                return ["Func", [self.type(part) for part in args], self.type(ret), places]
+                type_vars = [self.type(var) for var in params]
+                return ["Func", [self.type(part) for part in args], self.type(ret), type_vars]
             case ty.RefType(value=value):
                 return ["Ref", self.type(value)]
             case ty.GlobalTypeVar(name=name):
@@ -214,26 +214,26 @@ class Encoder:
             case ty.TypeCall(func=func, args=args):
                 return ["TypeCall", self.data_type(func.name), [self.type(part) for part in args]]
 
-    # What names become: who does without them (digests.py) has others.
+    # Names; hashing.py overrides these methods to leave names out.
 
     def variable(self, name: str) -> Json:
-        """The name of a variable of a function or of a type."""
+        """Return the name of a variable of a function or of a type."""
         return name
 
     def function(self, name: str) -> Json:
-        """The name of a function of the module."""
+        """Return the name of a function of the module."""
         return name
 
     def data_type(self, name: str) -> Json:
-        """The name of a data type of the module."""
+        """Return the name of a data type of the module."""
         return name
 
     def constructor(self, node: ir.Constructor) -> list[Json]:
-        """What tells a constructor."""
+        """Return what identifies a constructor."""
         return [node.name, [self.type(part) for part in node.inputs], node.belong_to.name, node.tag]
 
     def dim(self, dim: ty.Dim) -> Json:
-        """A dimension."""
+        """Return a dimension as data."""
         match dim:
             case ty.AnyDim(label=label):
                 return {"any": label}
@@ -243,8 +243,8 @@ class Encoder:
                 return {"int64": int(dim)}
         return int(dim)
 
-    def place(self, span: Span | None) -> Json:
-        """A place with the lines of its source; an error that is raised when the program runs shows them."""
+    def span(self, span: Span | None) -> Json:
+        """Return a span with its source lines, which an error that is raised at run time shows."""
         if span is None:
             return None
         numbers = range(span.line, span.end_line + 1)
@@ -266,7 +266,7 @@ def _dim(data: Json) -> ty.Dim:
     raise ValueError(f"not a dimension: {data!r}")
 
 
-def _place(data: Json) -> Span | None:
+def _span(data: Json) -> Span | None:
     match data:
         case None:
             return None
@@ -277,30 +277,30 @@ def _place(data: Json) -> Span | None:
 
 
 class _Decoder:
-    """Makes types and expressions again, each from what stands before it."""
+    """A decoder that makes types and expressions again, each from those before it."""
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
         self.arrays = arrays
         self.types: list[ty.Type] = []
         self.nodes: list[ir.Expr] = []
 
-    def _types(self, places: Sequence[int]) -> tuple[ty.Type, ...]:
-        return tuple(self.types[place] for place in places)
+    def _types(self, indices: Sequence[int]) -> tuple[ty.Type, ...]:
+        return tuple(self.types[index] for index in indices)
 
-    def _nodes(self, places: Sequence[int]) -> tuple[ir.Expr, ...]:
-        return tuple(self.nodes[place] for place in places)
+    def _nodes(self, indices: Sequence[int]) -> tuple[ir.Expr, ...]:
+        return tuple(self.nodes[index] for index in indices)
 
-    def type_var(self, place: int) -> ty.TypeVar:
-        return _checked(self.types[place], ty.TypeVar)
+    def type_var(self, index: int) -> ty.TypeVar:
+        return _checked(self.types[index], ty.TypeVar)
 
-    def constructor(self, place: int) -> ir.Constructor:
-        return _checked(self.nodes[place], ir.Constructor)
+    def constructor(self, index: int) -> ir.Constructor:
+        return _checked(self.nodes[index], ir.Constructor)
 
-    def function(self, place: int) -> ir.Function:
-        return _checked(self.nodes[place], ir.Function)
+    def function(self, index: int) -> ir.Function:
+        return _checked(self.nodes[index], ir.Function)
 
-    def _var(self, place: int) -> ir.Var:
-        return _checked(self.nodes[place], ir.Var)
+    def _var(self, index: int) -> ir.Var:
+        return _checked(self.nodes[index], ir.Var)
 
     def type(self, record: Json) -> ty.Type:
         match record:
@@ -331,8 +331,8 @@ class _Decoder:
                 return ir.OpRef(name)
             case ["Constructor", str() as name, list() as inputs, str() as owner, int() as tag]:
                 return ir.Constructor(name, self._types(inputs), ty.GlobalTypeVar(owner), tag)
-            case ["Constant", int() as place]:
-                return ir.constant(self.arrays[place], ty.dtype_of_array(self.arrays[place]))
+            case ["Constant", int() as position]:
+                return ir.constant(self.arrays[position], ty.dtype_of_array(self.arrays[position]))
             case ["Call", int() as op, list() as args, list() as attrs, list() as types]:
                 return ir.Call(self.nodes[op], self._nodes(args), self._attrs(attrs), self._types(types))
             case ["Tuple", list() as fields]:
@@ -354,10 +354,10 @@ class _Decoder:
             case ["Match", int() as data, list() as arms, bool() as complete]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
                 return ir.Match(self.nodes[data], clauses, complete)
-            case ["Match", int() as data, list() as arms, False, None | str() as assertion, place]:
+            case ["Match", int() as data, list() as arms, False, None | str() as assertion, span]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
                 return ir.Match(
-                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_place(place)
+                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_span(span)
                 )
             case ["RefCreate", int() as value]:
                 return ir.RefCreate(self.nodes[value])
@@ -371,16 +371,16 @@ class _Decoder:
         match record:
             case ["_"]:
                 return ir.PatternWildcard()
-            case ["Var", int() as place]:
-                return ir.PatternVar(self._var(place))
-            case ["Constructor", int() as place, list() as parts]:
-                return ir.PatternConstructor(self.constructor(place), tuple(map(self._pattern, parts)))
+            case ["Var", int() as position]:
+                return ir.PatternVar(self._var(position))
+            case ["Constructor", int() as position, list() as parts]:
+                return ir.PatternConstructor(self.constructor(position), tuple(map(self._pattern, parts)))
             case ["Tuple", list() as parts]:
                 return ir.PatternTuple(tuple(map(self._pattern, parts)))
         raise ValueError(f"not a pattern: {record!r}")
 
-    def _optional_type(self, place: Json) -> ty.Type | None:
-        return None if place is None else self.types[place]
+    def _optional_type(self, index: Json) -> ty.Type | None:
+        return None if index is None else self.types[index]
 
     def _attrs(self, items: Json) -> Mapping[str, object]:
         return {str(name): self._value(value) for name, value in items}
@@ -397,10 +397,10 @@ class _Decoder:
                 return tuple(map(self._value, parts))
             case {"dim": dim}:
                 return _dim(dim)
-            case {"constant": int() as place}:
-                return _checked(self.nodes[place], ir.Constant)
-            case {"variable": int() as place}:
-                return _checked(self.nodes[place], ir.Var)
+            case {"constant": int() as position}:
+                return _checked(self.nodes[position], ir.Constant)
+            case {"variable": int() as position}:
+                return _checked(self.nodes[position], ir.Var)
         raise ValueError(f"not an attribute's value: {data!r}")
 
 

@@ -1,6 +1,6 @@
-"""Types as Python's annotations write them, in signatures and messages: ``Tensor[(3,), f32]``.
+"""Format types as Python annotations, for signatures and messages: ``Tensor[(3,), f32]``.
 
-Relay's own text writes them otherwise (``Tensor[(3), float32]``). Knows Relay's types.
+Relay's own text writes them differently: ``Tensor[(3), float32]``.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ SHORT_NAMES = {
 
 
 def dtype_short_name(name: str) -> str:
-    """``f32`` for ``float32``; a name that is none of these as it is."""
+    """Return ``f32`` for ``float32``; any other name unchanged."""
     return SHORT_NAMES.get(name, name)
 
 
-def dim_shown(dim: Dim) -> str:
-    """A dimension as a cell writes it: ``3``, ``"n"``, ``?`` where it has no name."""
+def format_dim(dim: Dim) -> str:
+    """Format a dimension as a cell writes it: ``3``, ``"n"``, ``?`` without a name."""
     match dim:
         case AnyDim(label=label):
             return "?" if label is None else f'"{label}"'
@@ -47,22 +47,22 @@ def dim_shown(dim: Dim) -> str:
     return str(int(dim))
 
 
-def shape_shown(shape: Sequence[Dim]) -> str:
-    """A shape as a cell writes it: ``(2, "n")``, ``(3,)``, ``()``."""
-    return f"({', '.join(map(dim_shown, shape))}{',' if len(shape) == 1 else ''})"
+def format_shape(shape: Sequence[Dim]) -> str:
+    """Format a shape as a cell writes it: ``(2, "n")``, ``(3,)``, ``()``."""
+    return f"({', '.join(map(format_dim, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def type_shown(type_: Type) -> str:
-    """A type as a cell writes it."""
+def format_type(type_: Type) -> str:
+    """Format a type as a cell writes it."""
     match type_:
         case TensorType(shape=(), dtype=dtype):
             return dtype_short_name(dtype)
         case TensorType(shape=shape, dtype=dtype):
-            return f"Tensor[{shape_shown(shape)}, {dtype_short_name(dtype)}]"
+            return f"Tensor[{format_shape(shape)}, {dtype_short_name(dtype)}]"
         case TupleType(fields=fields):
-            return f"tuple[{', '.join(map(type_shown, fields)) or '()'}]"
+            return f"tuple[{', '.join(map(format_type, fields)) or '()'}]"
         case FuncType(arg_types=args, ret_type=result, type_params=()):
-            return f"Callable[[{', '.join(map(type_shown, args))}], {type_shown(result)}]"
+            return f"Callable[[{', '.join(map(format_type, args))}], {format_type(result)}]"
         case TypeCall(func=GlobalTypeVar(name=name), args=()):
             return name
     from nnmagic.relay.text.types import type_text

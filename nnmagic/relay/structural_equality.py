@@ -1,4 +1,4 @@
-"""Structural equality of Relay programs. Knows the IR only."""
+"""Decide whether two Relay programs have the same structure."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from nnmagic.relay.types import (
 
 
 def structural_equal(left: Module | Expr, right: Module | Expr, *, map_free_vars: bool = False) -> bool:
-    """Whether two modules or expressions are the same program.
+    """Return whether two modules or expressions are the same program.
 
     Names of variables do not matter, sharing does: an expression that is used twice differs from two equal
     ones that are used once. Constants are compared by dtype, shape and bits; spans, inferred types and the
-    labels of ``?`` dimensions are not compared. A free variable equals itself only, or with ``map_free_vars``
-    any free variable in its place.
+    labels of ``?`` dimensions are not compared. A free variable equals itself only; with ``map_free_vars`` it
+    may correspond to any free variable.
     """
     if isinstance(left, Module) or isinstance(right, Module):
         return isinstance(left, Module) and isinstance(right, Module) and _modules_equal(left, right)
@@ -65,7 +65,7 @@ def _modules_equal(left: Module, right: Module) -> bool:
 
 
 class _Comparison:
-    """What has been found to correspond so far: expressions, variables, type variables, one to one."""
+    """The one-to-one correspondence so far: expressions, variables, type variables."""
 
     def __init__(self, *, map_free_vars: bool) -> None:
         self.map_free_vars = map_free_vars
@@ -73,15 +73,15 @@ class _Comparison:
         self.left_of: dict[object, object] = {}
 
     def expressions(self, left: Expr, right: Expr) -> bool:
-        """Compares depth first in the order of evaluation, so that binders come before their variables."""
+        """Compare depth first in evaluation order, so that binders come before their variables."""
         pending = [(left, right)]
         while pending:
-            one, other = pending.pop()
-            if self.is_pair(one, other):
+            first, second = pending.pop()
+            if self.is_pair(first, second):
                 continue
-            if not self.same_node(one, other):
+            if not self.same_node(first, second):
                 return False
-            parts, other_parts = children(one), children(other)
+            parts, other_parts = children(first), children(second)
             if len(parts) != len(other_parts):
                 return False
             pending += zip(reversed(parts), reversed(other_parts), strict=True)
@@ -91,7 +91,7 @@ class _Comparison:
         return left in self.right_of and self.right_of[left] is right
 
     def pair(self, left: object, right: object) -> bool:
-        """Enters a correspondence; False if one of the two corresponds to something else."""
+        """Enter a correspondence, and return False if one of the two corresponds to something else."""
         if left in self.right_of or right in self.left_of:
             return self.is_pair(left, right)
         self.right_of[left] = right
@@ -99,7 +99,7 @@ class _Comparison:
         return True
 
     def same_node(self, left: Expr, right: Expr) -> bool:
-        """Whether two nodes are the same, their children aside; enters what corresponds."""
+        """Return whether two nodes are the same, their children aside; enters what corresponds."""
         match left, right:
             case Var(), Var():
                 is_free = left not in self.right_of and right not in self.left_of
@@ -115,7 +115,7 @@ class _Comparison:
         return type(left) is type(right) and self.pair(left, right) and self.same_own(left, right)
 
     def same_own(self, left: Expr, right: Expr) -> bool:
-        """Whether what a node holds beside its children is the same: attributes, binders, patterns."""
+        """Return whether two nodes hold the same attributes, binders and patterns beside their children."""
         match left, right:
             case Call(), Call():
                 return self.mappings(left.attrs, right.attrs) and (
@@ -146,8 +146,8 @@ class _Comparison:
 
     def binders(self, left: Sequence[Var], right: Sequence[Var]) -> bool:
         return len(left) == len(right) and all(
-            self.optional_type(one.type_annotation, other.type_annotation) and self.pair(one, other)
-            for one, other in zip(left, right, strict=True)
+            self.optional_type(first.type_annotation, second.type_annotation) and self.pair(first, second)
+            for first, second in zip(left, right, strict=True)
         )
 
     def patterns(self, left: Sequence[Pattern], right: Sequence[Pattern]) -> bool:
@@ -169,10 +169,10 @@ class _Comparison:
     def type_data(self, left: TypeData, right: TypeData) -> bool:
         return (
             self.bind_type_vars(left.type_vars, right.type_vars)
-            and [one.name for one in left.constructors] == [other.name for other in right.constructors]
+            and [first.name for first in left.constructors] == [second.name for second in right.constructors]
             and all(
-                self.types(one.inputs, other.inputs)
-                for one, other in zip(left.constructors, right.constructors, strict=True)
+                self.types(first.inputs, second.inputs)
+                for first, second in zip(left.constructors, right.constructors, strict=True)
             )
         )
 
@@ -206,11 +206,11 @@ class _Comparison:
         return left == right
 
     def function_types(self, left: FuncType, right: FuncType) -> bool:
-        """Compares function types; what their type parameters correspond to elsewhere does not count."""
+        """Compare function types; their type parameters may correspond to others elsewhere."""
         own = [(self.right_of, var) for var in left.type_params]
         own += [(self.left_of, var) for var in right.type_params]
         outside = [table.pop(var, None) for table, var in own]
-        found = (
+        result = (
             self.bind_type_vars(left.type_params, right.type_params)
             and self.types(left.arg_types, right.arg_types)
             and self.type(left.ret_type, right.ret_type)
@@ -219,20 +219,20 @@ class _Comparison:
             table.pop(var, None)
             if other is not None:
                 table[var] = other
-        return found
+        return result
 
     def mappings(self, left: Mapping[str, object], right: Mapping[str, object]) -> bool:
         return left.keys() == right.keys() and all(_same_value(left[name], right[name]) for name in left)
 
 
 def _same_value(left: object, right: object) -> bool:
-    """Equality of attributes' values: 1, True and 64-bit 1 differ, NaN equals NaN."""
+    """Return whether attribute values are equal: 1, True and 64-bit 1 differ, NaN equals NaN."""
     match left, right:
         case ((tuple() | list()), (tuple() | list())):
             return len(left) == len(right) and all(map(_same_value, left, right))
         case Constant(), Constant():
             return _same_data(left, right)
-        case Var(), Var():  # the text gives a variable in an attribute by its name
+        case Var(), Var():  # the text names a variable in an attribute
             return left is right or left.name_hint == right.name_hint
         case float(), float():
             return left == right or (left != left and right != right)  # noqa: PLR0124  NaN
@@ -244,7 +244,7 @@ def _same_value(left: object, right: object) -> bool:
 
 
 def _same_data(left: Constant, right: Constant) -> bool:
-    one, other = left.data, right.data
-    return one is other or (
-        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    first, second = left.data, right.data
+    return first is second or (
+        first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
     )

@@ -1,4 +1,4 @@
-"""Walking and rebuilding expression graphs: without recursion, each node once. Knows the IR only."""
+"""Walk and rebuild expression graphs without recursion, each node once."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from nnmagic.relay.expr import (
 )
 from nnmagic.relay.module import Module
 
-#: Gives the new node for (the node as it was, the same node with its parts already replaced).
+#: Returns the new node for (the old node, the same node with its parts already replaced).
 Transform = Callable[[Expr, Expr], Expr]
 
 
 def post_order(root: Expr, skip: Container[Expr] = ()) -> Iterator[Expr]:
-    """Every node of a graph once, parts before the whole; what is in ``skip`` is left out with all its parts.
+    """Yield every node of a graph once, parts before the whole, except those in ``skip`` and their parts.
 
     Variables appear where they are used; ``binders`` names those that a node binds.
     """
@@ -55,7 +55,7 @@ def post_order(root: Expr, skip: Container[Expr] = ()) -> Iterator[Expr]:
 
 
 def pattern_vars(pattern: Pattern) -> Iterator[Var]:
-    """The variables that a pattern binds, left to right."""
+    """Return the variables that a pattern binds, left to right."""
     stack = [pattern]
     while stack:
         match stack.pop():
@@ -68,7 +68,7 @@ def pattern_vars(pattern: Pattern) -> Iterator[Var]:
 
 
 def binders(expr: Expr) -> tuple[Var, ...]:
-    """The variables that this very node binds."""
+    """Return the variables that a node itself binds."""
     match expr:
         case Function(params=params):
             return params
@@ -81,7 +81,7 @@ def binders(expr: Expr) -> tuple[Var, ...]:
 
 
 def rewrite(root: Expr, transform: Transform, memo: dict[Expr, Expr] | None = None) -> Expr:
-    """The graph rebuilt from its leaves up; a shared node is transformed once and stays shared.
+    """Return the graph rebuilt from its leaves up; a shared node is transformed once and stays shared.
 
     Binding variables are transformed as their uses are, so the two stay one. A node none of whose parts
     changed reaches ``transform`` as itself. ``memo`` (old to new) carries sharing over several calls.
@@ -89,10 +89,10 @@ def rewrite(root: Expr, transform: Transform, memo: dict[Expr, Expr] | None = No
     memo = {} if memo is None else memo
 
     def new(expr: Expr) -> Expr:
-        found = memo.get(expr)
-        if found is None:  # a binder that is used nowhere
-            found = memo[expr] = transform(expr, expr)
-        return found
+        rebuilt = memo.get(expr)
+        if rebuilt is None:  # a binder that is used nowhere
+            rebuilt = memo[expr] = transform(expr, expr)
+        return rebuilt
 
     for node in post_order(root, skip=memo):
         if node not in memo:
@@ -101,7 +101,7 @@ def rewrite(root: Expr, transform: Transform, memo: dict[Expr, Expr] | None = No
 
 
 def rewrite_module(module: Module, transform: Transform) -> Module:
-    """Every function of a module rewritten; what functions share stays shared."""
+    """Rewrite every function of a module; what functions share stays shared."""
     memo: dict[Expr, Expr] = {}
     functions = {}
     for name, function in module.functions.items():
@@ -113,7 +113,7 @@ def rewrite_module(module: Module, transform: Transform) -> Module:
 
 
 def with_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
-    """``expr`` made of the new parts; itself where all of them are the old ones."""
+    """Return ``expr`` made of the new parts; itself if all of them are the old ones."""
     old = (*binders(expr), *children(expr))
     if all(new(part) is part for part in old):
         return expr
@@ -144,10 +144,10 @@ def with_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
 
 
 def _new_var(var: Var, new: Callable[[Expr], Expr]) -> Var:
-    found = new(var)
-    if not isinstance(found, Var):
-        raise TypeError(f"the binder %{var.name_hint} was rewritten to a {type(found).__name__}")
-    return found
+    rebuilt = new(var)
+    if not isinstance(rebuilt, Var):
+        raise TypeError(f"the binder %{var.name_hint} was rewritten to a {type(rebuilt).__name__}")
+    return rebuilt
 
 
 def _new_pattern(pattern: Pattern, new: Callable[[Expr], Expr]) -> Pattern:

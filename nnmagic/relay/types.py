@@ -1,6 +1,6 @@
 """Relay's types: tensors, tuples, functions, references, type variables, data types.
 
-Pure values. Knows no expressions and no TVM, and asks text/ for their text.
+They are values: equal types are equal objects, except for type variables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Int64(int):
 
 @dataclass(frozen=True, slots=True)
 class AnyDim:
-    """A dimension that is known when the program runs; its text is ``?``.
+    """A dynamic dimension, known at run time; its text is ``?``.
 
     A ``label`` (the ``"n"`` of a TinyNN annotation) says that all dimensions of that label are equal. Type
     inference keeps it, the text does not show it.
@@ -52,7 +52,7 @@ Dim = int | AnyDim | VarDim
 
 
 class _Text:
-    """Gives types their Relay text as ``str``."""
+    """A mixin whose ``str`` is a type's Relay text."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class TypeVar(_Text):
 
 
 class IncompleteType(TypeVar):
-    """A type that is not known: while types are inferred, and where nothing says what it is.
+    """An unknown type: during type inference, and where nothing determines it.
 
     Messages show it as ``_``; the text of a module as ``meta[IncompleteType][k]``.
     """
@@ -131,21 +131,21 @@ Type = TensorType | TupleType | FuncType | RefType | TypeVar | GlobalTypeVar | T
 
 
 def scalar_type(dtype: str) -> TensorType:
-    """The type of a rank-0 tensor."""
+    """Return the type of a rank-0 tensor."""
     return TensorType((), dtype)
 
 
 def dtype_of_array(array: np.ndarray) -> str | None:
-    """Relay's name for an array's element type (byte order aside), or None where Relay has none."""
+    """Return Relay's name for an array's element type, whatever its byte order; None if Relay has none."""
     native = array.dtype.newbyteorder("=")
     return next((name for name, dtype in NUMPY_DTYPES.items() if dtype == native), None)
 
 
 def is_float(dtype: str) -> bool:
-    """Whether a dtype's values are floating-point numbers."""
+    """Return whether a dtype's values are floating-point numbers."""
     return dtype.startswith(("float", "bfloat"))
 
 
 def is_integer(dtype: str) -> bool:
-    """Whether a dtype's values are signed or unsigned integers (bool is neither)."""
+    """Return whether a dtype's values are signed or unsigned integers (bool is neither)."""
     return dtype.startswith(("int", "uint"))

@@ -1,4 +1,4 @@
-"""Which data types functions use: in annotations, constructors, patterns, other data types. Knows the IR."""
+"""Find the data types that functions use: in annotations, constructors, patterns, other data types."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TupleType, Typ
 
 
 def used_types(functions: Iterable[Function], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
-    """Those of the types that the functions need, in the order of ``types``."""
-    work = [name for function in functions for node in post_order(function) for name in _mentioned(node)]
-    return with_fields(work, types)
+    """Return those of the types that the functions need, in the order of ``types``."""
+    work = [name for function in functions for node in post_order(function) for name in _types_of_node(node)]
+    return with_field_types(work, types)
 
 
-def with_fields(names: Iterable[str], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
-    """Types by name, and those that their values hold, in the order of ``types``."""
+def with_field_types(names: Iterable[str], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
+    """Return types by name, with those that their values hold, in the order of ``types``."""
     needed: set[str] = set()
     work = list(names)
     while work:
@@ -35,21 +35,26 @@ def with_fields(names: Iterable[str], types: Mapping[str, TypeData]) -> dict[str
         if name in needed or name not in types:
             continue
         needed.add(name)
-        work += [each for part in types[name].constructors for field in part.inputs for each in _named(field)]
+        work += [
+            type_name
+            for part in types[name].constructors
+            for field in part.inputs
+            for type_name in _type_names(field)
+        ]
     return {name: data for name, data in types.items() if name in needed}
 
 
-def _mentioned(node: Expr) -> Iterator[str]:
+def _types_of_node(node: Expr) -> Iterator[str]:
     match node:
         case Var(type_annotation=annotation):
-            yield from _named(annotation)
+            yield from _type_names(annotation)
         case Function(ret_type=result):
-            yield from _named(result)
+            yield from _type_names(result)
         case Constructor(belong_to=owner):
             yield owner.name
         case Call(type_args=args):
             for type_ in args:
-                yield from _named(type_)
+                yield from _type_names(type_)
         case Match(clauses=clauses):
             patterns: list[Pattern] = [clause.lhs for clause in clauses]
             while patterns:
@@ -61,7 +66,7 @@ def _mentioned(node: Expr) -> Iterator[str]:
                         patterns += parts
 
 
-def _named(type_: Type | None) -> Iterator[str]:
+def _type_names(type_: Type | None) -> Iterator[str]:
     work = [type_]
     while work:
         match work.pop():

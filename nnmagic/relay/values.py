@@ -1,4 +1,7 @@
-"""Values as Python sees them. Knows NumPy; lists of data types nest deep, so that nothing here recurses."""
+"""Represent values of data types in Python.
+
+Lists of data types nest deep, so nothing here recurses.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: How many constructors inside one another are shown.
+#: How many nested constructors are shown.
 _SHOWN_DEPTH = 50
 
 
@@ -16,7 +19,7 @@ _SHOWN_DEPTH = 50
 class AdtValue:
     """A value of an algebraic data type: the constructor's name and its fields (arrays, tuples, values).
 
-    Equal where the constructors are and all arrays have equal shapes and elements.
+    Equal if the constructors are equal and all arrays have equal shapes and elements.
     """
 
     constructor: str
@@ -27,21 +30,21 @@ class AdtValue:
             return NotImplemented
         work: list[tuple[object, object]] = [(self, other)]
         while work:
-            one, two = work.pop()
-            if one is two:
+            left, right = work.pop()
+            if left is right:
                 continue
-            if isinstance(one, AdtValue) and isinstance(two, AdtValue):
-                if one.constructor != two.constructor:
+            if isinstance(left, AdtValue) and isinstance(right, AdtValue):
+                if left.constructor != right.constructor:
                     return False
-                one, two = one.fields, two.fields
-            if isinstance(one, tuple) and isinstance(two, tuple):
-                if len(one) != len(two):
+                left, right = left.fields, right.fields
+            if isinstance(left, tuple) and isinstance(right, tuple):
+                if len(left) != len(right):
                     return False
-                work += zip(one, two, strict=True)
+                work += zip(left, right, strict=True)
             elif (
-                isinstance(one, tuple | AdtValue)
-                or isinstance(two, tuple | AdtValue)
-                or not np.array_equal(np.asarray(one), np.asarray(two))
+                isinstance(left, tuple | AdtValue)
+                or isinstance(right, tuple | AdtValue)
+                or not np.array_equal(np.asarray(left), np.asarray(right))
             ):
                 return False
         return True
@@ -61,26 +64,26 @@ class AdtValue:
                 end = ",)" if isinstance(item, tuple) and len(item) == 1 else ")"
                 out.append(f"{item.constructor}(" if isinstance(item, AdtValue) else "(")
                 work.append((end, -1))
-                for place in reversed(range(len(parts))):
-                    work.append((parts[place], depth + 1))
-                    if place:
+                for index in reversed(range(len(parts))):
+                    work.append((parts[index], depth + 1))
+                    if index:
                         work.append((", ", -1))
             else:
                 out.append("..." if isinstance(item, AdtValue | tuple) else repr(item))
         return "".join(out)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unflattened, (_flattened(self),)
+        return _unflatten, (_flatten(self),)
 
 
-def _flattened(value: AdtValue) -> list[object]:
-    """Every part once, before what holds it: (constructor or None for a tuple, places), or (leaf,)."""
-    places: dict[int, int] = {}
-    made: list[object] = []
+def _flatten(value: AdtValue) -> list[object]:
+    """Return every part once, before its owner: (constructor, None for a tuple, and indices), or (leaf,)."""
+    indices: dict[int, int] = {}
+    records: list[object] = []
     work: list[tuple[object, bool]] = [(value, False)]
     while work:
         item, entered = work.pop()
-        if id(item) in places:
+        if id(item) in indices:
             continue
         parts: Sequence[object] = (
             item.fields if isinstance(item, AdtValue) else item if isinstance(item, tuple) else ()
@@ -89,30 +92,30 @@ def _flattened(value: AdtValue) -> list[object]:
             work.append((item, True))
             work += ((part, False) for part in parts)
             continue
-        places[id(item)] = len(made)
+        indices[id(item)] = len(records)
         if isinstance(item, AdtValue | tuple):
             name = item.constructor if isinstance(item, AdtValue) else None
-            made.append((name, tuple(places[id(part)] for part in parts)))
+            records.append((name, tuple(indices[id(part)] for part in parts)))
         else:
-            made.append((item,))
-    return made
+            records.append((item,))
+    return records
 
 
-def _unflattened(parts: list[tuple[object, ...]]) -> object:
-    """What ``_flattened`` took apart."""
-    made: list[object] = []
+def _unflatten(parts: list[tuple[object, ...]]) -> object:
+    """Rebuild the value that ``_flatten`` took apart."""
+    values: list[object] = []
     for part in parts:
         if len(part) == 1:
-            made.append(part[0])
+            values.append(part[0])
             continue
-        name, places = part
-        assert isinstance(places, tuple)
-        fields = tuple(made[place] for place in places)
-        made.append(AdtValue(str(name), fields) if name is not None else fields)
-    return made[-1]
+        name, indices = part
+        assert isinstance(indices, tuple)
+        fields = tuple(values[index] for index in indices)
+        values.append(AdtValue(str(name), fields) if name is not None else fields)
+    return values[-1]
 
 
 def is_masked(value: object) -> bool:
-    """Whether it is a masked array of NumPy, whose module is not loaded (20 ms) to find out."""
+    """Return whether a value is NumPy's masked array, without loading that module, which takes 20 ms."""
     masked = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)

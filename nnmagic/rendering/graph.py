@@ -39,7 +39,7 @@ from nnmagic.relay.expr import (
 )
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.passes.scopes import Scope, Scopes, is_opaque, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
 from nnmagic.relay.text.literals import attr_text, scalar_text
 from nnmagic.relay.text.printer import printed_attrs
 from nnmagic.relay.text.types import dim_text, type_text
@@ -164,7 +164,7 @@ class _Builder:
         self.scopes: Scopes = scopes_of(function)
         self.order = tuple(dict.fromkeys(self.scopes.order))  # a let stands there twice
         self.keys = itertools.count()
-        self.open: dict[Scope, _Open] = {self.scopes.outermost: _Open(title)}
+        self.open: dict[PlacementScope, _Open] = {self.scopes.outermost: _Open(title)}
         self.lets = {node.var: node.value for node in self.order if isinstance(node, Let)}
         self.names = {value: var.name_hint for var, value in self.lets.items()}
         self.uses, self.arguments = _uses(function, self.order)
@@ -176,7 +176,7 @@ class _Builder:
             if isinstance(node, Let | Var | OpRef | GlobalVar | Constructor) or node in self.folded:
                 continue
             if not (isinstance(node, Constant) and self._inline(node)):
-                self._add(node, self.open[self.scopes.place[node]])
+                self._add(node, self.open[self.scopes.scope_of[node]])
         outermost = self.open[self.scopes.outermost]
         self._result(self.function.body, outermost)
         return outermost.closed()

@@ -15,7 +15,7 @@ from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef, Var
 from nnmagic.relay.infer import erase_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.text.source_map import Place, marked_text
+from nnmagic.relay.text.source_map import TextRange, text_with_ranges
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
@@ -34,7 +34,7 @@ def relay_html(module: Module, *, beside_source: bool = True) -> str:
     ``beside_source``: the lines stand in rows beside the source lines that they came from.
     """
     untyped = erase_types(module)
-    text, places = marked_text(untyped)
+    text, places = text_with_ranges(untyped)
     types = _types(untyped, module)
     titles: dict[int, str] = {}
     for place in places:  # inner places come later: a call's own text begins with that of its operator
@@ -56,7 +56,7 @@ def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
     return types
 
 
-def _title(place: Place, types: Mapping[Expr, Type | None]) -> str | None:
+def _title(place: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
     match place.expr:
         case Function() | Let() | OpRef():
             return None
@@ -104,7 +104,7 @@ class _Row:
     lines: list[str] = field(default_factory=list)
 
 
-def _spans(text: str, places: Iterable[Place]) -> Mapping[int, Span]:
+def _spans(text: str, places: Iterable[TextRange]) -> Mapping[int, Span]:
     """Where each line of Relay text came from: the widest expression that begins in it says so."""
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
     found: dict[int, Span] = {}
@@ -117,7 +117,7 @@ def _spans(text: str, places: Iterable[Place]) -> Mapping[int, Span]:
     return found
 
 
-def _is_name(place: Place, text: str) -> bool:
+def _is_name(place: TextRange, text: str) -> bool:
     """Whether it is a variable or a number, which says where a value is defined, not where it is used."""
     return isinstance(place.expr, Var) or text.startswith("%", place.start)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import nnmagic
 from nnmagic.cache import CacheWarning, disk_cache
-from nnmagic.functions.compile import MEMORY
+from nnmagic.functions.compile_cell import MEMORY
 
 #: How many functions all processes share; their constants together are more than the cache may hold.
 FUNCTIONS, ELEMENTS = 24, 20_000

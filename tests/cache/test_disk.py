@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from nnmagic.cache import CacheWarning, Content, DiskCache, Missing, disk_cache, set_cache
+from nnmagic.cache import CacheWarning, Content, DiskCache, MissingEntry, disk_cache, set_cache
 
 CONTENT = Content({"made of": {"x": "1"}}, {"code.o": b"machine code", "constants": bytes(range(256))})
 KEY, OTHER = "a" * 64, "b" * 64
@@ -39,10 +39,10 @@ def left(cache: DiskCache) -> list[str]:
 
 
 def test_an_entry_is_found_again_by_any_instance(cache: DiskCache) -> None:
-    assert cache.get(KEY) == Missing()
+    assert cache.get(KEY) == MissingEntry()
     cache.put(KEY, CONTENT)
     assert DiskCache(cache.directory, 10**6).get(KEY) == CONTENT
-    assert cache.get(OTHER) == Missing()
+    assert cache.get(OTHER) == MissingEntry()
     assert cache.usage.entries == 1
     assert left(cache) == []
 
@@ -109,7 +109,7 @@ def test_a_damaged_entry_is_a_warned_miss_and_dropped(cache: DiskCache, case: st
     change(cache.directory / KEY / name)
     with pytest.warns(CacheWarning, match=r"held a damaged entry|cannot be read"):
         found = cache.get(KEY)
-    assert isinstance(found, Missing)
+    assert isinstance(found, MissingEntry)
     assert found.why
     assert cache.get(OTHER) == CONTENT
     cache.put(KEY, CONTENT, replace=True)
@@ -122,7 +122,7 @@ def test_an_entry_that_is_no_folder_is_replaced(cache: DiskCache, what: str) -> 
     path = cache.directory / KEY
     path.symlink_to(OTHER) if what == "link" else path.write_bytes(b"text")
     with pytest.warns(CacheWarning):
-        assert isinstance(cache.get(KEY), Missing)
+        assert isinstance(cache.get(KEY), MissingEntry)
     cache.put(KEY, CONTENT)
     assert cache.get(KEY) == CONTENT
     assert cache.get(OTHER) == CONTENT
@@ -173,7 +173,7 @@ def test_a_directory_that_others_may_write_to_is_bypassed(cache: DiskCache, mode
     cache.put(KEY, CONTENT)
     cache.directory.chmod(mode)
     with pytest.warns(CacheWarning, match="others may write to it.*chmod 700"):
-        assert isinstance(cache.get(KEY), Missing)
+        assert isinstance(cache.get(KEY), MissingEntry)
     with pytest.warns(CacheWarning, match="others may write to it"):
         cache.put(OTHER, CONTENT)
     with pytest.warns(CacheWarning, match="cannot be emptied"):
@@ -188,11 +188,11 @@ def test_a_directory_of_somebody_else_is_bypassed(cache: DiskCache) -> None:
     cache.put(KEY, CONTENT)
     os.chown(cache.directory, 65534, 65534)
     with pytest.warns(CacheWarning, match="belongs to somebody else"):
-        assert isinstance(cache.get(KEY), Missing)
+        assert isinstance(cache.get(KEY), MissingEntry)
     os.chown(cache.directory, 0, 0)
     os.chown(cache.directory / KEY / "code.o", 65534, 65534)
     with pytest.warns(CacheWarning, match="no file of this user's"):
-        assert isinstance(cache.get(KEY), Missing)
+        assert isinstance(cache.get(KEY), MissingEntry)
 
 
 def as_nobody(code: str, **environment: str) -> str:
@@ -227,7 +227,7 @@ USED = """
 def test_a_directory_that_cannot_be_written_to_is_bypassed() -> None:
     for path in ("/", "/nnmagic-no-such", "/dev/null/cache", "/proc/cache"):
         printed = as_nobody(USED.format(path=path))
-        assert printed.startswith("Missing(")
+        assert printed.startswith("MissingEntry(")
         assert f"nnmagic's cache in {path} cannot be" in printed
 
 
@@ -273,7 +273,7 @@ def test_a_full_disk_is_a_warning(cache: DiskCache) -> None:
     assert done.returncode == 0, done.stderr
     assert "1 nnmagic's cache in" in done.stdout
     assert os.strerror(errno.EFBIG) in done.stdout
-    assert done.stdout.endswith("Missing(why='')\n[]\n")
+    assert done.stdout.endswith("MissingEntry(why='')\n[]\n")
     assert resource.getrlimit(resource.RLIMIT_FSIZE) != (5000, 5000)
 
 
@@ -283,12 +283,12 @@ def test_a_process_that_ends_while_it_writes_leaves_no_entry(cache: DiskCache) -
         import os
         from pathlib import Path
         from nnmagic.cache import Content, disk, DiskCache
-        disk._renamed = lambda *_: os._exit(9)
+        disk._rename_entry = lambda *_: os._exit(9)
         DiskCache(Path({str(cache.directory)!r}), 10**6).put("a" * 64, Content({{}}, {{"code.o": b"x"}}))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
     assert done.returncode == 9
-    assert cache.get(KEY) == Missing()
+    assert cache.get(KEY) == MissingEntry()
     (partial,) = left(cache)
     cache.put("c" * 64, CONTENT)
     assert left(cache) == [partial], "it may still be at work"
@@ -304,7 +304,7 @@ def test_what_was_used_longest_ago_is_dropped(tmp_path: Path) -> None:
         cache.put(key, filled(9_000))
         if (cache.directory / key).exists():
             os.utime(cache.directory / key, (place, place))
-        assert cache.get(keys[0]) != Missing(), "it is the one used last, each time"
+        assert cache.get(keys[0]) != MissingEntry(), "it is the one used last, each time"
         assert cache.usage.nbytes <= 100_000
     kept = [key for key in keys if (cache.directory / key).exists()]
     assert kept == [keys[0], *keys[-len(kept) + 1 :]]
@@ -316,7 +316,7 @@ def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     cache.put(OTHER, CONTENT)
     with pytest.warns(CacheWarning, match=r"too small: an entry has 0\.2 MB, and 0\.1 MB may be kept"):
         cache.put(KEY, filled(200_000))
-    assert cache.get(KEY) == Missing()
+    assert cache.get(KEY) == MissingEntry()
     assert cache.get(OTHER) == CONTENT
 
 
@@ -329,12 +329,12 @@ def test_an_entry_that_is_being_read_is_not_dropped(tmp_path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         for place in range(5):
             cache.put(f"{place:064x}", filled(10_000))
-        assert cache.get(KEY) != Missing()
+        assert cache.get(KEY) != MissingEntry()
     finally:
         os.close(descriptor)
     os.utime(tmp_path / KEY, (0, 0))
     cache.put(OTHER, filled(10_000))
-    assert cache.get(KEY) == Missing()
+    assert cache.get(KEY) == MissingEntry()
 
 
 def test_clearing_leaves_what_is_not_the_caches(cache: DiskCache) -> None:
@@ -343,7 +343,7 @@ def test_clearing_leaves_what_is_not_the_caches(cache: DiskCache) -> None:
     (cache.directory / "mine.txt").write_text("mine")
     cache.clear()
     assert [path.name for path in cache.directory.iterdir()] == ["mine.txt"]
-    assert cache.noted("f") is None
+    assert cache.read_note("f") is None
     DiskCache(cache.directory / "nothing", 1).clear()
 
 
@@ -353,17 +353,17 @@ def test_notes_are_kept_one_a_name_and_not_for_ever(
     cache.note("f", 1)
     cache.note("f", [2])
     cache.note("é / ..", None)
-    assert cache.noted("f") == [2]
-    assert cache.noted("g") is None
+    assert cache.read_note("f") == [2]
+    assert cache.read_note("g") is None
     (note,) = (path for path in cache.directory.iterdir() if b"2" in path.read_bytes())
     note.write_bytes(b"{")
-    assert cache.noted("f") is None
+    assert cache.read_note("f") is None
     monkeypatch.setattr("nnmagic.cache.disk._NOTES", 3)
     for place in range(6):
         cache.note(f"f{place}", place)
         time.sleep(0.002)
     DiskCache(cache.directory, 10**6).put(KEY, CONTENT)
-    assert [cache.noted(f"f{place}") for place in range(6)] == [None, None, None, 3, 4, 5]
+    assert [cache.read_note(f"f{place}") for place in range(6)] == [None, None, None, 3, 4, 5]
 
 
 def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
             for turn in range(60):
                 key = f"{(seed + turn * 5) % 9:064x}"
                 found = cache.get(key)
-                if isinstance(found, Missing):
+                if isinstance(found, MissingEntry):
                     cache.put(key, contents[key], replace=turn % 7 == 0)
                 elif found != contents[key]:
                     wrong.append(key)
@@ -436,9 +436,9 @@ def test_the_environment_and_settings_say_where_it_is(
             set_cache(megabytes=wrong)
     monkeypatch.setenv("NNMAGIC_CACHE_MB", "1")
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", "~nobody-of-this-name/cache")
-    with pytest.raises(ValueError, match="variable NNMAGIC_CACHE_DIR is '~nobody-of-this-name/cache'"):
+    with pytest.raises(ValueError, match="CACHE_DIR: cannot expand '~' in '~nobody-of-this-name/cache'"):
         disk_cache()
-    with pytest.raises(ValueError, match="directory of the cache is '~nobody-of-this-name'"):
+    with pytest.raises(ValueError, match="of the cache: cannot expand '~' in '~nobody-of-this-name'"):
         set_cache("~nobody-of-this-name")
 
 
@@ -467,4 +467,4 @@ def test_a_user_without_home_has_no_cache_and_no_folder_of_that_name(tmp_path: P
         check=False,
     )
     assert done.stdout == "None []\n"
-    assert "nobody knows the user's home, so nothing is kept on disk; NNMAGIC_CACHE_DIR says" in done.stderr
+    assert "there is no home directory, so nothing is kept on disk; set NNMAGIC_CACHE_DIR" in done.stderr

@@ -15,7 +15,7 @@ from traitlets.config import Config
 import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.cache import CacheWarning, Content, disk_cache, set_cache
-from nnmagic.functions.compile import MEMORY
+from nnmagic.functions.compile_cell import MEMORY
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return x * w0\n"
 W0 = np.array([1, 2], "float32")

@@ -22,11 +22,11 @@ from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.functions import build_or_load
 from nnmagic.functions import environment as surroundings
 from nnmagic.functions.build_or_load import key_fields, key_of
-from nnmagic.functions.compile import MEMORY, compile_cell
+from nnmagic.functions.compile_cell import MEMORY, compile_cell
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.options import Options
-from nnmagic.progress import listening
+from nnmagic.progress import listen
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0\n"
 W0 = np.array([1, 2], "float32")
@@ -56,7 +56,7 @@ def hit(source: str = SOURCE, *, expected: np.ndarray | None = None, **options: 
     MEMORY.clear()
     stages: list[str] = []
     namespace = options.pop("namespace", {"w0": W0})
-    with listening(lambda stage, *_: stages.append(stage)):
+    with listen(lambda stage, *_: stages.append(stage)):
         function = nnmagic.compile(source, namespace=namespace, **options)  # type: ignore[arg-type]
     assert ("machine code" in stages) is (function.cache_info.hit is None)
     wanted = np.exp(X) * W0 if expected is None else expected
@@ -556,7 +556,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
         import os, sys, threading
         import numpy as np
         import nnmagic
-        from nnmagic.progress import listening
+        from nnmagic.progress import listen
 
         SOURCE = "def f(x: Tensor[(2,), f32]):\\n    return x + {}\\n"
         nnmagic.compile(SOURCE.format(1), cache=False)
@@ -568,7 +568,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
                 go.wait()
 
         def compile_beside():
-            with listening(stopped):
+            with listen(stopped):
                 nnmagic.compile(SOURCE.format(2), cache=False)
 
         thread = threading.Thread(target=compile_beside)

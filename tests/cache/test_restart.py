@@ -162,7 +162,7 @@ def large(x: Tensor[(2, 11250), f32]):
 #: and call what is written in C, and the most bytes that are held meanwhile.
 COUNTING = """\
 import sys, tracemalloc
-from nnmagic.functions.compile import MEMORY
+from nnmagic.functions.compile_cell import MEMORY
 weights = np.random.default_rng(0).standard_normal((11250, 1000)).astype("float32")
 counts, peaks = [], []
 

@@ -11,7 +11,7 @@ import pytest
 import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.diagnostics import Source
-from nnmagic.functions.compile import compile_cell
+from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.options import Options
 
 SOURCE = """\

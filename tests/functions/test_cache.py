@@ -15,8 +15,8 @@ import pytest
 import nnmagic
 from nnmagic.cache import Entry, MemoryCache, digest
 from nnmagic.engine import relax
-from nnmagic.functions import compile as compiling
-from nnmagic.functions.compile import MEMORY
+from nnmagic.functions import compile_cell as compiling
+from nnmagic.functions.compile_cell import MEMORY
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.relay import Constant
 from nnmagic.tinynn import MISSING

@@ -12,7 +12,7 @@ import pytest
 
 import nnmagic
 from nnmagic import CompiledFunction, TinyNNError
-from nnmagic.functions.compile import MEMORY
+from nnmagic.functions.compile_cell import MEMORY
 from nnmagic.relay import AdtValue
 
 W0 = np.array([1, 2, 3], "float32")

@@ -12,6 +12,7 @@ import pytest
 
 import nnmagic
 from nnmagic import Tensor, f32, relay
+from nnmagic.frames import short_errors
 
 offset = 10
 IDENTITY = "def identity(x: Tensor[(2,), f32]):\n    return x\n"
@@ -42,6 +43,20 @@ def test_names_in_annotations_and_bodies_come_from_the_enclosing_scope() -> None
     assert scaled.__qualname__.endswith("<locals>.scaled")
     assert scaled.__dsl_code__ == "def scaled(x: Tensor[(width,), f32]):\n    return plus_offset(x) * scale"
     assert set(scaled.relay.functions) == {"scaled", "plus_offset"}
+
+
+def test_the_enclosing_scope_is_found_however_often_nnmagic_wraps_its_functions() -> None:
+    width = 2
+
+    def same(x: Tensor[(width,), f32]):
+        return x
+
+    for wrapped in (
+        nnmagic.function,
+        short_errors(nnmagic.function),
+        short_errors(nnmagic.function(opt_level=1)),
+    ):
+        np.testing.assert_array_equal(wrapped(same)(ONES), [1, 1])
 
 
 def test_an_error_in_a_nested_function_points_into_this_file() -> None:

@@ -62,7 +62,7 @@ class Kernel:
 def kernel() -> Iterator[Kernel]:
     made = Kernel()
     try:
-        made.run("%load_ext nnmagic\nfrom nnmagic.functions.compile import MEMORY")
+        made.run("%load_ext nnmagic\nfrom nnmagic.functions.compile_cell import MEMORY")
         made.run("%%tinynn -q\ndef g3(x: f32):\n    return x + 1")
         yield made
     finally:
@@ -135,9 +135,9 @@ def test_progress_is_shown_and_taken_away(kernel: Kernel) -> None:
 
 def test_the_first_cell_says_that_it_loads_the_compiler() -> None:
     code = (
-        "import sys, nnmagic\nfrom nnmagic.progress import listening\n"
+        "import sys, nnmagic\nfrom nnmagic.progress import listen\n"
         "def note(stage, done, total):\n    print(stage, 'tvm' in sys.modules)\n"
-        "for _ in range(2):\n    with listening(note):\n"
+        "for _ in range(2):\n    with listen(note):\n"
         "        nnmagic.compile('def f(x: f32):\\n    return x + 1', cache=False).build()\n"
     )
     ran = subprocess.run(

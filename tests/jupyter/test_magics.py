@@ -12,7 +12,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 import nnmagic
-from nnmagic.functions.compile import MEMORY
+from nnmagic.functions.compile_cell import MEMORY
 from nnmagic.jupyter.commands import COMMANDS
 from nnmagic.jupyter.magics import TinyNNMagics
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnmagic.diagnostics import RelayError, Span
+from nnmagic.relay import infer
 from nnmagic.relay.expr import (
     Call,
     Clause,
@@ -689,3 +691,8 @@ def test_the_printed_types_are_found_again(program):
     typed = infer_type(Module({"main": main}))
     again = infer_type(parse_module(typed.astext()))
     assert re.sub(r" span=[^ ]*? \*/", " */", again.astext()) == typed.astext()
+
+
+def test_inference_proper_does_not_depend_on_what_reproduces_the_original() -> None:
+    for path in Path(infer.__file__).parent.glob("*.py"):
+        assert path.name == "__init__.py" or "relay.compat" not in path.read_text(encoding="utf-8")

@@ -9,7 +9,6 @@ import pytest
 
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.ops import OPERATORS, RelationError
-from nnmagic.relay.ops.preconditions import demand
 from nnmagic.relay.text.parser import parse_module
 
 #: Parameters, the call, the type that real Relay gives it, what the refusal says.
@@ -60,5 +59,5 @@ def test_relays_type_is_given_and_the_call_refused(params, call, shape, message)
     assert str(body.checked_type) == f"Tensor[({shape}), float32]"
     operator = OPERATORS[body.op.name]
     with pytest.raises(RelationError, match=message) as caught:
-        demand(operator.name, [arg.checked_type for arg in body.args], body.attrs)
+        operator.check_preconditions([arg.checked_type for arg in body.args], body.attrs)
     assert caught.value.message.startswith(f"{operator.name}: ")

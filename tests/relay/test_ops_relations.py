@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from nnmagic.relay.expr import constant
 from nnmagic.relay.ops import OPERATORS, RelationError
-from nnmagic.relay.ops.preconditions import demand
 from nnmagic.relay.types import ANY, AnyDim, Int64, TensorType, TupleType, VarDim
 
 N, M = AnyDim("n"), AnyDim("m")
@@ -405,7 +404,7 @@ def test_pooling_counts_the_places_of_the_window(size, window, stride, dilation,
     else:
         operator = OPERATORS["nn.max_pool1d"]  # Relay gives such a call a type; it means nothing
         with pytest.raises(RelationError, match="larger than the padded data"):
-            demand(operator.name, [tensor(1, 1, size)], operator.complete_attrs(attrs, from_call=True))
+            operator.check_preconditions([tensor(1, 1, size)], operator.complete_attrs(attrs, from_call=True))
 
 
 @given(

@@ -108,7 +108,7 @@ def test_programs_of_the_corpus_keep_their_types(run):
         types = [str(each.functions["main"].checked_type) for each in (new, module)]
         if "?" not in types[1] or "language" not in record["id"]:  # an inlined body may know what `?` is
             assert types[0] == types[1], record["id"]
-        if "const" not in record["id"] and not new.shown_types:  # else the text says less than the module
+        if "const" not in record["id"] and not new.printed_types:  # else the text says less than the module
             assert structural_equal(typed(new.astext()), new), record["id"]
 
 
@@ -328,7 +328,7 @@ def test_a_guarded_division_is_not_computed_before_its_guard():
     divisions = {node for node in post_order(main) if isinstance(node, Call) and node.op.name == "divide"}
     scopes = scopes_of(main)
     assert len(divisions) == 2
-    assert all(scopes.place[division] is not scopes.outermost for division in divisions)
+    assert all(scopes.scope_of[division] is not scopes.outermost for division in divisions)
 
 
 @each_pass

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nnmagic.relay.polynomials import NoPolynomialError, evaluated, names, not_negative, polynomial, solution
+from nnmagic.relay.polynomials import NoPolynomialError, evaluate, is_nonnegative, names, polynomial, solution
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,20 @@ def test_any_expression_means_what_it_means_in_python() -> None:
         for _ in range(5):
             sizes = {"n": rng.randrange(9), "m": rng.randrange(1, 9), "k": rng.randrange(9)}
             expected = eval(text, {}, sizes)
-            assert evaluated(found, sizes) == expected, (text, str(found), sizes)
-            assert expected >= 0 or not not_negative(found), (text, str(found), sizes)
+            assert evaluate(found, sizes) == expected, (text, str(found), sizes)
+            assert expected >= 0 or not is_nonnegative(found), (text, str(found), sizes)
             compared += 1
     assert compared > 10_000
 
 
 @pytest.mark.parametrize("text", ["n - n // 2", "2*n + m", "n // 3", "3*n - 2*(n // 2)", "n*m - n*m // 2"])
 def test_what_is_surely_not_negative(text: str) -> None:
-    assert not_negative(polynomial(text))
+    assert is_nonnegative(polynomial(text))
 
 
 @pytest.mark.parametrize("text", ["n - 1", "n - m", "1 - n // 2", "-n"])
 def test_what_may_be_negative(text: str) -> None:
-    assert not not_negative(polynomial(text))
+    assert not is_nonnegative(polynomial(text))
 
 
 @pytest.mark.parametrize(

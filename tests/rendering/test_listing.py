@@ -16,7 +16,7 @@ from pygments.token import Error, Keyword, Name, Number
 
 import nnmagic
 from nnmagic import relay
-from nnmagic.relay.text.source_map import marked_text
+from nnmagic.relay.text.source_map import text_with_ranges
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.listing import relay_html
 from tests.relay.corpus import load_programs, models
@@ -85,7 +85,7 @@ def test_places_are_where_their_expressions_stand() -> None:
     seen = 0
     for text in [*texts()[:400], models()["resnet18"]]:
         module = relay.parse(text)
-        shown, places = marked_text(module)
+        shown, places = text_with_ranges(module)
         assert shown == str(module)
         for place in places:
             there = shown[place.start : place.end]
@@ -106,7 +106,7 @@ def test_text_that_looks_like_a_mark_is_text() -> None:
     x = relay.Var("x", relay.TensorType((2,)))
     strange = "".join(map(chr, range(0xFDD0, 0xFDD8)))
     module = relay.Module({"main": relay.Function((x,), relay.call("exp", [x]), attrs={"note": strange})})
-    text, places = marked_text(module)
+    text, places = text_with_ranges(module)
     assert text == str(module)
     assert text[places[1].start : places[1].end] == "%x"
 

@@ -19,7 +19,7 @@ from tvm.runtime.vm import VirtualMachine
 from nnmagic.engine import engine_error
 from nnmagic.engine.legacy_relay.target import resolve_target
 from nnmagic.engine.legacy_relay.values import Constructors, as_array, as_tensor, crosses
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text

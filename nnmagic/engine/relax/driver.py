@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
+from nnmagic.relay.callgraph import CallGraph, call_graph
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module
 
@@ -63,8 +64,9 @@ def build(
     with _LOADING, defer_interrupts():  # TVM is loaded here
         from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
-    refuse_unknown_operators(module, entry)
-    prepared = _prepare(module, entry, opt_level)
+    graph = call_graph(module)
+    refuse_unknown_operators(module, entry, graph)
+    prepared = _prepare(module, entry, opt_level, graph)
     compiled = _compile(prepared, target, opt_level)
     return _make_executable(compiled.artifact, prepared, lambda: compiled)
 
@@ -87,7 +89,7 @@ def load(
 
     """
     _check_machine(artifact, entry)
-    prepared = _prepare(module, entry, opt_level)
+    prepared = _prepare(module, entry, opt_level, call_graph(module))
     found: list[CompiledProgram] = []
 
     def compiled() -> CompiledProgram:
@@ -109,9 +111,10 @@ def _check_machine(artifact: Artifact, entry: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A program before it is compiled: its module, its first-order functions, its control flow."""
+    """A program before it is compiled: its module and call graph, first-order functions, control flow."""
 
     module: Module
+    graph: CallGraph
     entry: str
     plain: frozenset[str]
     control: _Control | None
@@ -133,8 +136,11 @@ class _Control:
         return {"names": names, "kernels": content_digest(*data)}
 
 
-def _prepare(module: Module, entry: str, opt_level: int) -> _Prepared:
-    """Do the part of a compilation that needs no TVM; building and loading share it."""
+def _prepare(module: Module, entry: str, opt_level: int, graph: CallGraph) -> _Prepared:
+    """Do the part of a compilation that needs no TVM; building and loading share it.
+
+    ``graph`` is the module's call graph.
+    """
     from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
@@ -142,10 +148,11 @@ def _prepare(module: Module, entry: str, opt_level: int) -> _Prepared:
     from nnmagic.engine.relax.runtime.tensors import as_tensor
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
 
-    plain = first_order_functions(module)
+    plain = first_order_functions(module, graph)
     if entry not in plain:
         module = eliminate_closures(module, entry)
-        plain = first_order_functions(module)
+        graph = call_graph(module)
+        plain = first_order_functions(module, graph)
     if opt_level:
         module = fold_batch_norm(module)
     control = None
@@ -153,7 +160,7 @@ def _prepare(module: Module, entry: str, opt_level: int) -> _Prepared:
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain, as_tensor)
         control = _Control(program.compile(entry), parameters, program.kernels)
-    return _Prepared(module, entry, plain, control)
+    return _Prepared(module, graph, entry, plain, control)
 
 
 def _compile(
@@ -171,12 +178,13 @@ def _compile(
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
-    module, entry, control = prepared.module, prepared.entry, prepared.control
+    module, graph, entry, control = prepared.module, prepared.graph, prepared.entry, prepared.control
     entries = {ENTRY: entry}
     if control is not None:
         called = {name: function for name, function in module.functions.items() if name in prepared.plain}
         kernels = {kernel.name: kernel.function for kernel in control.kernels}
         module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
+        graph = call_graph(module)
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
     with relax_pipeline.COMPILING, defer_interrupts(), tvm.transform.PassContext():
@@ -184,7 +192,7 @@ def _compile(
         try:
             report("Relax")
             with resolved:
-                lowered = lower_module(module, entries)
+                lowered = lower_module(module, entries, graph)
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
             interrupt_safepoint()
             report("machine code")

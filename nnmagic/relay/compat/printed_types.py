@@ -1,10 +1,13 @@
-"""The types that real Relay shows, where they are others than those that hold.
+"""Compute the types that the original Relay prints where they differ from those that inference finds.
 
-Real Relay unifies types as objects, not as values. Where an unknown dimension meets a number, both types
-become the wider one, an annotation too, although what was computed from it before keeps the number; and of a
-type variable that stands for a type with type variables in it, only the outer one is replaced. So the text of
-a typed module shows types that are wider, or less complete, than what inference knows. This file finds them
-by doing the steps of real Relay's inference in its order. Knows the IR and the operators' declarations.
+The original unifies types as objects, not as values. Where a dynamic dimension meets a number, both types
+become the wider one, annotations included, although what was computed from them before keeps the number; and
+of a type variable that stands for a type with type variables in it, only the outer one is replaced. So the
+text of a typed module shows types that are wider than inference knows, or incomplete, as
+``meta[IncompleteType][0]``.
+
+nnmagic prints them to the letter, because its text is compared with the original's. This file reproduces the
+steps of the original's inference in their order; the types that hold are those of ``nnmagic.relay.infer``.
 """
 
 from __future__ import annotations
@@ -45,18 +48,26 @@ from nnmagic.relay.types import FuncType, RefType, TensorType, TupleType, Type, 
 
 
 class UnlikeRelayError(Exception):
-    """A step that real Relay would not have done: what it shows cannot be told."""
+    """A step that the original Relay would not have taken, so that its text is not known."""
 
 
-def shown_types(
+def printed_types(
     module: Module, attrs: Mapping[Call, Mapping[str, object]], signatures: Mapping[str, FuncType]
 ) -> dict[Expr, Type]:
-    """The type that real Relay shows for each expression of a module that is well typed.
+    """Return the type that the original Relay prints for each expression of a well-typed module.
 
-    ``attrs``: the complete attributes of the operators' calls. ``signatures``: what callers know of globals.
-    A type that real Relay does not find is a Hole. Raises UnlikeRelayError.
+    A type that the original does not find is a Hole.
+
+    Args:
+        module: the module, perhaps without types.
+        attrs: the complete attributes of the operators' calls.
+        signatures: the types of the globals as callers know them.
+
+    Raises:
+        UnlikeRelayError: the original would have ended with an error.
+
     """
-    shown: dict[Expr, Type] = {}
+    printed: dict[Expr, Type] = {}
     for function in module.functions.values():
         inferencer = _Inferencer(module, signatures, attrs)
         try:
@@ -64,25 +75,25 @@ def shown_types(
             inferencer.solver.solve()
         except (MismatchError, RelationError) as error:
             raise UnlikeRelayError(str(error)) from error
-        shown |= {expr: inferencer.shown(expr) for expr in inferencer.types}
-    return shown
+        printed |= {expr: inferencer.printed_type(expr) for expr in inferencer.types}
+    return printed
 
 
 # --- the solver -------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
-class _Class:
-    """Types, as objects, that were made one: the type that all of them are now."""
+class _TypeClass:
+    """An equivalence class of type objects; ``type`` is what all of them are now."""
 
     type: Type
-    parent: _Class | None = None
+    parent: _TypeClass | None = None
     rules: dict[_Rule, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class _Rule:
-    """What follows once ``types`` are known; ``step`` is given them and says whether it is done."""
+    """A step that runs once ``types`` are known; it takes them and returns whether it is done."""
 
     types: Sequence[Type]
     step: Callable[[Sequence[Type]], bool]
@@ -91,10 +102,10 @@ class _Rule:
 
 
 class _Solver:
-    """Classes of equal types and the rules that wait for them, in the order in which they came."""
+    """Union-find over types, and the rules that wait for them in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._classes: dict[int, tuple[Type, _Class]] = {}
+        self._classes: dict[int, tuple[Type, _TypeClass]] = {}
         self._queue: deque[_Rule] = deque()
 
     def add(self, rule: _Rule) -> None:
@@ -103,7 +114,7 @@ class _Solver:
         self._queue.append(rule)
 
     def solve(self) -> None:
-        """Does what can be done by now."""
+        """Run the queued rules whose types are known."""
         while self._queue:
             rule = self._queue.popleft()
             rule.queued = False
@@ -111,13 +122,13 @@ class _Solver:
                 rule.done = rule.step([self.resolve(self._class(type_).type) for type_ in rule.types])
 
     def resolve(self, type_: Type) -> Type:
-        """The type that it is now; the type variables in it are replaced, but not those in their types."""
-        known = self._classes.get(id(type_))
-        top = type_ if known is None else _root(known[1]).type
+        """Return what a type is now; type variables in it are replaced, but not those in their types."""
+        entry = self._classes.get(id(type_))
+        top = type_ if entry is None else _root(entry[1]).type
         return map_leaves(top, lambda leaf: self._class(leaf).type if isinstance(leaf, Hole) else leaf)
 
     def unify(self, left: Type, right: Type, *, only_left: bool = False) -> Type:
-        """Makes both the type that they have in common (with ``only_left``: the left one)."""
+        """Make both types their common type; with ``only_left``, only the left one."""
         first, second = self._class(left), self._class(right)
         if first is second:
             return first.type
@@ -136,18 +147,18 @@ class _Solver:
 
     def instantiate(self, function: FuncType, given: Sequence[Type] = ()) -> FuncType:
         types = [*given, *(Hole() for _ in function.type_params[len(given) :])]
-        plain = replace(function, type_params=())
-        found = substitute(_copy(plain), dict(zip(function.type_params, types, strict=True)))
-        assert isinstance(found, FuncType)
-        return found if function.type_params else plain
+        monomorphic = replace(function, type_params=())
+        instance = substitute(_copy(monomorphic), dict(zip(function.type_params, types, strict=True)))
+        assert isinstance(instance, FuncType)
+        return instance if function.type_params else monomorphic
 
-    def _class(self, type_: Type) -> _Class:
-        known = self._classes.get(id(type_))
-        if known is None:
-            known = self._classes[id(type_)] = (type_, _Class(type_))
-        return _root(known[1])
+    def _class(self, type_: Type) -> _TypeClass:
+        entry = self._classes.get(id(type_))
+        if entry is None:
+            entry = self._classes[id(type_)] = (type_, _TypeClass(type_))
+        return _root(entry[1])
 
-    def _merge(self, source: _Class, target: _Class) -> None:
+    def _merge(self, source: _TypeClass, target: _TypeClass) -> None:
         if source is target:
             return
         source.parent = target
@@ -180,12 +191,12 @@ class _Solver:
         return tuple(self.unify(a, b) for a, b in zip(left, right, strict=True))
 
 
-def _root(found: _Class) -> _Class:
-    while found.parent is not None:
-        if found.parent.parent is not None:
-            found.parent = found.parent.parent
-        found = found.parent
-    return found
+def _root(node: _TypeClass) -> _TypeClass:
+    while node.parent is not None:
+        if node.parent.parent is not None:
+            node.parent = node.parent.parent
+        node = node.parent
+    return node
 
 
 def _join_tensors(left: TensorType, right: TensorType) -> TensorType:
@@ -200,7 +211,7 @@ def _join_tensors(left: TensorType, right: TensorType) -> TensorType:
 
 
 def _copy(type_: Type) -> Type:
-    """An equal type that is another object, and so are its parts."""
+    """Return an equal type that is another object, as are its parts."""
     match type_:
         case TensorType(shape=shape, dtype=dtype):
             return TensorType(shape, dtype)
@@ -220,7 +231,7 @@ def _copy(type_: Type) -> Type:
 
 
 class _Inferencer:
-    """The inference of one global function."""
+    """The inference of one global function, step by step as in the original."""
 
     def __init__(
         self,
@@ -234,27 +245,27 @@ class _Inferencer:
         self.solver = _Solver()
         self.types: dict[Expr, Type] = {}
 
-    def shown(self, expr: Expr) -> Type:
-        """The type of an expression, now that all is known; of a function, with the result as printed."""
-        found = self.solver.resolve(self.types[expr])
-        if isinstance(expr, Function) and isinstance(found, FuncType):
+    def printed_type(self, expr: Expr) -> Type:
+        """Return the final type of an expression; of a function, with the result type as printed."""
+        type_ = self.solver.resolve(self.types[expr])
+        if isinstance(expr, Function) and isinstance(type_, FuncType):
             written = _written_result(expr)
-            return found if written is None else replace(found, ret_type=self.solver.resolve(written))
-        return found
+            return type_ if written is None else replace(type_, ret_type=self.solver.resolve(written))
+        return type_
 
     def type_of(self, expr: Expr) -> Steps[Type]:
-        found = self.types.get(expr)
-        if found is None:
-            found = yield self._infer(expr)
-            self.types[expr] = found
-        return found
+        type_ = self.types.get(expr)
+        if type_ is None:
+            type_ = yield self._infer(expr)
+            self.types[expr] = type_
+        return type_
 
     def _types_of(self, exprs: Sequence[Expr]) -> Generator[Steps[Type], Type, tuple[Type, ...]]:
-        found: list[Type] = []
+        types: list[Type] = []
         for expr in exprs:
-            known = self.types.get(expr)
-            found += [(yield self.type_of(expr)) if known is None else known]
-        return tuple(found)
+            type_ = self.types.get(expr)
+            types += [(yield self.type_of(expr)) if type_ is None else type_]
+        return tuple(types)
 
     def _infer(self, expr: Expr) -> Steps[Type]:
         unify = self.solver.unify
@@ -286,8 +297,8 @@ class _Inferencer:
                 result: Type | None = None
                 for clause in clauses:
                     self._pattern(clause.lhs, matched)
-                    found = yield self.type_of(clause.rhs)
-                    result = found if result is None else unify(result, found)
+                    arm = yield self.type_of(clause.rhs)
+                    result = arm if result is None else unify(result, arm)
                 assert result is not None
                 return result
             case RefCreate(value=value):
@@ -348,8 +359,8 @@ class _Inferencer:
         if not isinstance(callee, FuncType) or len(callee.arg_types) != len(args):
             raise UnlikeRelayError
         callee = self.solver.instantiate(callee, call.type_args if call.checked_type is None else ())
-        for param, found in zip(callee.arg_types, args, strict=True):
-            self.solver.unify(param, found, only_left=True)
+        for param, arg in zip(callee.arg_types, args, strict=True):
+            self.solver.unify(param, arg, only_left=True)
         return callee.ret_type
 
     def _operator(self, call: Call, name: str, args: Sequence[Type]) -> Type:
@@ -360,7 +371,7 @@ class _Inferencer:
             if operator.relation is identity:
                 self.solver.unify(output, inputs[0])
                 return True
-            for index, assumed in _assumed(name, inputs, attrs):
+            for index, assumed in _assumed_types(name, inputs, attrs):
                 self.solver.unify(inputs[index], assumed)
             inputs = list(map(self.solver.resolve, inputs))
             if any(_is_open(type_) for type_ in inputs):
@@ -409,21 +420,23 @@ def _written_result(function: Function) -> Type | None:
     return None if function.inferred else function.ret_type
 
 
-def _assumed(name: str, inputs: Sequence[Type], attrs: Mapping[str, object]) -> Iterator[tuple[int, Type]]:
-    """The types that an operator gives to its further arguments, by their places."""
+def _assumed_types(
+    name: str, inputs: Sequence[Type], attrs: Mapping[str, object]
+) -> Iterator[tuple[int, Type]]:
+    """Yield the types that an operator assumes for its further arguments, with their indices."""
     assume = OPERATORS[name].assume
     if assume is None:
         return
-    known = [None if _is_open(type_) else type_ for type_ in inputs]
+    types = [None if _is_open(type_) else type_ for type_ in inputs]
     for index in range(1, len(inputs)):
-        masked = [*known[:index], None, *known[index + 1 :]]
-        found = assume(masked, attrs)[index]
-        if found is not None:
-            yield index, _copy(found)
+        masked = [*types[:index], None, *types[index + 1 :]]
+        assumed = assume(masked, attrs)[index]
+        if assumed is not None:
+            yield index, _copy(assumed)
 
 
 def _is_open(type_: Type) -> bool:
-    """Whether a tensor, or a tuple of tensors, is not known yet."""
+    """Return whether a tensor, or a tuple of tensors, is not known yet."""
     if isinstance(type_, TupleType):
         return any(map(_is_open, type_.fields))
     return isinstance(type_, Hole)

@@ -1,7 +1,4 @@
-"""What type inference knows so far: the types of expressions, the module's declarations, the errors.
-
-Knows the IR, the solver and diagnostics; the rules for each kind of expression stand in the files beside it.
-"""
+"""Hold the state of type inference: the types of expressions, the module's declarations, the errors."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from nnmagic.relay.infer.unify import (
     NestingError,
     Solver,
     check_size,
+    describe_type,
     mentions,
-    shown,
     type_parts,
 )
 from nnmagic.relay.module import Module, TypeData
@@ -30,15 +27,15 @@ TOO_DEEP = f"this type nests more than {MAX_NESTING} deep, or has too many parts
 class Context:
     """The state of one run of type inference over one module.
 
-    types: the type of each expression met, perhaps with holes. signatures: the types of the globals. returns:
-    the result types of the functions that have one already, written or to be found. type_args, attrs: what a
-    call's node is to have besides its type. waiting: the operator calls whose argument types are not known.
+    types: the type of each visited expression, perhaps with holes. signatures: the types of the globals.
+    returns: the result types of functions, written or to be inferred. type_args, attrs: what a call's node
+    will have besides its type. waiting: the operator calls whose argument types are not known.
     """
 
     def __init__(self, module: Module, *, loose: bool = False) -> None:
         self.module = module
         self.solver = Solver(loose=loose)
-        #: How many of the errors are sizes that differ, and nothing else.
+        #: The number of errors that are nothing but differing sizes.
         self.size_errors = 0
         self.diagnostics = Diagnostics()
         self.types: dict[Expr, Type] = {}
@@ -53,7 +50,7 @@ class Context:
         self.type_vars_used: dict[TypeVar, Expr] = {}
 
     def type_of(self, expr: Expr) -> Type:
-        """What is known of an expression's type."""
+        """Return what is known of an expression's type."""
         if isinstance(expr, OpRef):
             self.error(
                 expr,
@@ -61,11 +58,14 @@ class Context:
                 hint=f"wrap it in a function: fn (%x) {{ {expr.name}(%x) }}",
             )
             return UNKNOWN
-        found = self.types[expr] = self.resolve(self.types[expr], expr)
-        return found
+        type_ = self.types[expr] = self.resolve(self.types[expr], expr)
+        return type_
 
     def resolve(self, type_: Type, expr: Expr) -> Type:
-        """The type with its known holes filled; UNKNOWN, and an error at ``expr``, where it is too large."""
+        """Return the type with its filled holes replaced.
+
+        UNKNOWN, after an error at ``expr``, if it is too large.
+        """
         try:
             return self.solver.resolve(type_)
         except NestingError:
@@ -75,50 +75,52 @@ class Context:
     def error(
         self, expr: Expr | None, message: str, *, hint: str | None = None, notes: Sequence[Note] = ()
     ) -> None:
-        """Records an error at an expression; where that has no span, the message names the function."""
-        span = place(expr)
+        """Record an error at an expression; if that has no span, the message names the function."""
+        span = span_of(expr)
         where = "" if span is not None or not self.function else f"in @{self.function}: "
         self.diagnostics.error(where + message, span, hint=hint, notes=notes)
 
     def agree(
         self, expected: Type, found: Type, expr: Expr, what: str, notes: Sequence[Note] = ()
     ) -> Type | None:
-        """The type that both are; None after an error that says what was expected and what was found."""
+        """Unify two types and return the result; None after an error that names both."""
         try:
             return self.solver.unify(expected, found)
         except MismatchError as mismatch:
             expected, found = self.solver.resolve(expected), self.solver.resolve(found)
             if self.is_broken(expected) or self.is_broken(found):
                 return None
-            detail = (
-                "" if not mismatch.detail or _plainly_different(expected, found) else f": {mismatch.detail}"
-            )
+            detail = "" if not mismatch.detail or _differ_visibly(expected, found) else f": {mismatch.detail}"
             self.size_errors += mismatch.only_sizes
-            self.error(expr, f"{what}: expected {shown(expected)}, found {shown(found)}{detail}", notes=notes)
+            self.error(
+                expr,
+                f"{what}: expected {describe_type(expected)}, found {describe_type(found)}{detail}",
+                notes=notes,
+            )
             return None
 
     def is_broken(self, type_: Type) -> bool:
-        """Whether a type has a part that is unknown because of an error already reported."""
+        """Return whether a part of a type is unknown because of an error that was reported."""
         return bool(self.diagnostics.found) and mentions(type_, UNKNOWN)
 
     def give_up(self, type_: Type) -> None:
-        """Makes the holes of a type unknown: an error was reported that explains them."""
+        """Make the holes of a type unknown: an error was reported that explains them."""
         while (hole := self.solver.hole_in(self.solver.resolve(type_))) is not None:
             self.solver.fill(hole, UNKNOWN)
 
     def run_ready(self) -> None:
-        """Tries again what waited for holes that were filled."""
+        """Run the callbacks that waited for holes that are now filled."""
         while self.solver.ready:
             self.solver.ready.popleft()()
 
     def annotation(self, type_: Type, expr: Expr) -> Type:
-        """A type that the program states, once it is seen to be a type; UNKNOWN after an error."""
-        known = self._annotations.get(id(type_))
-        if known is None:
-            known = self._annotations[id(type_)] = (type_, self._checked(type_, expr))
-        return known[1]
+        """Return a type that the program states, after checking it; UNKNOWN after an error."""
+        entry = self._annotations.get(id(type_))
+        if entry is None:
+            entry = self._annotations[id(type_)] = (type_, self._check_annotation(type_, expr))
+        return entry[1]
 
-    def _checked(self, type_: Type, expr: Expr) -> Type:
+    def _check_annotation(self, type_: Type, expr: Expr) -> Type:
         try:
             check_size(type_)
         except NestingError:
@@ -140,7 +142,7 @@ class Context:
         return type_
 
     def _is_data_type(self, type_: GlobalTypeVar | TypeCall, expr: Expr) -> bool:
-        """Whether a data type is declared and has as many arguments as its declaration says."""
+        """Return whether a data type is declared and has as many arguments as its declaration says."""
         name, args = (type_.name, None) if isinstance(type_, GlobalTypeVar) else (type_.func.name, type_.args)
         data = self.module.types.get(name)
         if data is None:
@@ -148,72 +150,76 @@ class Context:
             return False
         if args is None or len(args) != len(data.type_vars):
             wanted = f"{name}[{', '.join(var.name for var in data.type_vars)}]"
-            self.error(expr, f"the data type {name} is written {wanted}, found {shown(type_)}")
+            self.error(expr, f"the data type {name} is written {wanted}, found {describe_type(type_)}")
             return False
         return True
 
     def constructor(self, named: Constructor, expr: Expr) -> tuple[TypeData, Constructor] | None:
-        """The declaration of a constructor, with its data type; None after an error at ``expr``."""
+        """Return the declaration of a constructor, with its data type; None after an error at ``expr``."""
         data = self.module.types.get(named.belong_to.name)
-        found = [each for each in data.constructors if each.name == named.name] if data is not None else []
-        if data is None or not found:
+        matches = (
+            [candidate for candidate in data.constructors if candidate.name == named.name]
+            if data is not None
+            else []
+        )
+        if data is None or not matches:
             self.error(expr, f"no data type of this module has the constructor {named.name}")
             return None
-        return data, found[0]
+        return data, matches[0]
 
     def declare(self, var: Var) -> Type:
-        """The type of a variable: what was written, or a hole."""
-        found = self.types.get(var)
-        if found is None:
+        """Return the type of a variable: its annotation, or a hole."""
+        type_ = self.types.get(var)
+        if type_ is None:
             written = written_type(var)
-            found = self.types[var] = Hole() if written is None else self.annotation(written, var)
-        return found
+            type_ = self.types[var] = Hole() if written is None else self.annotation(written, var)
+        return type_
 
     def return_type(self, function: Function) -> Type:
-        """The result type of a function: what was written, or a hole."""
-        found = self.returns.get(function)
-        if found is None:
+        """Return the result type of a function: its annotation, or a hole."""
+        type_ = self.returns.get(function)
+        if type_ is None:
             written = None if function.inferred else function.ret_type
-            found = Hole() if written is None else self.annotation(written, function)
-            self.returns[function] = found
-        return found
+            type_ = Hole() if written is None else self.annotation(written, function)
+            self.returns[function] = type_
+        return type_
 
     def signature(self, function: Function) -> FuncType:
-        """A function's type before its body was looked at."""
+        """Return a function's type before its body is visited."""
         params = tuple(self.declare(param) for param in function.params)
         return FuncType(params, self.return_type(function), function.type_params)
 
 
-def _plainly_different(left: Type, right: Type) -> bool:
-    """Whether two types, as written, show at a glance in what they differ."""
+def _differ_visibly(left: Type, right: Type) -> bool:
+    """Return whether the text of two types shows at a glance how they differ."""
     if not isinstance(left, TensorType) or not isinstance(right, TensorType):
         return False
     return left.dtype != right.dtype or len(left.shape) != len(right.shape)
 
 
 def written_type(var: Var) -> Type | None:
-    """A variable's annotation, unless an earlier inference filled it in."""
+    """Return a variable's annotation, unless an earlier inference filled it in."""
     return None if var.inferred else var.type_annotation
 
 
-def place(expr: Expr | None) -> Span | None:
-    """Where to point for an expression: at itself, or at a call's callee."""
+def span_of(expr: Expr | None) -> Span | None:
+    """Return the span to point at for an expression: its own, or that of a call's callee."""
     if expr is None or expr.span is not None or not isinstance(expr, Call):
         return None if expr is None else expr.span
     return expr.op.span
 
 
 def note(expr: Expr, type_: Type, words: str = "this") -> tuple[Note, ...]:
-    """A note that says an expression's type, where it has a place; a variable goes by its name."""
-    span = place(expr)
+    """Return a note that says an expression's type, if it has a span; a variable goes by its name."""
+    span = span_of(expr)
     if span is None:
         return ()
     subject = f"%{expr.name_hint}" if isinstance(expr, Var) else words
-    return (Note(f"{subject} is {shown(type_)}", span),)
+    return (Note(f"{subject} is {describe_type(type_)}", span),)
 
 
 def callee_name(expr: Expr) -> str:
-    """What a message calls the function of a call."""
+    """Return what a message calls the function of a call."""
     match expr:
         case GlobalVar(name=name):
             return f"@{name}"
@@ -226,6 +232,6 @@ def callee_name(expr: Expr) -> str:
 
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
-    """A hint with the name that was perhaps meant."""
+    """Return a hint with the name that was perhaps meant."""
     close = closest(name, names)
     return f"did you mean {close}?" if close else None

@@ -1,4 +1,4 @@
-"""Taking the inferred types out of a module again. Knows the IR only."""
+"""Erase the inferred types of a module."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from nnmagic.relay.traverse import rewrite_module
 
 
 def erase_types(module: Module) -> Module:
-    """The module as it was before type inference, but the result types of its globals stay.
+    """Return the module as it was before type inference, but keep the result types of its globals.
 
-    What was written (annotations of variables, result types of inner functions) is kept.
+    Annotations of variables and written result types of inner functions are kept.
     """
     globals_ = frozenset(module.functions.values())
 

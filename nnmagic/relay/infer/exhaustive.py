@@ -1,4 +1,4 @@
-"""Which values a match does not handle. Knows patterns and data types only."""
+"""Find the values that a match does not handle."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from nnmagic.relay.module import TypeData
 _WILDCARD: Final = PatternWildcard()
 _MAX_STEPS: Final = 100_000
 
-#: What a value looks like at one place: a constructor, a tuple of so many, or anything.
+#: The head of a value: a constructor, the length of a tuple, or None for anything.
 _Head = Constructor | int | None
 
 
 class TooManyCasesError(Exception):
-    """A match with so many combinations of cases that they cannot be gone through."""
+    """A match with too many combinations of cases to enumerate."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """Values that begin with ``heads`` (in pre-order), and the rows that may still match them.
 
-    Each row holds the patterns for the ``width`` places that are left.
+    Each row holds the patterns for the ``width`` positions that are left.
     """
 
     heads: tuple[_Head, ...]
@@ -33,33 +33,33 @@ class _State:
 
 
 def unmatched_cases(patterns: Sequence[Pattern], types: Mapping[str, TypeData], limit: int = 4) -> list[str]:
-    """Values that no pattern matches, as text (``Cons(_, Nil)``): at most ``limit`` of them.
+    """Return values that no pattern matches, as text (``Cons(_, Nil)``): at most ``limit`` of them.
 
     The patterns must be well typed. Raises TooManyCasesError. After Maranget, "Warnings for pattern matching"
     (2007).
     """
-    found: list[str] = []
+    cases: list[str] = []
     work = [_State((), tuple((pattern,) for pattern in patterns), 1)]
     steps = 0
-    while work and len(found) < limit:
+    while work and len(cases) < limit:
         steps += len(work[-1].rows) + 1
         if steps > _MAX_STEPS:
             raise TooManyCasesError
         state = work.pop()
         if not state.rows:
-            found.append(_case_text((*state.heads, *(None,) * state.width)))
+            cases.append(_case_text((*state.heads, *(None,) * state.width)))
         elif state.width:
             work.extend(reversed(_split(state, types)))
-    return found
+    return cases
 
 
 def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
-    """The state by what the value is at the first place that is left."""
+    """Split a state by what the value is at the first position that is left."""
     firsts = [row[0] for row in state.rows]
     used = {p.constructor.tag: p.constructor for p in firsts if isinstance(p, PatternConstructor)}
     if used:
         data = types[next(iter(used.values())).belong_to.name]
-        return [_specialize(state, each, len(each.inputs)) for each in data.constructors]
+        return [_specialize(state, constructor, len(constructor.inputs)) for constructor in data.constructors]
     arity = next((len(p.patterns) for p in firsts if isinstance(p, PatternTuple)), None)
     if arity is not None:
         return [_specialize(state, arity, arity)]
@@ -67,7 +67,10 @@ def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
 
 
 def _specialize(state: _State, head: Constructor | int, arity: int) -> _State:
-    """The state for values with that head: the rows that allow it, the head's parts as new places."""
+    """Return the state of values with a head.
+
+    It has the rows that allow the head, whose parts are new positions.
+    """
     rows = []
     for first, *rest in state.rows:
         match first:
@@ -82,7 +85,7 @@ def _specialize(state: _State, head: Constructor | int, arity: int) -> _State:
 
 
 def _case_text(heads: Sequence[_Head]) -> str:
-    """The text of a value from its heads in pre-order, read from the end so that parts come first."""
+    """Return the text of a value from its heads in pre-order, read from the end so that parts come first."""
     texts: list[str] = []
     for head in reversed(heads):
         match head:

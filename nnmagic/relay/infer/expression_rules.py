@@ -1,4 +1,4 @@
-"""The types of expressions: each kind's rule, in an order that never recurses.
+"""Infer the types of expressions: a rule for each kind, in an order that never recurses.
 
 A node's parts come before the node, a let's value before its body, a match's data before its arms.
 """
@@ -27,25 +27,25 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.infer.calls import infer_call, without_labels
 from nnmagic.relay.infer.context import TOO_DEEP, Context, close_name, note
 from nnmagic.relay.infer.patterns import bind_patterns, check_exhaustive
-from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, shown
+from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, describe_type
 from nnmagic.relay.traverse import binders
 from nnmagic.relay.types import FuncType, RefType, TupleType, Type, TypeCall, scalar_type
 
 
-class Walk:
-    """Goes over the functions of one group and notes the type of every node in the context."""
+class ExpressionInference:
+    """The visit of the functions of one group, which enters the type of every node into the context."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        #: Every node met, and every variable bound, in this group: by a let, or by a function or a pattern.
+        #: Every visited node, and every bound variable: by a let, or by a function or a pattern.
         self.nodes: list[Expr] = []
         self.lets: dict[Var, None] = {}
         self.params: dict[Var, None] = {}
         self._good_patterns: set[Match] = set()
 
     def run(self, root: Expr) -> None:
-        """Finds the types of a graph."""
-        # What to do next: (0) enter a node, (1) what comes between its parts, (2) find its type.
+        """Infer the types of a graph."""
+        # What to do next: (0) enter a node, (1) bind its variables between its parts, (2) infer its type.
         work: list[tuple[int, Expr]] = [(0, root)]
         entered: set[Expr] = set()
         while work:
@@ -66,7 +66,7 @@ class Walk:
                 self.context.run_ready()
 
     def _enter(self, node: Expr) -> list[tuple[int, Expr]]:
-        """What is to be done for a node, the last first."""
+        """Return the steps that a node takes, the last first."""
         (self.lets if isinstance(node, Let) else self.params).update(dict.fromkeys(binders(node)))
         match node:
             case OpRef():
@@ -85,17 +85,17 @@ class Walk:
                 return [(2, node), *((0, part) for part in reversed(children(node)))]
 
     def _declare_let(self, let: Let) -> None:
-        """A function may call itself by the name that it is bound to, so its type stands before its body."""
+        """Declare the type of a let's function before its body: it may call itself by that name."""
         if isinstance(let.value, Function):
             declared = self.context.declare(let.var)
             if isinstance(declared, Hole):
                 self.context.types[let.var] = self.context.signature(let.value)
 
     def _bind(self, node: Expr) -> None:
-        """What must be known before the rest of a node is looked at."""
+        """Bind the variables of a let or a match before the rest of the node is visited."""
         match node:
             case Let(var=var, value=value):
-                found, name = self.context.type_of(value), f"%{var.name_hint}"
+                type_, name = self.context.type_of(value), f"%{var.name_hint}"
                 if var in self.context.types and not isinstance(value, Function):
                     self.context.error(
                         node,
@@ -105,12 +105,12 @@ class Walk:
                 if var in self.context.types or var.type_annotation is not None:
                     declared = self.context.declare(var)
                     agreed = self.context.agree(
-                        declared, found, value if value.span else node, f"the value of {name}"
+                        declared, type_, value if value.span else node, f"the value of {name}"
                     )
                     if agreed is None:
-                        self.context.give_up(found)
-                    found = declared if agreed is None else agreed
-                self.context.types[var] = found
+                        self.context.give_up(type_)
+                    type_ = declared if agreed is None else agreed
+                self.context.types[var] = type_
             case Match():
                 if bind_patterns(self.context, node):
                     self._good_patterns.add(node)
@@ -152,12 +152,12 @@ class Walk:
                 raise TypeError(f"not a Relay expression: {node!r}")
 
     def _global(self, node: Expr, name: str) -> Type:
-        found = self.context.signatures.get(name)
-        if found is None:
+        signature = self.context.signatures.get(name)
+        if signature is None:
             hint = close_name(name, self.context.module.functions)
             self.context.error(node, f"there is no function @{name}", hint=hint)
             return UNKNOWN
-        return without_labels(found)
+        return without_labels(signature)
 
     def _constructor(self, node: Constructor) -> Type:
         declared = self.context.constructor(node, node)
@@ -167,26 +167,28 @@ class Walk:
         return FuncType(constructor.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
 
     def _projection(self, node: TupleGetItem) -> Type:
-        """Field ``index``; of a type not known yet, when it is known."""
-        found = self.context.type_of(node.tuple_value)
-        if isinstance(found, Hole):
+        """Return the type of field ``index``; a hole while the tuple's type is unknown."""
+        type_ = self.context.type_of(node.tuple_value)
+        if isinstance(type_, Hole):
             result, context = Hole(), self.context
 
             def retry() -> None:
                 context.agree(result, self._projection(node), node, f"field {node.index} of a tuple")
 
-            context.solver.wait(found, retry)
+            context.solver.wait(type_, retry)
             return result
-        if found is UNKNOWN:
+        if type_ is UNKNOWN:
             return UNKNOWN
-        if not isinstance(found, TupleType):
-            message = f"only a tuple has a field {node.index}, found {shown(found)}"
-            self.context.error(node, message, notes=note(node.tuple_value, found))
+        if not isinstance(type_, TupleType):
+            message = f"only a tuple has a field {node.index}, found {describe_type(type_)}"
+            self.context.error(node, message, notes=note(node.tuple_value, type_))
             return UNKNOWN
-        if not 0 <= node.index < len(found.fields):
-            self.context.error(node, f"there is no field {node.index} in {shown(found)}: fields count from 0")
+        if not 0 <= node.index < len(type_.fields):
+            self.context.error(
+                node, f"there is no field {node.index} in {describe_type(type_)}: fields count from 0"
+            )
             return UNKNOWN
-        return found.fields[node.index]
+        return type_.fields[node.index]
 
     def _if(self, node: If) -> Type:
         context = self.context
@@ -207,9 +209,9 @@ class Walk:
         first, *rest = (clause.rhs for clause in node.clauses)
         result = context.type_of(first)
         for number, arm in enumerate(rest, start=2):
-            found = context.type_of(arm)
-            notes = note(first, context.type_of(first), "the first arm") + note(arm, found, f"arm {number}")
-            agreed = context.agree(result, found, node, f"arm {number} of a match", notes)
+            type_ = context.type_of(arm)
+            notes = note(first, context.type_of(first), "the first arm") + note(arm, type_, f"arm {number}")
+            agreed = context.agree(result, type_, node, f"arm {number} of a match", notes)
             if agreed is None:
                 return UNKNOWN
             result = agreed
@@ -218,21 +220,21 @@ class Walk:
         return result
 
     def _cell(self, node: Expr, ref: Expr, what: str) -> Type:
-        """The type that a reference holds."""
-        held, found = Hole(), self.context.type_of(ref)
-        agreed = self.context.agree(RefType(held), found, node, f"the reference of {what}", note(ref, found))
+        """Return the type that a reference holds."""
+        held, type_ = Hole(), self.context.type_of(ref)
+        agreed = self.context.agree(RefType(held), type_, node, f"the reference of {what}", note(ref, type_))
         return held if agreed is not None else UNKNOWN
 
     def _function(self, node: Function) -> Type:
         context = self.context
         params = tuple(context.type_of(param) for param in node.params)
-        result, found = context.return_type(node), context.type_of(node.body)
+        result, body_type = context.return_type(node), context.type_of(node.body)
         end = node.body
         while isinstance(end, Let):
             end = end.body
         body = end if end.span else node
-        agreed = context.agree(result, found, body, "the result of this function")
+        agreed = context.agree(result, body_type, body, "the result of this function")
         if agreed is None:
-            context.give_up(found)
+            context.give_up(body_type)
         # A written result type holds for all callers, also where the body's dimensions are unknown.
         return FuncType(params, result, node.type_params)

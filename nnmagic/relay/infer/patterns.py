@@ -1,16 +1,16 @@
-"""The types of what patterns bind, and whether a match handles every value."""
+"""Infer the types of what patterns bind, and check that a match handles every value."""
 
 from __future__ import annotations
 
 from nnmagic.relay.expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from nnmagic.relay.infer.context import TOO_DEEP, Context
 from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
-from nnmagic.relay.infer.unify import MAX_NESTING, UNKNOWN, Hole, shown, substitute
+from nnmagic.relay.infer.unify import MAX_NESTING, UNKNOWN, Hole, describe_type, substitute
 from nnmagic.relay.types import TupleType, Type, TypeCall
 
 
 def bind_patterns(context: Context, match_: Match) -> bool:
-    """Gives the variables of all patterns their types; False after an error."""
+    """Give the variables of all patterns their types; return False after an error."""
     data = context.type_of(match_.data)
     results = [_bind_pattern(context, match_, clause.lhs, data) for clause in match_.clauses]
     return all(results)
@@ -33,20 +33,20 @@ def _bind_pattern(context: Context, match_: Match, pattern: Pattern, data: Type)
                 good = good and agreed is not None
             case PatternTuple(patterns=parts):
                 inner = _tuple_parts(context, match_, part, type_)
-                work += _below(parts, inner, depth)
+                work += _pair_parts(parts, inner, depth)
             case PatternConstructor(patterns=parts):
                 inner = _constructor_parts(context, match_, part, type_)
-                work += _below(parts, inner, depth)
+                work += _pair_parts(parts, inner, depth)
         good = good and inner is not None
     return good
 
 
-def _below(
+def _pair_parts(
     parts: tuple[Pattern, ...], types: tuple[Type, ...] | None, depth: int
 ) -> list[tuple[Pattern, Type, int]]:
-    """The parts of a pattern with their types; all unknown after an error."""
-    found = types if types is not None else (UNKNOWN,) * len(parts)
-    return [(part, type_, depth + 1) for part, type_ in zip(parts, found, strict=True)]
+    """Pair the parts of a pattern with their types, which are unknown after an error."""
+    part_types = types if types is not None else (UNKNOWN,) * len(parts)
+    return [(part, type_, depth + 1) for part, type_ in zip(parts, part_types, strict=True)]
 
 
 def _tuple_parts(
@@ -60,10 +60,10 @@ def _tuple_parts(
 def _constructor_parts(
     context: Context, match_: Match, pattern: PatternConstructor, data: Type
 ) -> tuple[Type, ...] | None:
-    found = context.constructor(pattern.constructor, match_)
-    if found is None:
+    declaration = context.constructor(pattern.constructor, match_)
+    if declaration is None:
         return None
-    declared, constructor = found
+    declared, constructor = declaration
     if len(pattern.patterns) != len(constructor.inputs):
         wanted = f"{len(constructor.inputs)} part" + "s" * (len(constructor.inputs) != 1)
         context.error(match_, f"the pattern {constructor.name} takes {wanted}, found {len(pattern.patterns)}")
@@ -76,13 +76,13 @@ def _constructor_parts(
 
 
 def check_exhaustive(context: Context, match_: Match) -> None:
-    """Reports the values that a complete match leaves out."""
+    """Report the values that a complete match leaves out."""
     patterns = [clause.lhs for clause in match_.clauses]
     hint = "write an arm for each, or `match?`, which fails when it is run"
     try:
         cases = unmatched_cases(patterns, context.module.types)
     except TooManyCasesError:
-        data = shown(context.type_of(match_.data))
+        data = describe_type(context.type_of(match_.data))
         context.error(match_, f"too many combinations of patterns to see whether they handle all of {data}")
         return
     if cases:

@@ -1,4 +1,4 @@
-"""Types with holes, and making two of them equal. Knows types only."""
+"""Unify types with holes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from nnmagic.relay.types import (
     TypeVar,
 )
 
-#: How deep types may nest: far above what programs need, far below what recursion over a type can bear.
+#: How deep types may nest: far above what programs need, far below the limit of recursion over a type.
 MAX_NESTING: Final = 100
 
-#: Of how many parts a type may be made; a tuple of itself, again and again, doubles them each time.
+#: The number of parts that a type may have; nesting tuples of one type twice doubles it each time.
 MAX_PARTS: Final = 200_000
 
 
-#: A type that is still to be found.
+#: A type that is not inferred yet.
 Hole = IncompleteType
 
-#: The type of an expression with a reported error: it agrees with every type, so that one error is told once.
+#: The type of an expression with a reported error: it agrees with every type, which avoids follow-up errors.
 UNKNOWN: Final[Type] = TypeVar("_")
 
 
 class MismatchError(Exception):
-    """Two types that cannot be made equal; ``detail`` says in what they differ, "" where that is plain.
+    """Two types that cannot be unified; ``detail`` says how they differ, "" if that is plain.
 
-    ``only_sizes``: they are tensors that differ in the sizes of dimensions.
+    ``only_sizes``: they are tensors that differ in sizes only.
     """
 
     def __init__(self, detail: str = "", *, only_sizes: bool = False) -> None:
@@ -54,7 +54,7 @@ class NestingError(Exception):
 
 
 def type_parts(type_: Type) -> tuple[Type, ...]:
-    """The types that a type is made of."""
+    """Return the types that a type is made of."""
     match type_:
         case TupleType(fields=fields):
             return fields
@@ -69,7 +69,7 @@ def type_parts(type_: Type) -> tuple[Type, ...]:
 
 
 def with_parts(type_: Type, parts: Sequence[Type]) -> Type:
-    """A type made of new parts; itself where they are the old ones."""
+    """Return a type made of new parts; itself if they are the old ones."""
     if all(new is old for new, old in zip(parts, type_parts(type_), strict=True)):
         return type_
     match type_:
@@ -86,7 +86,7 @@ def with_parts(type_: Type, parts: Sequence[Type]) -> Type:
 
 
 def map_leaves(type_: Type, leaf: Callable[[Type], Type]) -> Type:
-    """A type with each tensor type and type variable in it replaced."""
+    """Replace each tensor type and type variable in a type."""
     match type_:
         case TensorType() | TypeVar():
             return leaf(type_)
@@ -95,14 +95,14 @@ def map_leaves(type_: Type, leaf: Callable[[Type], Type]) -> Type:
 
 
 def substitute(type_: Type, types: Mapping[TypeVar, Type]) -> Type:
-    """A type with type variables replaced."""
+    """Replace type variables in a type."""
     if not types:
         return type_
     return map_leaves(type_, lambda leaf: types.get(leaf, leaf) if isinstance(leaf, TypeVar) else leaf)
 
 
 def check_size(type_: Type) -> None:
-    """Raises NestingError for a type that is too deep or too large to be worked on; without recursion."""
+    """Raise NestingError for a type that is too deep or too large to work on; does not recurse."""
     depth, parts, level = 0, 1, [type_]
     while level := [part for outer in level for part in type_parts(outer)]:
         depth, parts = depth + 1, parts + len(level)
@@ -111,12 +111,15 @@ def check_size(type_: Type) -> None:
 
 
 def mentions(type_: Type, wanted: Type) -> bool:
-    """Whether ``wanted`` itself (by identity) occurs in a type."""
+    """Return whether ``wanted`` itself (by identity) occurs in a type."""
     return type_ is wanted or any(mentions(part, wanted) for part in type_parts(type_))
 
 
 def unify_dim(left: Dim, right: Dim) -> Dim | None:
-    """Relay's rule: ``?`` and anything make ``?``, all else must be equal. A label that both have is kept."""
+    """Unify two dimensions by Relay's rule, None if they differ.
+
+    ``?`` absorbs anything, all else must be equal. A label that both have is kept.
+    """
     if left == right:
         return left
     if isinstance(left, AnyDim) or isinstance(right, AnyDim):
@@ -125,42 +128,42 @@ def unify_dim(left: Dim, right: Dim) -> Dim | None:
 
 
 class Solver:
-    """What is known of the holes, and what waits for it.
+    """The contents of holes, and the callbacks that wait for them.
 
     ``ready`` holds the callbacks whose hole was filled; the owner runs them.
     """
 
     def __init__(self, *, loose: bool = False) -> None:
-        #: Whether two sizes that differ make `?`.
+        #: Whether two sizes that differ unify to `?`.
         self.loose = loose
         self._filled: dict[Hole, Type] = {}
         self._waiting: dict[Hole, list[Callable[[], None]]] = {}
-        # Types without holes, by id (which the kept type guards), with nesting and size: not walked again.
+        # Types without holes, by id (which the kept type guards), with nesting and size: not visited again.
         self._whole: dict[int, tuple[Type, int, int]] = {}
         self.ready: deque[Callable[[], None]] = deque()
-        #: Whether an unknown dimension met a number.
+        #: Whether a dynamic dimension was unified with a number.
         self.widened = False
 
     def wait(self, hole: Hole, retry: Callable[[], None]) -> None:
-        """Makes ``retry`` ready once the hole is filled."""
+        """Make ``retry`` ready once the hole is filled."""
         self._waiting.setdefault(hole, []).append(retry)
 
     def find(self, type_: Type) -> Type:
-        """What a hole was filled with; any other type as it is."""
+        """Return what a hole was filled with; any other type unchanged."""
         while isinstance(type_, Hole) and type_ in self._filled:
             type_ = self._filled[type_]
         return type_
 
     def resolve(self, type_: Type) -> Type:
-        """The type with all filled holes replaced. Raises NestingError."""
+        """Return the type with all filled holes replaced. Raises NestingError."""
         return type_ if type(type_) is TensorType else self._resolve(type_)[0]
 
     def _resolve(self, type_: Type) -> tuple[Type, int, int]:
-        """The resolved type, its nesting and its size; notes in ``_whole`` the types without holes."""
+        """Return the resolved type, its nesting and its size; enter types without holes into ``_whole``."""
         type_ = self.find(type_)
-        known = self._whole.get(id(type_))
-        if known is not None:
-            return known
+        entry = self._whole.get(id(type_))
+        if entry is not None:
+            return entry
         parts = type_parts(type_)
         if not parts:
             return type_, 0, 1
@@ -169,19 +172,19 @@ class Solver:
         size = 1 + sum(size for _, _, size in resolved)
         if depth > MAX_NESTING or size > MAX_PARTS:
             raise NestingError
-        found = with_parts(type_, [part for part, _, _ in resolved])
+        whole = with_parts(type_, [part for part, _, _ in resolved])
         if all(self._is_whole(part) for part, _, _ in resolved):
-            self._whole[id(found)] = (found, depth, size)
-        return found, depth, size
+            self._whole[id(whole)] = (whole, depth, size)
+        return whole, depth, size
 
     def _is_whole(self, type_: Type) -> bool:
-        """Whether a resolved type has no holes."""
+        """Return whether a resolved type has no holes."""
         if type_parts(type_):
             return id(type_) in self._whole
         return not isinstance(type_, Hole)
 
     def hole_in(self, type_: Type) -> Hole | None:
-        """The first unfilled hole of a resolved type."""
+        """Return the first unfilled hole of a resolved type."""
         if isinstance(type_, Hole):
             return type_
         if self._is_whole(type_):
@@ -189,7 +192,7 @@ class Solver:
         return next((hole for hole in map(self.hole_in, type_parts(type_)) if hole is not None), None)
 
     def unify(self, left: Type, right: Type) -> Type:
-        """Fills holes so that both types are equal, and gives that type. Raises MismatchError."""
+        """Fill holes so that both types are equal, and return that type. Raises MismatchError."""
         left, right = self.find(left), self.find(right)
         if left is right or right is UNKNOWN:
             if isinstance(left, Hole) and right is UNKNOWN:
@@ -219,7 +222,7 @@ class Solver:
                 raise MismatchError
 
     def fill(self, hole: Hole, type_: Type) -> Type:
-        """Fills a hole. Raises MismatchError where the type contains the hole itself."""
+        """Fill a hole. Raises MismatchError if the type contains the hole itself."""
         type_ = self.resolve(type_)
         if not self._is_whole(type_) and mentions(type_, hole):
             raise MismatchError("a type would contain itself")
@@ -232,7 +235,7 @@ class Solver:
         return with_parts(left, [self.unify(a, b) for a, b in pairs])
 
     def _unify_functions(self, left: FuncType, right: FuncType) -> Type:
-        """A generic function agrees with a plain one by taking types for its parameters."""
+        """Unify function types; a generic one is instantiated to agree with a plain one."""
         if len(left.arg_types) != len(right.arg_types):
             counts = f"{len(left.arg_types)} and {len(right.arg_types)}"
             raise MismatchError(f"the functions take {counts} arguments")
@@ -247,7 +250,7 @@ class Solver:
         return self._unify_parts(self.instantiate(left), self.instantiate(right))
 
     def instantiate(self, function: FuncType, type_args: Sequence[Type] = ()) -> FuncType:
-        """A generic function's type with types for its parameters: those given, holes for the rest."""
+        """Return a generic function's type for the given type arguments, holes for the rest."""
         if not function.type_params:
             return function
         missing = len(function.type_params) - len(type_args)
@@ -279,7 +282,7 @@ def _unify_tensors(left: TensorType, right: TensorType, loose: bool) -> TensorTy
     return TensorType(tuple(shape), left.dtype)
 
 
-def shown(type_: Type) -> str:
-    """A type for a message: long ones are cut."""
+def describe_type(type_: Type) -> str:
+    """Return a type's text for a message, cut if it is long."""
     text = type_text(type_)
     return text if len(text) <= 400 else text[:400] + "..."

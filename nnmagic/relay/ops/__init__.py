@@ -1,7 +1,8 @@
-"""Relay's operators: one declaration each, a file a family; importing this package fills the table."""
+"""Declare Relay's operators, a file for each family; importing this package fills the table."""
 
 from nnmagic.relay.ops import (
     binary,
+    blocks,
     convolution,
     creation,
     dense,
@@ -11,11 +12,13 @@ from nnmagic.relay.ops import (
     joining,
     nn_misc,
     normalization,
+    padding,
     pooling,
-    qnn,  # takes attributes and rules of the families above
+    qnn,  # uses attributes and relations of the families above
     quantization,
     random,
     reduction,
+    scatter,
     shape,
     signal,
     sorting,
@@ -33,6 +36,7 @@ __all__ = [
     "Operator",
     "RelationError",
     "binary",
+    "blocks",
     "call",
     "convolution",
     "creation",
@@ -43,12 +47,14 @@ __all__ = [
     "joining",
     "nn_misc",
     "normalization",
+    "padding",
     "pooling",
     "qnn",
     "quantization",
     "random",
     "reduction",
     "resolve",
+    "scatter",
     "shape",
     "signal",
     "sorting",

@@ -1,7 +1,7 @@
-"""Kinds of attribute values, and how a Python value becomes one. Knows constants and dtypes, nothing else.
+"""Define the kinds of attribute values, and how a Python value becomes one.
 
-A kind has two ways in. Relay text is taken as it is written: an array must be an array. A call from Python
-is first normalised as Relay's Python function does it: ``strides=2`` becomes ``[2, 2]``, ``axis=1`` of a
+A kind has two ways in. Relay text is taken as it is written: an array must be an array. A call from Python is
+first normalised as Relay's Python function does it: ``strides=2`` becomes ``[2, 2]``, ``axis=1`` of a
 reduction ``[1]``, ``padding=1`` ``[1, 1, 1, 1]``.
 """
 
@@ -21,8 +21,10 @@ Coerce = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True)
 class AttrKind:
-    """``words``: what the value is, for messages and documentation. ``coerce`` raises TypeError or ValueError
-    whose message continues "attribute 'x' ..."; ``from_call`` comes before it in a call from Python.
+    """A kind of attribute values.
+
+    ``words`` describes a value for messages and documentation. ``coerce`` raises TypeError or ValueError
+    whose message continues "attribute 'x' ..."; ``from_call`` runs before it in a call from Python.
     """
 
     words: str
@@ -30,7 +32,7 @@ class AttrKind:
     from_call: Coerce | None = None
 
     def in_call(self, value: object) -> object:
-        """The value that a call from Python gives: normalised, then coerced."""
+        """Return the value that a call from Python passes: normalised, then coerced."""
         return self.coerce(value if self.from_call is None else self.from_call(value))
 
 
@@ -38,7 +40,7 @@ def _integer(value: object) -> int:
     if isinstance(value, Int64):
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"must be an int, not {_shown(value)}")
+        raise TypeError(f"must be an int, not {_describe(value)}")
     return operator.index(value)
 
 
@@ -48,7 +50,7 @@ def _int(value: object) -> int:
 
 def _float(value: object) -> float:
     if isinstance(value, bool) or not (isinstance(value, int | float) or hasattr(value, "__index__")):
-        raise TypeError(f"must be a number, not {_shown(value)}")
+        raise TypeError(f"must be a number, not {_describe(value)}")
     try:
         return float(value if isinstance(value, float) else operator.index(value))
     except OverflowError:
@@ -57,7 +59,7 @@ def _float(value: object) -> float:
 
 def _float_only(value: object) -> float:
     if not isinstance(value, float):
-        raise TypeError(f"must be a floating-point number, not {_shown(value)}")
+        raise TypeError(f"must be a floating-point number, not {_describe(value)}")
     return float(value)
 
 
@@ -70,16 +72,16 @@ def _bool(value: object) -> bool:
         return bool(value)
     if type(value).__name__ in ("bool", "bool_"):  # NumPy's
         return bool(value)
-    raise TypeError(f"must be True or False, not {_shown(value)}")
+    raise TypeError(f"must be True or False, not {_describe(value)}")
 
 
 def _str(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"must be a string, not {_shown(value)}")
+        raise TypeError(f"must be a string, not {_describe(value)}")
     return str(value)
 
 
-#: What TVM reads as a dtype. It takes any width; only the names of NUMPY_DTYPES can be computed with.
+#: A dtype as TVM reads it, of any width; tensors may have only those of NUMPY_DTYPES.
 _DTYPE_TEXT = re.compile(r"(bool|handle|(?P<kind>u?int|float|bfloat)(?P<bits>\d*))(?P<lanes>x\d+)?\Z")
 
 
@@ -87,10 +89,10 @@ def _dtype(value: object) -> str:
     name = _str(value)
     if not name:
         return ""
-    found = _DTYPE_TEXT.match(name)
-    if not found:
+    match = _DTYPE_TEXT.match(name)
+    if not match:
         raise ValueError(f"must be a dtype, not {name!r}")
-    return f"{name}32" if found["kind"] and not found["bits"] and not found["lanes"] else name
+    return f"{name}32" if match["kind"] and not match["bits"] and not match["lanes"] else name
 
 
 def _dtype_in_call(value: object) -> object:
@@ -108,11 +110,11 @@ def _dim(value: object) -> int | AnyDim | VarDim:
 
 def _expression(value: object) -> Node:
     if not isinstance(value, Node):
-        raise TypeError(f"must be an expression, not {_shown(value)}")
+        raise TypeError(f"must be an expression, not {_describe(value)}")
     return value
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"a {type(value).__name__}"
 
@@ -126,7 +128,7 @@ INT = AttrKind("int", _int)
 INTEGER = AttrKind("int", _integer)
 DIM = AttrKind("dimension", _dim)
 FLOAT = AttrKind("number", _float)
-#: A number that stays an int where it is one; a number that must not be an int.
+#: A number that stays an int if it is one; a number that must not be an int.
 NUMBER = AttrKind("number", _number)
 FLOAT_ONLY = AttrKind("number", _float_only)
 BOOL = AttrKind("bool", _bool)
@@ -136,7 +138,7 @@ EXPRESSION = AttrKind("expression", _expression)
 
 
 def optional(kind: AttrKind) -> AttrKind:
-    """The kind, or None."""
+    """Return the kind that also takes None."""
     prepare = kind.from_call
     return AttrKind(
         f"{kind.words} or None",
@@ -146,7 +148,7 @@ def optional(kind: AttrKind) -> AttrKind:
 
 
 def default_for_none(kind: AttrKind, default: object) -> AttrKind:
-    """The kind, or None; in a call None stands for the default."""
+    """Return the kind that also takes None, which in a call stands for the default."""
     either_way = optional(kind)
 
     def prepare(value: object) -> object:
@@ -156,19 +158,19 @@ def default_for_none(kind: AttrKind, default: object) -> AttrKind:
 
 
 def array(item: AttrKind) -> AttrKind:
-    """A tuple of any length of that kind."""
+    """Return the kind of tuples of any length of a kind."""
     words = f"a sequence of {item.words}s"
 
     def coerce(value: object) -> tuple[object, ...]:
         if not _is_sequence(value):
-            raise TypeError(f"must be {words}, not {_shown(value)}")
+            raise TypeError(f"must be {words}, not {_describe(value)}")
         return tuple(item.coerce(part) for part in value)
 
     return AttrKind(words, coerce)
 
 
 def either(first: AttrKind, second: AttrKind) -> AttrKind:
-    """A sequence is of the second kind, anything else of the first."""
+    """Return the kind that takes a sequence as the second kind, anything else as the first."""
     return AttrKind(
         f"{first.words} or {second.words}",
         lambda value: second.coerce(value) if _is_sequence(value) else first.coerce(value),
@@ -176,7 +178,7 @@ def either(first: AttrKind, second: AttrKind) -> AttrKind:
 
 
 def one_or_more(item: AttrKind = INTEGER) -> AttrKind:
-    """An array; in a call a single value stands for an array of one, as in ``axis=1`` of a reduction."""
+    """Return the kind of arrays; in a call ``axis=1`` of a reduction stands for an array of one."""
     kind = array(item)
     return AttrKind(
         f"{item.words} or {kind.words}", kind.coerce, lambda value: value if _is_sequence(value) else (value,)
@@ -184,9 +186,9 @@ def one_or_more(item: AttrKind = INTEGER) -> AttrKind:
 
 
 def spatial(rank: int, item: AttrKind = DIM, lengths: Sequence[int] = ()) -> AttrKind:
-    """One value for each of ``rank`` spatial dimensions (strides, pool size); in a call one stands for all.
+    """Return the kind with a value for each of ``rank`` spatial dimensions; in a call one stands for all.
 
-    ``lengths``: how long a sequence may be, where it is not ``rank``.
+    ``lengths``: how long a sequence may be, if not ``rank``.
     """
     words = f"1 {item.words}" if rank == 1 else f"1 or {rank} {item.words}s"
 
@@ -199,8 +201,9 @@ def spatial(rank: int, item: AttrKind = DIM, lengths: Sequence[int] = ()) -> Att
 
 
 def padding(rank: int) -> AttrKind:
-    """Padding before all spatial dimensions, then after all; in a call one int, or one for each dimension,
-    stands for both sides.
+    """Return the kind of padding: before all spatial dimensions, then after all.
+
+    In a call one int, or one for each dimension, stands for both sides.
     """
     words = f"{'1' if rank == 1 else f'1, {rank}'} or {2 * rank} ints"
 
@@ -215,7 +218,7 @@ def padding(rank: int) -> AttrKind:
 
 def _of_length(value: Sequence[object], lengths: Sequence[int], words: str) -> Sequence[object]:
     if len(value) not in lengths:
-        raise ValueError(f"must be {words}, not {_shown(value)}")
+        raise ValueError(f"must be {words}, not {_describe(value)}")
     return value
 
 
@@ -229,12 +232,12 @@ PAIRS = array(array(INTEGER))
 
 
 def choice(*names: str) -> AttrKind:
-    """A string that is one of ``names``."""
+    """Return the kind of strings that are one of ``names``."""
     words = "one of " + ", ".join(map(repr, names))
 
     def coerce(value: object) -> str:
         if value not in names:
-            raise ValueError(f"must be {words}, not {_shown(value)}")
+            raise ValueError(f"must be {words}, not {_describe(value)}")
         return str(value)
 
     return AttrKind(words, coerce)

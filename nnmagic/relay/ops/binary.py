@@ -1,4 +1,4 @@
-"""Element-wise operators of two tensors: arithmetic, comparison, logic, bits."""
+"""Declare element-wise operators of two tensors: arithmetic, comparison, logic, bits."""
 
 from nnmagic.relay.ops.declaration import declare
 from nnmagic.relay.ops.relations import broadcast, broadcast_compare

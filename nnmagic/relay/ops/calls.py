@@ -1,4 +1,4 @@
-"""Operators as people call them: by short names, with the defaults of Relay's Python functions."""
+"""Call operators as Relay's Python functions do: by short names, with their defaults."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from nnmagic.relay.ops.declaration import OPERATORS, Operator, RelationError
 
 
 def resolve(name: str) -> Operator | None:
-    """The operator that a name means.
+    """Return the operator that a name means.
 
     ``nn.relu`` and ``add`` name themselves; ``relu`` is the last component of one operator only, not counting
-    its twin for quantized numbers. None where there is no such operator or several.
+    its twin for quantized numbers. None if there is no such operator, or several.
     """
     if name in OPERATORS:
         return OPERATORS[name]
-    found = _by_last_component().get(name, [])
-    if len(found) > 1:
-        found = [operator for operator in found if not operator.name.startswith("qnn.")]
-    return found[0] if len(found) == 1 else None
+    matches = _by_last_component().get(name, [])
+    if len(matches) > 1:
+        matches = [operator for operator in matches if not operator.name.startswith("qnn.")]
+    return matches[0] if len(matches) == 1 else None
 
 
 def call(name: str, args: Sequence[Expr], span: Span | None = None, **attrs: object) -> Call:
-    """A call of an operator with complete attributes, as Relay's Python function of that name makes it.
+    """Return a call of an operator with complete attributes, as Relay's Python function makes it.
 
     ``args`` are the operator's arguments in order; those at the end that have a number as default may be left
     out. ``attrs`` may have the names of Relay's Python function. Raises KeyError for an unknown operator and
@@ -49,7 +49,7 @@ _Prepared = tuple[list[Expr], dict[str, object]]
 
 
 def _arange(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
-    """``arange(stop)`` starts at 0 and steps by 1; the attributes repeat the arguments."""
+    """Complete ``arange(stop)``, which starts at 0 and steps by 1; the attributes repeat the arguments."""
     dtype = _dtype(attrs, "dtype")
     if not 1 <= len(args) <= 3:
         raise RelationError(f"arange takes 1 to 3 arguments (start, stop, step), got {len(args)}")
@@ -61,7 +61,7 @@ def _arange(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
 
 
 def _distribution(low: float, high: float) -> Callable[[list[Expr], dict[str, object]], _Prepared]:
-    """The parameters of a distribution have the dtype of its numbers."""
+    """Give the parameters of a distribution the dtype of its numbers."""
 
     def prepare(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
         dtype = _dtype(attrs, "out_dtype")
@@ -72,7 +72,7 @@ def _distribution(low: float, high: float) -> Callable[[list[Expr], dict[str, ob
 
 
 def _variance(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
-    """Without a mean, the data's own."""
+    """Take the data's own mean if none is passed."""
     if len(args) == 1:
         axis, exclude = attrs.get("axis"), attrs.get("exclude", False)
         args = [*args, call("mean", args, axis=axis, keepdims=True, exclude=exclude)]
@@ -80,7 +80,7 @@ def _variance(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
 
 
 def _stft(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
-    """Without a window, ones; hops of a quarter of n_fft."""
+    """Take a window of ones and hops of a quarter of n_fft if none are passed."""
     size = attrs.get("n_fft")
     if isinstance(size, int):
         defaults = {"hop_length": size // 4, "win_length": size}
@@ -91,7 +91,7 @@ def _stft(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
 
 
 def _matrix_set_diag(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
-    """``k`` is one diagonal or the first and last; ``align`` is where those above and below are aligned."""
+    """Split ``k``, one diagonal or the first and last, and ``align``, for those above and those below."""
     given = dict(attrs)
     k, align = given.pop("k", None), given.pop("align", None)
     if k is not None:
@@ -106,7 +106,7 @@ def _matrix_set_diag(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
 
 
 def _collapse_sum_to(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
-    """The shape is an argument as well as an attribute."""
+    """Pass the shape as an argument as well as an attribute."""
     if len(args) == 1 and "shape" in attrs:
         args = [*args, constant(attrs["shape"], "int32")]
     return args, attrs

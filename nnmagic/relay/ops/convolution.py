@@ -1,18 +1,19 @@
-"""Convolutions and their transposes."""
+"""Declare convolutions and their transposes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT, OPTIONAL_DIM, STR, optional, padding, spatial
-from nnmagic.relay.ops.declaration import Assume, Attr, Relation, RelationError, declare
+from nnmagic.relay.ops.checks import sizes, window_has_elements
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import (
     Shape,
     add,
-    dilated,
+    dilate,
     floor_divide,
     is_unknown,
     multiply,
@@ -35,7 +36,7 @@ from nnmagic.relay.types import ANY, Dim, TensorType, Type
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """The rule of a convolution: its spatial axes (``HW``) and whether it is transposed.
+    """The relation of a convolution: its spatial axes (``HW``) and whether it is transposed.
 
     Shapes are compared in the layouts NCHW and OIHW (IOHW when transposed), whatever the call's are.
     """
@@ -60,8 +61,8 @@ class _Convolution:
         layout = convertible_layout(attrs["data_layout"], self.data_layout.name, "data")
         return convert_shape(data.shape, layout, self.data_layout)
 
-    def wanted_weight(self, data: Shape, weight: TensorType | None, attrs: Attrs) -> Shape | None:
-        """The weight's shape, in the call's layout, where channels and kernel_size say it."""
+    def expected_weight(self, data: Shape, weight: TensorType | None, attrs: Attrs) -> Shape | None:
+        """Return the weight's shape in the call's layout, if channels and kernel_size determine it."""
         if attrs["channels"] is None or attrs["kernel_size"] is None:
             return None
         channels, groups = cast(Dim, attrs["channels"]), cast(int, attrs["groups"])
@@ -76,27 +77,27 @@ class _Convolution:
         return convert_shape(shape, self.kernel_layout, layout, self.weight)
 
     def _is_depthwise(self, data: Shape, weight: TensorType | None, layout: Layout, groups: int) -> bool:
-        """Relay's case of a group for each channel, whose weight counts channels and how many each makes."""
+        """Return whether each channel has its own group, which Relay's weight layout treats specially."""
         if self.rank == 1 or self.weight != 1 or groups == 1 or data[1] != groups or weight is None:
             return False
         return convert_shape(weight.shape, layout, self.kernel_layout, self.weight)[0] == groups
 
     def kernel(self, data: Shape, weight: TensorType, attrs: Attrs) -> tuple[Dim, Shape]:
-        """The number of output channels and the spatial shape of the kernel, checked."""
+        """Return the number of output channels and the spatial shape of the kernel, checked."""
         groups = cast(int, attrs["groups"])
-        wanted = self.wanted_weight(data, weight, attrs)
-        if wanted is not None:
-            require_type(weight, wanted, "the weight", self.weight)
+        expected_shape = self.expected_weight(data, weight, attrs)
+        if expected_shape is not None:
+            require_type(weight, expected_shape, "the weight", self.weight)
             return cast(Dim, attrs["channels"]), dims(attrs, "kernel_size")
         layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
         shape = convert_shape(weight.shape, layout, self.kernel_layout, self.weight)
         outer, inner = shape[:2]
         if attrs["kernel_size"] is not None:
-            for given, found in zip(dims(attrs, "kernel_size", self.rank), shape[2:], strict=True):
-                require_same(given, found, "kernel_size is not that of the weight", self.weight)
+            for declared, size in zip(dims(attrs, "kernel_size", self.rank), shape[2:], strict=True):
+                require_same(declared, size, "kernel_size is not that of the weight", self.weight)
         if self.transposed:
             require_same(data[1], outer, "the weight's input channels are not the data's", self.weight, 0)
-            channels = inner  # groups do not count here
+            channels = inner  # regardless of groups
         else:
             expected = floor_divide(data[1], groups)
             require_same(
@@ -110,7 +111,7 @@ class _Convolution:
         return channels, shape[2:]
 
     def spatial(self, data: Shape, kernel: Shape, attrs: Attrs) -> Shape:
-        """The spatial dimensions of the result."""
+        """Return the spatial dimensions of the result."""
         strides, dilation = (leading_dims(attrs, name, self.rank) for name in ("strides", "dilation"))
         if attrs["channels"] is not None and attrs["kernel_size"] is not None:
             dims(attrs, "dilation", self.rank)
@@ -119,7 +120,7 @@ class _Convolution:
         pads = padding_sums(attrs, self.rank)
         if 0 in strides and not self.transposed:
             raise RelationError("strides must not be 0")
-        spans = [dilated(size, step) for size, step in zip(kernel, dilation, strict=True)]
+        spans = [dilate(size, step) for size, step in zip(kernel, dilation, strict=True)]
         if not self.transposed:
             return tuple(
                 window_output(size, pad, span, stride)
@@ -144,8 +145,8 @@ class _Convolution:
             convert_shape(result, self.data_layout, out_layout), dtype_or(attrs, "out_dtype", data.dtype)
         )
 
-    def demand(self, types: Sequence[Type], attrs: Attrs) -> None:
-        """What Relay does not ask for: an attribute for each axis, positive steps, room for the kernel."""
+    def precondition(self, types: Sequence[Type], attrs: Attrs) -> None:
+        """Require what Relay does not: an attribute for each axis, positive steps, room for the kernel."""
         for name in ("strides", "dilation"):
             require_positive(name, dims(attrs, name, self.rank))
         shape = self.data_shape(tensor(types), attrs)
@@ -154,12 +155,12 @@ class _Convolution:
             raise RelationError("the kernel is larger than the padded data", 0, self.weight)
 
     def assume(self, types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
-        """An unknown weight has the shape that channels and kernel_size say."""
+        """Give an unknown weight the shape that channels and kernel_size determine."""
         data = types[0]
         if not isinstance(data, TensorType) or types[self.weight] is not None:
             return types
         require_positive("groups", [cast(int, attrs["groups"])])
-        wanted = self.wanted_weight(self.data_shape(data, attrs), None, attrs)
+        wanted = self.expected_weight(self.data_shape(data, attrs), None, attrs)
         filled = list(types)
         filled[self.weight] = None if wanted is None else TensorType(wanted, data.dtype)
         return filled
@@ -170,8 +171,9 @@ def _transposed_size(size: Dim, stride: Dim, span: Dim, pad: Dim, extra: Dim) ->
 
 
 def padding_sums(attrs: Attrs, rank: int) -> Shape:
-    """Padding before and after, added up, for each spatial dimension; ``padding`` may be 1, rank or 2 * rank
-    long.
+    """Return the padding before plus after each spatial dimension.
+
+    ``padding`` may have 1, rank or 2 * rank elements.
     """
     given = dims(attrs, "padding")
     if len(given) not in {1, rank, 2 * rank}:
@@ -180,13 +182,12 @@ def padding_sums(attrs: Attrs, rank: int) -> Shape:
     return tuple(add(before, after) for before, after in zip(full[:rank], full[rank:], strict=True))
 
 
-#: What a convolution's call needs to mean something, by operator; see ``demands``.
-DEMANDS: dict[str, Callable[[Sequence[Type], Attrs], None]] = {}
-
-
-def _rules(name: str, convolution: _Convolution) -> tuple[Relation, Assume]:
-    DEMANDS[name] = convolution.demand
-    return convolution, convolution.assume
+def _divide_groups(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require channels that the groups divide."""
+    channels = sizes(types)[0][str(attrs["data_layout"]).index("C")]
+    groups = cast(int, attrs["groups"])
+    if channels % groups:
+        raise RelationError(f"{channels} channels cannot be divided into {groups} groups")
 
 
 def _declare_convolution(rank: int) -> None:
@@ -194,11 +195,11 @@ def _declare_convolution(rank: int) -> None:
     ones, zeros = (1,) * rank, (0,) * rank
     over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
     kind = spatial(rank)
-    relation, assume = _rules(f"nn.conv{rank}d", _Convolution(axes))
+    convolution = _Convolution(axes)
     declare(
         f"nn.conv{rank}d",
         "data weight",
-        relation,
+        convolution,
         f"Convolution (cross-correlation) {over}, without a bias.",
         Attr("strides", kind, ones),
         Attr("padding", padding(rank), (0, 0) if rank == 1 else zeros, call_default=zeros),
@@ -212,13 +213,16 @@ def _declare_convolution(rank: int) -> None:
         Attr("out_dtype", DTYPE, ""),
         attrs_key=f"Conv{rank}DAttrs",
         family="convolution",
-        assume=assume,
+        assume=convolution.assume,
+        preconditions=[convolution.precondition],
+        shape_constraints=[_divide_groups],
+        nonempty_constraints=[window_has_elements],
     )
-    relation, assume = _rules(f"nn.conv{rank}d_transpose", _Convolution(axes, transposed=True))
+    transposed = _Convolution(axes, transposed=True)
     declare(
         f"nn.conv{rank}d_transpose",
         "data weight",
-        relation,
+        transposed,
         f"Transposed convolution {over}: the gradient of one.",
         Attr("channels", OPTIONAL_DIM, None),
         Attr("kernel_size", optional(kind), None),
@@ -235,7 +239,10 @@ def _declare_convolution(rank: int) -> None:
         call_order="data weight strides padding dilation groups channels kernel_size data_layout "
         "kernel_layout out_layout output_padding out_dtype",
         family="convolution",
-        assume=assume,
+        assume=transposed.assume,
+        preconditions=[transposed.precondition],
+        shape_constraints=[_divide_groups],
+        nonempty_constraints=[window_has_elements],
     )
 
 
@@ -245,10 +252,13 @@ for _rank in (1, 2, 3):
 
 @dataclass(frozen=True, slots=True)
 class _Deformable(_Convolution):
-    """The rule of a convolution whose kernel places are displaced by offsets, its second argument."""
+    """The relation of a convolution whose kernel elements are displaced by offsets, its second argument."""
 
     def offset(self, data: Shape, result: Shape, kernel: Shape, attrs: Attrs) -> Shape:
-        """The offsets' shape: two numbers for each kernel place and group, at each place of the result."""
+        """Return the offsets' shape.
+
+        There are two numbers for each kernel element and group, at each element of the result.
+        """
         groups = cast(int, attrs["deformable_groups"])
         return (data[0], multiply(product(kernel), 2 * groups), *result)
 
@@ -262,8 +272,14 @@ class _Deformable(_Convolution):
         return result
 
 
+def _has_elements(types: Sequence[Type], _attrs: Attrs) -> None:
+    """Require elements in all operands: TVM's loops over a tensor without elements divide by its size."""
+    for index in range(len(types)):
+        if 0 in tensor(types, index).shape:
+            raise RelationError("it takes tensors with elements", index)
+
+
 _deformable = _Deformable("HW", weight=2)
-DEMANDS["nn.deformable_conv2d"] = _deformable.demand
 _PAIR = spatial(2)
 declare(
     "nn.deformable_conv2d",
@@ -284,4 +300,6 @@ declare(
     attrs_key="DeformableConv2DAttrs",
     family="convolution",
     assume=_deformable.assume,
+    preconditions=[_has_elements],
+    nonempty_constraints=[window_has_elements],
 )

@@ -1,4 +1,4 @@
-"""Tensors made of attributes or of other tensors' shapes."""
+"""Declare operators that create tensors from attributes or from other tensors' shapes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs, Constant
 from nnmagic.relay.ops.attributes import BOOL, DIM, DTYPE, EXPRESSION, INT, one_or_more
+from nnmagic.relay.ops.checks import require_broadcast, sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, is_unknown
 from nnmagic.relay.ops.relations import broadcast, dims, dtype_or, identity, require_type, tensor
 from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
 
-#: InitOpAttrs: what zeros, ones, full and broadcast_to have.
+#: InitOpAttrs: the attributes of zeros, ones, full and broadcast_to.
 SHAPE = Attr("shape", one_or_more(DIM))
 INIT_DTYPE = Attr("dtype", DTYPE, "")
 
@@ -37,7 +38,7 @@ def _full_like(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _arange(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """The length is known where start, stop and step are constants."""
+    """Return a vector, whose length is a number where start, stop and step are constants."""
     dtype = dtype_or(attrs, "dtype", "float32")
     for index in range(3):
         if tensor(types, index) != scalar_type(dtype):
@@ -60,14 +61,19 @@ def _trilu(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    indices, depth = tensor(types), cast(int, attrs["depth"])  # Relay does not look at the two values
+    indices, depth = tensor(types), cast(int, attrs["depth"])  # Relay ignores the two values
     if depth <= 0:
         raise RelationError(f"depth must be positive, it is {depth}")
     axis, rank = cast(int, attrs["axis"]), len(indices.shape)
     if not -1 <= axis <= rank:
         raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
-    at = rank if axis == -1 else axis
-    return TensorType((*indices.shape[:at], depth, *indices.shape[at:]), str(attrs["dtype"]))
+    axis = rank if axis == -1 else axis
+    return TensorType((*indices.shape[:axis], depth, *indices.shape[axis:]), str(attrs["dtype"]))
+
+
+def _check_one_hot(types: Sequence[Type], _attrs: Attrs) -> None:
+    for index in (1, 2):
+        tensor(types, index, rank=0)
 
 
 for _name in ("zeros", "ones"):
@@ -112,7 +118,7 @@ declare(
 declare(
     "broadcast_to",
     "data",
-    # Relay's type inference does not ask whether the data can be broadcast to the shape.
+    # Relay's type inference does not check that the data can be broadcast to the shape.
     lambda types, attrs: TensorType(_shape(attrs), tensor(types).dtype),
     "Data repeated along axes of length 1 until it has the shape.",
     SHAPE,
@@ -125,11 +131,16 @@ declare(
 
 
 def _broadcast_to_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """The data broadcast with the other tensor must be of the other tensor's type; ``?`` stays unknown."""
+    """Require the data, broadcast with the other tensor, to have that one's type; ``?`` stays unknown."""
     like, result = tensor(types, 1), broadcast(types, attrs)
     require_type(like, result.shape, "the other tensor", 1)
     dims = zip(like.shape, result.shape, strict=True)
     return TensorType(tuple(want if is_unknown(want) else have for want, have in dims), like.dtype)
+
+
+def _fit_broadcast(types: Sequence[Type], _attrs: Attrs) -> None:
+    data, like = sizes(types)
+    require_broadcast(data, like)
 
 
 declare(
@@ -138,6 +149,7 @@ declare(
     _broadcast_to_like,
     "Data repeated along axes of length 1 until it has another tensor's shape.",
     family="creation",
+    shape_constraints=[_fit_broadcast],
 )
 declare(
     "arange",
@@ -164,6 +176,7 @@ declare(
     Attr("dtype", DTYPE, "", call_default=REQUIRED),
     attrs_key="OneHotAttrs",
     family="creation",
+    preconditions=[_check_one_hot],
 )
 declare(
     "trilu",

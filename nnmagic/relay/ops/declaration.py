@@ -1,7 +1,7 @@
-"""What an operator's declaration is, and the table of all of them.
+"""Define an operator's declaration and keep the table of all operators.
 
-One declaration serves the printer, the parser, type inference, completion, the operator table and the
-documentation. What an engine does with an operator stands in the engine. Knows types and constants, no TVM.
+One declaration serves the printer, the parser, type inference, cells, engines, completion, the operator table
+and the documentation. How an engine computes an operator stands in the engine.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from nnmagic.relay.types import Type
 
 
 class _Missing:
-    """The type of NONE_GIVEN and REQUIRED."""
+    """The type of the sentinels NONE_GIVEN and REQUIRED."""
 
     def __repr__(self) -> str:
         return "<no default>"
 
 
-#: Stands for "no default" where None would be a value.
+#: "No default", where None would be a value.
 NONE_GIVEN: Final = _Missing()
-#: As a default in calls from Python: there is none, although Relay text has one.
+#: As a default in calls from Python: none, although Relay text has one.
 REQUIRED: Final = _Missing()
 
 
 class RelationError(Exception):
     """Argument types or attributes that an operator refuses.
 
-    ``operands`` are the places, in the argument list, of the arguments to point at.
+    ``operands`` are the indices, in the argument list, of the arguments to point at.
     """
 
     def __init__(self, message: str, *operands: int, hint: str | None = None) -> None:
@@ -46,8 +46,12 @@ class RelationError(Exception):
 #: front of its message.
 Relation = Callable[[Sequence[Type], Attrs], Type]
 
+#: A check of a call that the relation accepts: (argument types, all attributes). Raises RelationError; the
+#: operator's name is put in front of its message.
+Check = Callable[[Sequence[Type], Attrs], None]
+
 #: Fills unknown (None) argument types from the known ones and the attributes, as Relay's relation assigns the
-#: type of an unannotated weight. Gives the list with what it could fill.
+#: type of an unannotated weight. Returns the list with what it could fill.
 Assume = Callable[[Sequence[Type | None], Attrs], Sequence[Type | None]]
 
 
@@ -67,7 +71,7 @@ class Attr:
 
     @property
     def default_in_call(self) -> object:
-        """What a call from Python leaves out stands for; NONE_GIVEN where it must be given."""
+        """The value that a call from Python may leave out; NONE_GIVEN where it must be given."""
         if self.call_default is REQUIRED:
             return NONE_GIVEN
         return self.default if self.call_default is NONE_GIVEN else self.call_default
@@ -83,6 +87,11 @@ class Operator:
     where it is not arguments, then attributes. keywords: the names that Relay's Python function has for
     arguments and attributes, where they are others. arg_defaults: numbers that a call from Python may leave
     out. variadic: takes one argument that is a tuple of tensors.
+
+    The relation types Relay text exactly as the original Relay does, which accepts some calls that mean
+    nothing. preconditions: what cells and engines require beyond it. shape_constraints: what the sizes of the
+    operands must be to each other, checked where all of them are numbers: at compile time, or at run time for
+    dynamic shapes. nonempty_constraints: the same, but only where the result has elements.
     """
 
     name: str
@@ -98,13 +107,16 @@ class Operator:
     variadic: bool = False
     keywords: Mapping[str, str] = field(default_factory=dict)
     arg_defaults: Mapping[str, bool | int | float] = field(default_factory=dict)
+    preconditions: tuple[Check, ...] = ()
+    shape_constraints: tuple[Check, ...] = ()
+    nonempty_constraints: tuple[Check, ...] = ()
 
     def attr(self, name: str) -> Attr | None:
-        """The attribute of that name, if the operator has it."""
+        """Return the attribute of that name, None if the operator has none."""
         return next((attr for attr in self.attrs if attr.name == name), None)
 
     def complete_attrs(self, given: Mapping[str, object], *, from_call: bool = False) -> dict[str, object]:
-        """Every attribute in declaration order: the given values, coerced, and defaults for the rest.
+        """Return every attribute in declaration order: the given values, coerced, and defaults for the rest.
 
         ``from_call`` takes the defaults of Relay's Python function instead of the C++ ones and normalises
         values as it does (``strides=2`` is ``(2, 2)``). Raises RelationError for an unknown or missing
@@ -130,14 +142,37 @@ class Operator:
         return complete
 
     def result_type(self, arg_types: Sequence[Type], attrs: Attrs) -> Type:
-        """The type of a call. Raises RelationError."""
+        """Return the type of a call. Raises RelationError."""
         if len(arg_types) != len(self.args):
             wanted = f"{len(self.args)} argument" + ("" if len(self.args) == 1 else "s")
             raise RelationError(f"{self.name} takes {wanted} ({', '.join(self.args)}), got {len(arg_types)}")
         try:
             return self.relation(arg_types, attrs)
         except RelationError as error:
-            raise RelationError(f"{self.name}: {error.message}", *error.operands, hint=error.hint) from None
+            raise self._named(error) from None
+
+    def check_preconditions(self, arg_types: Sequence[Type], attrs: Attrs) -> None:
+        """Raise RelationError for a call that Relay gives a type although it has no meaning."""
+        self._run(self.preconditions, arg_types, attrs)
+
+    def check_shapes(self, arg_types: Sequence[Type], attrs: Attrs, *, nonempty: bool) -> None:
+        """Raise RelationError where the sizes of the operands, all of them numbers, do not fit together.
+
+        ``nonempty``: the result has elements.
+        """
+        self._run(self.shape_constraints, arg_types, attrs)
+        if nonempty:
+            self._run(self.nonempty_constraints, arg_types, attrs)
+
+    def _run(self, checks: Sequence[Check], arg_types: Sequence[Type], attrs: Attrs) -> None:
+        try:
+            for check in checks:
+                check(arg_types, attrs)
+        except RelationError as error:
+            raise self._named(error) from None
+
+    def _named(self, error: RelationError) -> RelationError:
+        return RelationError(f"{self.name}: {error.message}", *error.operands, hint=error.hint)
 
 
 def _attr_hint(names: Sequence[str], wrong: str) -> str | None:
@@ -165,8 +200,11 @@ def declare(  # noqa: PLR0913 - the columns of a table
     variadic: bool = False,
     keywords: Mapping[str, str] | None = None,
     arg_defaults: Mapping[str, bool | int | float] | None = None,
+    preconditions: Sequence[Check] = (),
+    shape_constraints: Sequence[Check] = (),
+    nonempty_constraints: Sequence[Check] = (),
 ) -> Operator:
-    """Enters an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
+    """Enter an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
     if name in OPERATORS:
         raise ValueError(f"operator {name!r} is declared twice")
     operator = Operator(
@@ -183,6 +221,9 @@ def declare(  # noqa: PLR0913 - the columns of a table
         variadic=variadic,
         keywords=keywords or {},
         arg_defaults=arg_defaults or {},
+        preconditions=tuple(preconditions),
+        shape_constraints=tuple(shape_constraints),
+        nonempty_constraints=tuple(nonempty_constraints),
     )
     OPERATORS[name] = operator
     return operator

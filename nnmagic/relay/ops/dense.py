@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Declare matrix products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _units(attrs: Attrs) -> Dim | None:
 
 
 def _rows(types: Sequence[Type | None], transpose: bool) -> tuple[Shape, Dim]:
-    """The first operand's dimensions without the one that is summed over, and that one."""
+    """Return the first operand's dimensions without the one that is summed over, and that one."""
     data = types[0]
     if not isinstance(data, TensorType):
         raise RelationError(f"expected a tensor, found {type_text(data) if data else 'no type'}", 0)
@@ -33,7 +33,7 @@ def _rows(types: Sequence[Type | None], transpose: bool) -> tuple[Shape, Dim]:
 
 
 def _product(types: Sequence[Type], attrs: Attrs, *, transpose_a: bool, transpose_b: bool) -> TensorType:
-    # Relay compares the dimensions that are summed over only where ``units`` is given.
+    # Relay compares the dimensions that are summed over only if ``units`` is given.
     outer, reduced = _rows(types, transpose_a)
     data, weight = tensor(types, 0), tensor(types, 1)
     units = _units(attrs)
@@ -77,12 +77,12 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
     batch = broadcast_dim(batch_a, batch_b)
     if batch is None:
         raise RelationError(f"the batches of {type_text(left)} and {type_text(right)} differ", 0, 1)
-    unknown = next((dim for dim in (batch_a, batch_b) if is_unknown(dim)), batch)  # a known one does not win
+    unknown = next((dim for dim in (batch_a, batch_b) if is_unknown(dim)), batch)  # a static one does not win
     return TensorType((unknown, rows, columns), dtype_or(attrs, "out_dtype", left.dtype))
 
 
 def _einsum(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """The letters of the equation name dimensions; ``...`` stands for leading ones that broadcast."""
+    """Bind the equation's letters to dimensions; ``...`` stands for leading ones that broadcast."""
     operands = tensors_of_tuple(types)
     if len({operand.dtype for operand in operands}) > 1:
         raise RelationError(f"the tensors must have one dtype, found {type_text(types[0])}", 0)
@@ -125,9 +125,9 @@ def _einsum_term(term: str, operand: TensorType, sizes: dict[str, Dim], ellipsis
         ellipsis = merged
     named = operand.shape[: len(before)] + operand.shape[len(before) + spare :]
     for letter, dim in zip(letters, named, strict=True):
-        known = sizes.setdefault(letter, dim)
-        require_same(known, dim, f"the dimension {letter!r} of the equation differs", 0)
-        sizes[letter] = merge_dim(known, dim)
+        size = sizes.setdefault(letter, dim)
+        require_same(size, dim, f"the dimension {letter!r} of the equation differs", 0)
+        sizes[letter] = merge_dim(size, dim)
     return ellipsis
 
 

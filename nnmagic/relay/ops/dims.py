@@ -1,7 +1,7 @@
-"""Arithmetic on dimensions and shapes, some of which are known only when the program runs. Knows types only.
+"""Compute with dimensions and shapes, some of which may be dynamic.
 
-A dimension that is carried through unchanged keeps its label; arithmetic on named ones gives their polynomial
-for a label, arithmetic on a ``?`` without a label another one.
+A dimension that is carried through unchanged keeps its label; arithmetic on named ones returns their
+polynomial as a label, arithmetic on a ``?`` without a label another one without.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nnmagic.relay.polynomials import (
     NoPolynomialError,
     Polynomial,
     constant,
-    evaluated,
+    evaluate,
     names,
     polynomial,
     solution,
@@ -26,12 +26,12 @@ Shape = tuple[Dim, ...]
 
 
 def is_unknown(dim: Dim) -> bool:
-    """Whether the dimension is ``?``, with or without a label."""
+    """Return whether the dimension is ``?``, with or without a label."""
     return isinstance(dim, AnyDim)
 
 
 def same_dim(left: Dim, right: Dim) -> bool | None:
-    """Whether two dimensions are equal; None where that is known only when the program runs."""
+    """Return whether two dimensions are equal; None if that is known only at run time."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
     if left == right and not (isinstance(left, AnyDim) and left.label is None):
@@ -40,14 +40,14 @@ def same_dim(left: Dim, right: Dim) -> bool | None:
 
 
 def merge_dim(left: Dim, right: Dim) -> Dim:
-    """The dimension of two that must be equal: the more precise one."""
+    """Return the more precise one of two dimensions that must be equal."""
     if isinstance(left, int) or (isinstance(right, AnyDim) and right.label is None):
         return left
     return right if isinstance(right, int) or left == ANY else left
 
 
 def as_polynomial(dim: Dim) -> Polynomial | None:
-    """A number, or a label, as a polynomial; None for a dimension of which nothing is known."""
+    """Return a number or a label as a polynomial; None for a dimension without either."""
     match dim:
         case int():
             return constant(dim)
@@ -56,59 +56,59 @@ def as_polynomial(dim: Dim) -> Polynomial | None:
     return None
 
 
-def as_dim(found: Polynomial) -> Dim:
-    """The dimension that a polynomial stands for."""
-    return AnyDim(str(found)) if found.number is None else found.number
+def as_dim(value: Polynomial) -> Dim:
+    """Return the dimension that a polynomial stands for."""
+    return AnyDim(str(value)) if value.number is None else value.number
 
 
 def dim_names(dim: Dim) -> set[str]:
-    """The names that a dimension's label is made of."""
-    found = as_polynomial(dim) if isinstance(dim, AnyDim) else None
-    return set() if found is None else set(names(found))
+    """Return the names in a dimension's label."""
+    value = as_polynomial(dim) if isinstance(dim, AnyDim) else None
+    return set() if value is None else set(names(value))
 
 
-def renamed(dim: Dim, dims: Mapping[str, Dim]) -> Dim:
-    """A dimension with the names in its label replaced; ``?`` where one of them is not known."""
+def rename_dim(dim: Dim, dims: Mapping[str, Dim]) -> Dim:
+    """Replace the names in a dimension's label; ``?`` if one of them is not in ``dims``."""
     if not isinstance(dim, AnyDim) or dim.label is None:
         return dim
     try:
-        return as_dim(evaluated(polynomial(dim.label), _polynomials(dims), constant))
+        return as_dim(evaluate(polynomial(dim.label), _polynomials(dims), constant))
     except (KeyError, NoPolynomialError):
         return dims.get(dim.label, ANY)
 
 
 def _polynomials(dims: Mapping[str, Dim]) -> dict[str, Polynomial]:
-    return {name: found for name, dim in dims.items() if (found := as_polynomial(dim)) is not None}
+    return {name: value for name, dim in dims.items() if (value := as_polynomial(dim)) is not None}
 
 
-def matched(wanted: Dim, given: Dim, dims: dict[str, Dim]) -> str | None:
-    """Learns from a dimension of a parameter what its names are: the name learned, None where that is open.
+def match_dim(param: Dim, arg: Dim, dims: dict[str, Dim]) -> str | None:
+    """Bind a name of a parameter's dimension to an argument's; return the name, None if nothing was learned.
 
-    ``dims``: what is known of the names so far; a label that cannot be solved for a name is kept as it is.
+    ``dims``: the names known so far; a label that cannot be solved for a name is bound as a whole.
     """
-    if not isinstance(wanted, AnyDim) or wanted.label is None:
+    if not isinstance(param, AnyDim) or param.label is None:
         return None
-    label = wanted.label
-    open_names = dim_names(wanted) - set(dims)
-    if label in dims or given == ANY or (not open_names and dim_names(wanted)):
+    label = param.label
+    open_names = dim_names(param) - set(dims)
+    if label in dims or arg == ANY or (not open_names and dim_names(param)):
         return None
-    if isinstance(given, AnyDim | int) and len(open_names) == 1:
+    if isinstance(arg, AnyDim | int) and len(open_names) == 1:
         (name,) = open_names
-        size, known = as_polynomial(given), _polynomials(dims)
-        found = None if size is None else solution(polynomial(label), size, name, known)
-        if found is not None:
-            dims[name] = as_dim(found)
+        size, values = as_polynomial(arg), _polynomials(dims)
+        solved = None if size is None else solution(polynomial(label), size, name, values)
+        if solved is not None:
+            dims[name] = as_dim(solved)
             return name
-    dims[label] = given
+    dims[label] = arg
     return label
 
 
 def _arithmetic(function: Callable[[Any, Any], Any], left: Dim, right: Dim) -> Dim:
-    """``function`` is defined for ints and for polynomials."""
+    """Apply ``function``, which is defined for ints and for polynomials."""
     if not (isinstance(left, int) and isinstance(right, int)):
         try:
-            one, other = as_polynomial(left), as_polynomial(right)
-            return ANY if one is None or other is None else as_dim(function(one, other))
+            first, second = as_polynomial(left), as_polynomial(right)
+            return ANY if first is None or second is None else as_dim(function(first, second))
         except NoPolynomialError:
             return ANY
     wide = isinstance(left, Int64) or isinstance(right, Int64)
@@ -117,42 +117,42 @@ def _arithmetic(function: Callable[[Any, Any], Any], left: Dim, right: Dim) -> D
 
 
 def add(left: Dim, right: Dim) -> Dim:
-    """The sum; nothing added to an unknown dimension leaves it as it is."""
+    """Return the sum; adding 0 keeps a dynamic dimension's label."""
     if right == 0:
         return left
     return right if left == 0 else _arithmetic(operator.add, left, right)
 
 
 def subtract(left: Dim, right: Dim) -> Dim:
-    """The difference."""
+    """Return the difference."""
     return left if right == 0 else _arithmetic(operator.sub, left, right)
 
 
 def multiply(left: Dim, right: Dim) -> Dim:
-    """The product; an unknown dimension once is itself."""
+    """Return the product; a dynamic dimension times 1 keeps its label."""
     if isinstance(left, int) and isinstance(right, int):
-        return _arithmetic(operator.mul, left, right)  # a 1 of 64 bits makes the product one
+        return _arithmetic(operator.mul, left, right)  # a 64-bit 1 makes the product 64-bit
     if right == 1:
         return left
     return right if left == 1 else _arithmetic(operator.mul, left, right)
 
 
 def floor_divide(left: Dim, right: Dim) -> Dim:
-    """The quotient, rounded down."""
+    """Return the quotient, rounded down."""
     if right == 1 and not isinstance(left, int):
         return left
     return _arithmetic(operator.floordiv, left, right)
 
 
 def ceil_divide(left: Dim, right: Dim) -> Dim:
-    """The quotient, rounded up."""
+    """Return the quotient, rounded up."""
     if isinstance(left, int) and isinstance(right, int):
         return _arithmetic(lambda a, b: -(-a // b), left, right)
     return floor_divide(add(left, add(right, -1)), right)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    """How many elements a shape has."""
+    """Return the number of elements of a shape."""
     total: Dim = 1
     for dim in dims:
         total = multiply(total, dim)
@@ -160,7 +160,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def total(dims: Iterable[Dim]) -> Dim:
-    """The sum of dimensions."""
+    """Return the sum of dimensions."""
     result: Dim = 0
     for dim in dims:
         result = add(result, dim)
@@ -168,13 +168,13 @@ def total(dims: Iterable[Dim]) -> Dim:
 
 
 def known_size(shape: Sequence[Dim]) -> int | None:
-    """How many elements a shape has, where all its dimensions are known."""
-    known = [dim for dim in shape if isinstance(dim, int)]
-    return math.prod(map(int, known)) if len(known) == len(shape) else None
+    """Return the number of elements of a static shape, None for a dynamic one."""
+    sizes = [dim for dim in shape if isinstance(dim, int)]
+    return math.prod(map(int, sizes)) if len(sizes) == len(shape) else None
 
 
 def broadcast_dim(left: Dim, right: Dim) -> Dim | None:
-    """NumPy's rule for one dimension, with Relay's for ``?``; None where the two do not fit."""
+    """Broadcast two dimensions by NumPy's rule, with Relay's for ``?``; None if they do not fit."""
     if same_dim(left, right):
         return left
     if left == 1:
@@ -193,7 +193,7 @@ def broadcast_dim(left: Dim, right: Dim) -> Dim | None:
 
 
 def broadcast_shapes(left: Sequence[Dim], right: Sequence[Dim]) -> Shape | None:
-    """The shape of two broadcast together, aligned at the right; None where they do not fit."""
+    """Broadcast two shapes, aligned at the right; None if they do not fit."""
     rank = max(len(left), len(right))
     padded = ((1,) * (rank - len(left)) + tuple(left), (1,) * (rank - len(right)) + tuple(right))
     dims = [broadcast_dim(a, b) for a, b in zip(*padded, strict=True)]
@@ -201,7 +201,7 @@ def broadcast_shapes(left: Sequence[Dim], right: Sequence[Dim]) -> Shape | None:
 
 
 def window_output(size: Dim, padding: Dim, window: Dim, stride: Dim, *, ceil: bool = False) -> Dim:
-    """How many places a window has in ``size`` with padding, step by step; rounded up with ``ceil``."""
+    """Return the number of windows in ``size`` with padding, by stride; rounded up with ``ceil``."""
     room = subtract(padding, window)
     if size == ANY:
         return size if room == -1 and stride == 1 else ANY
@@ -209,12 +209,12 @@ def window_output(size: Dim, padding: Dim, window: Dim, stride: Dim, *, ceil: bo
 
 
 def round_scale(size: Dim, scale: float) -> Dim:
-    """The dimension times a finite factor, rounded to the nearest integer, halves to the even one."""
+    """Multiply a dimension by a finite factor, and round to the nearest integer, halves to even."""
     if not isinstance(size, int):
         return size if scale == 1 else ANY
     return round(size * scale)
 
 
-def dilated(window: Dim, dilation: Dim) -> Dim:
-    """How many elements a window spans when ``dilation`` lies between neighbours."""
+def dilate(window: Dim, dilation: Dim) -> Dim:
+    """Return the number of elements that a window spans with ``dilation`` between neighbours."""
     return window if dilation == 1 else add(multiply(add(window, -1), dilation), 1)

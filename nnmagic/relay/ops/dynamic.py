@@ -1,4 +1,4 @@
-"""Operators whose shape, slice or count is itself a tensor; the result's dimensions are known at run time."""
+"""Declare operators whose shape, slice or count is itself a tensor: their results have dynamic shapes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from nnmagic.relay.ops.attributes import (
     array,
     optional,
 )
+from nnmagic.relay.ops.checks import sizes, vector
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.relations import axis_of, dtype_or, tensor
+from nnmagic.relay.ops.relations import axis_of, dtype_or, require_type, tensor
 from nnmagic.relay.ops.sorting import RET_TYPE, values_and_indices
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, TensorType, Type
 
 
 def _length(types: Sequence[Type], index: int) -> int:
-    """How many elements a vector argument has: the rank of the result depends on it.
+    """Return the length of a vector argument, on which the rank of the result depends.
 
     Relay does not mind further dimensions.
     """
-    found = tensor(types, index)
-    length = found.shape[0] if found.shape else None
+    vector_type = tensor(types, index)
+    length = vector_type.shape[0] if vector_type.shape else None
     if not isinstance(length, int):
-        raise RelationError(f"expected a vector of known length, found {type_text(found)}", index)
+        raise RelationError(f"expected a vector of known length, found {type_text(vector_type)}", index)
     return int(length)
 
 
@@ -65,8 +66,8 @@ def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
     rank = len(indices.shape)
     if not -1 <= axis <= rank:
         raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
-    at = rank if axis == -1 else axis
-    return TensorType((*indices.shape[:at], ANY, *indices.shape[at:]), str(attrs["dtype"]))
+    position = rank if axis == -1 else axis
+    return TensorType((*indices.shape[:position], ANY, *indices.shape[position:]), str(attrs["dtype"]))
 
 
 def _squeeze(types: Sequence[Type], _attrs: Attrs) -> TensorType:
@@ -77,7 +78,7 @@ def _squeeze(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _strided_slice(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    """The axes that ``begin`` covers are sliced; the others stay."""
+    """Slice the axes that ``begin`` covers; the others stay."""
     data, count = tensor(types), _length(types, 1)
     if count > len(data.shape):
         raise RelationError(f"{count} begins are more than {type_text(data)} has axes", 1, 0)
@@ -95,6 +96,20 @@ def _topk(types: Sequence[Type], attrs: Attrs) -> Type:
     return values_and_indices(TensorType(tuple(shape), data.dtype), attrs)
 
 
+def _check_pad(types: Sequence[Type], _attrs: Attrs) -> None:
+    require_type(tensor(types, 1), (len(tensor(types).shape), 2), "pad_width", 1)
+
+
+def _fit_bounds(types: Sequence[Type], _attrs: Attrs) -> None:
+    """Require as many begins as ends and strides, and an axis for each."""
+    data, *bounds = sizes(types)
+    if len(set(bounds)) > 1:
+        raise RelationError(f"begin, end and strides are of other lengths: {', '.join(map(str, bounds))}")
+    (count,) = bounds[0]
+    if count > len(data):
+        raise RelationError(f"there are bounds for {count} axes, and data of rank {len(data)}")
+
+
 _SHAPE = Attr("shape", optional(DIMS), call_default=None)
 _INIT = (_SHAPE, Attr("dtype", DTYPE, ""))
 _PYTHON = "As {}, with {} as a tensor."
@@ -107,6 +122,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     family="dynamic",
+    preconditions=[vector(1)],
 )
 declare(
     "dyn.full",
@@ -117,6 +133,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="fill_value shape dtype",
     family="dynamic",
+    preconditions=[vector(1)],
 )
 declare(
     "dyn.zeros",
@@ -127,6 +144,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="shape dtype",
     family="dynamic",
+    preconditions=[vector(0)],
 )
 declare(
     "dyn.nn.pad",
@@ -140,6 +158,7 @@ declare(
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
     family="dynamic",
+    preconditions=[_check_pad],
 )
 declare(
     "dyn.one_hot",
@@ -163,6 +182,7 @@ declare(
     attrs_key="ReshapeAttrs",
     call_order="data newshape allowzero",
     family="dynamic",
+    preconditions=[vector(1)],
 )
 declare(
     "dyn.squeeze",
@@ -174,6 +194,7 @@ declare(
     call_order="data axes",
     keywords={"axis": "axes"},
     family="dynamic",
+    preconditions=[vector(1)],
 )
 declare(
     "dyn.strided_slice",
@@ -186,6 +207,8 @@ declare(
     attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
     family="dynamic",
+    preconditions=[vector(1)],
+    shape_constraints=[_fit_bounds],
 )
 declare(
     "dyn.tile",
@@ -196,6 +219,7 @@ declare(
     attrs_key="TileAttrs",
     call_order="data reps",
     family="dynamic",
+    preconditions=[vector(1)],
 )
 declare(
     "dyn.topk",

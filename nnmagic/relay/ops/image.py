@@ -1,4 +1,4 @@
-"""Operators on images: resizing, sampling, morphology."""
+"""Declare operators on images: resizing, sampling, morphology."""
 
 from __future__ import annotations
 
@@ -21,24 +21,33 @@ from nnmagic.relay.ops.attributes import (
     optional,
     spatial,
 )
+from nnmagic.relay.ops.checks import data_has_elements, sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import Shape, dilated, round_scale, window_output
+from nnmagic.relay.ops.dims import Shape, dilate, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
-from nnmagic.relay.ops.relations import dims, dtype_or, of_length, require_positive, require_type, tensor
+from nnmagic.relay.ops.relations import (
+    dims,
+    dtype_or,
+    of_length,
+    require_positive,
+    require_same,
+    require_type,
+    tensor,
+)
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
 
 def image_layout(attrs: Attrs, axes: str, name: str = "layout") -> tuple[Layout, Layout]:
-    """The layout of an attribute and the plain one (``NCHW``) that it must be convertible to."""
+    """Return the layout that an attribute names and the plain one (``NCHW``) that it must convert to."""
     plain = parse_layout(f"NC{axes}")
     return convertible_layout(attrs[name], plain.name, "data"), plain
 
 
 @dataclass(frozen=True, slots=True)
 class _Resize:
-    """The rule of resizing over the given axes: they become ``size``."""
+    """The relation of resizing over the given axes to ``size``."""
 
     axes: str
 
@@ -54,7 +63,7 @@ class _Resize:
 
 @dataclass(frozen=True, slots=True)
 class _Upsample:
-    """The rule of upsampling: each axis times its scale, rounded."""
+    """The relation of upsampling: each axis times its scale, rounded."""
 
     axes: str
 
@@ -65,10 +74,10 @@ class _Upsample:
         scales = [cast(float, attrs[f"scale_{axis.lower()}"]) for axis in self.axes]
         if not all(0 <= scale < math.inf for scale in scales):
             raise RelationError(f"a scale must be a finite number, not negative, found {scales}")
-        sizes = list(zip(shape[2:], scales, strict=True))
-        if any(isinstance(dim, int) and dim * scale >= 2**63 for dim, scale in sizes):
+        scaled_dims = list(zip(shape[2:], scales, strict=True))
+        if any(isinstance(dim, int) and dim * scale >= 2**63 for dim, scale in scaled_dims):
             raise RelationError(f"the scales {scales} are too large for {type_text(data)}")
-        scaled = [round_scale(dim, scale) for dim, scale in sizes]
+        scaled = [round_scale(dim, scale) for dim, scale in scaled_dims]
         return TensorType(convert_shape((*shape[:2], *scaled), plain, layout), data.dtype)
 
 
@@ -92,8 +101,8 @@ def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, grid = tensor(types, 0), tensor(types, 1)
     axes = {4: "HW", 5: "DHW"}.get(len(data.shape))
     if axes is None or len(grid.shape) != len(data.shape):
-        found = f"{type_text(data)} and {type_text(grid)}"
-        raise RelationError(f"expected data and grid of rank 4 or 5, found {found}", 0, 1)
+        types_text = f"{type_text(data)} and {type_text(grid)}"
+        raise RelationError(f"expected data and grid of rank 4 or 5, found {types_text}", 0, 1)
     layout, plain = image_layout(attrs, axes)
     batch, channels, *_ = convert_shape(data.shape, layout, plain)
     return TensorType(convert_shape((batch, channels, *grid.shape[2:]), plain, layout), data.dtype)
@@ -104,14 +113,14 @@ def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
     layout, plain = image_layout(attrs, "HW", "data_layout")
     kernel = convertible_layout(attrs["kernel_layout"], "IHW", "kernel")
     shape = convert_shape(data.shape, layout, plain)
-    channels, *sizes = convert_shape(weight.shape, kernel, parse_layout("IHW"), 1)
+    channels, *widths = convert_shape(weight.shape, kernel, parse_layout("IHW"), 1)
     strides, steps = dims(attrs, "strides", 2), dims(attrs, "dilations", 2)
     require_positive("strides", strides)
     require_positive("dilations", steps)
     out = [
-        window_output(size, pad, dilated(width, step), stride)
+        window_output(size, pad, dilate(width, step), stride)
         for size, pad, width, step, stride in zip(
-            shape[2:], padding_sums(attrs, 2), sizes, steps, strides, strict=True
+            shape[2:], padding_sums(attrs, 2), widths, steps, strides, strict=True
         )
     ]
     return TensorType(
@@ -119,15 +128,45 @@ def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
     )
 
 
+def _check_crop_and_resize(types: Sequence[Type], _attrs: Attrs) -> None:
+    boxes = tensor(types, 1, rank=2)
+    require_same(boxes.shape[1], 4, "a box has 4 numbers", 1)
+    tensor(types, 2, rank=1)
+
+
+def _check_grid_sample(types: Sequence[Type], attrs: Attrs) -> None:
+    data, grid = tensor(types, 0), tensor(types, 1)
+    axes = "HW" if len(data.shape) == 4 else "DHW"
+    layout, plain = image_layout(attrs, axes)
+    batch = convert_shape(data.shape, layout, plain)[0]
+    require_same(grid.shape[0], batch, "the batches of data and grid differ", 0, 1)
+    require_same(grid.shape[1], len(axes), "the grid must have a coordinate for each axis", 1)
+
+
+def _check_dilation2d(types: Sequence[Type], attrs: Attrs) -> None:
+    layout, plain = image_layout(attrs, "HW", "data_layout")
+    kernel = convertible_layout(attrs["kernel_layout"], "IHW", "kernel")
+    channels = convert_shape(tensor(types, 1).shape, kernel, parse_layout("IHW"), 1)[0]
+    expected = convert_shape(tensor(types).shape, layout, plain)[1]
+    require_same(channels, expected, "the channels of the weight and of the data differ", 1, 0)
+
+
+def _match_boxes(types: Sequence[Type], _attrs: Attrs) -> None:
+    """Require an image number for each box."""
+    _, boxes, images = sizes(types)
+    if boxes[:1] != images[:1]:
+        raise RelationError(f"there are {boxes[0]} boxes, and image numbers for {images[0]}")
+
+
 _OUT_DTYPE = Attr("out_dtype", DTYPE, "")
 
 
-def _floats(value: object) -> object:
-    """Relay takes no ints here; a call from Python may give them."""
+def _convert_to_floats(value: object) -> object:
+    """Convert ints in a call from Python to floats: Relay takes no ints here."""
     return tuple(map(float, value)) if isinstance(value, list | tuple) else value
 
 
-_CORNERS = replace(array(FLOAT_ONLY), from_call=_floats)
+_CORNERS = replace(array(FLOAT_ONLY), from_call=_convert_to_floats)
 
 
 def _declare_resize(rank: int) -> None:
@@ -150,6 +189,7 @@ def _declare_resize(rank: int) -> None:
         _OUT_DTYPE,
         attrs_key=f"Resize{rank}DAttrs",
         family="image",
+        nonempty_constraints=[window_has_elements],
     )
 
 
@@ -167,6 +207,7 @@ declare(
     Attr("align_corners", BOOL, default=False),
     attrs_key="UpSamplingAttrs",
     family="image",
+    nonempty_constraints=[window_has_elements],
 )
 declare(
     "nn.upsampling3d",
@@ -181,6 +222,7 @@ declare(
     Attr("coordinate_transformation_mode", STR, "half_pixel"),
     attrs_key="UpSampling3DAttrs",
     family="image",
+    nonempty_constraints=[window_has_elements],
 )
 declare(
     "image.crop_and_resize",
@@ -194,6 +236,9 @@ declare(
     _OUT_DTYPE,
     attrs_key="CropAndResizeAttrs",
     family="image",
+    preconditions=[_check_crop_and_resize],
+    shape_constraints=[_match_boxes],
+    nonempty_constraints=[data_has_elements],
 )
 declare(
     "image.affine_grid",
@@ -215,6 +260,8 @@ declare(
     Attr("align_corners", BOOL, default=True),
     attrs_key="GridSampleAttrs",
     family="image",
+    preconditions=[_check_grid_sample],
+    nonempty_constraints=[window_has_elements],
 )
 declare(
     "image.dilation2d",
@@ -229,4 +276,6 @@ declare(
     _OUT_DTYPE,
     attrs_key="Dilation2DAttrs",
     family="image",
+    preconditions=[_check_dilation2d],
+    nonempty_constraints=[window_has_elements],
 )

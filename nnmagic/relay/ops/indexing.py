@@ -1,4 +1,4 @@
-"""Taking elements out of tensors and putting them in."""
+"""Declare operators that take elements out of tensors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import (
-    BOOL,
-    DIM,
     FLOAT,
     INT,
     INTEGER,
@@ -19,12 +17,11 @@ from nnmagic.relay.ops.attributes import (
     one_or_more,
     optional,
 )
+from nnmagic.relay.ops.checks import vector
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, broadcast_shapes
 from nnmagic.relay.ops.relations import (
     axis_of,
-    dims,
-    identity,
     ints,
     normalize_axis,
     require_same,
@@ -41,7 +38,7 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if attrs["axis"] is None:
         return TensorType(indices.shape, data.dtype)
     rank, axis = len(data.shape), cast(int, attrs["axis"])
-    axis = rank if axis == rank else normalize_axis(axis, rank)  # Relay takes the axis behind the last, too
+    axis = rank if axis == rank else normalize_axis(axis, rank)  # Relay accepts the axis after the last, too
     batch = cast(int, attrs["batch_dims"])
     if not 0 <= batch <= min(len(indices.shape), axis):
         raise RelationError(f"batch_dims {batch} must not exceed the indices' rank or the axis", 1)
@@ -49,19 +46,19 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def integers(types: Sequence[Type], index: int) -> TensorType:
-    """An argument that must be a tensor of integers, to which Relay counts bools."""
-    found = tensor(types, index)
-    if not (is_integer(found.dtype) or found.dtype == "bool"):
-        raise RelationError(f"expected a tensor of integers, found {type_text(found)}", index)
-    return found
+    """Return an argument that must be a tensor of integers, to which Relay counts bools."""
+    operand = tensor(types, index)
+    if not (is_integer(operand.dtype) or operand.dtype == "bool"):
+        raise RelationError(f"expected a tensor of integers, found {type_text(operand)}", index)
+    return operand
 
 
 def signed_integers(types: Sequence[Type], index: int) -> TensorType:
-    """An argument that must be a tensor of signed integers."""
-    found = tensor(types, index)
-    if not found.dtype.startswith("int"):
-        raise RelationError(f"expected a tensor of signed integers, found {type_text(found)}", index)
-    return found
+    """Return an argument that must be a tensor of signed integers."""
+    operand = tensor(types, index)
+    if not operand.dtype.startswith("int"):
+        raise RelationError(f"expected a tensor of signed integers, found {type_text(operand)}", index)
+    return operand
 
 
 def _where(types: Sequence[Type], _attrs: Attrs) -> TensorType:
@@ -104,13 +101,18 @@ def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
             raise RelationError("axes, begin, end and strides differ in length", 0, hint=hint)
     by_size = attrs["slice_mode"] == "size"
     for axis, first, last, step in zip(axes, begin, end, strides, strict=True):
-        # In other modes than "end" Relay takes no strides.
-        shape[axis] = _sliced(shape[axis], first, last, step if attrs["slice_mode"] == "end" else 1, by_size)
+        # In other modes than "end" Relay ignores strides.
+        shape[axis] = _slice_length(
+            shape[axis], first, last, step if attrs["slice_mode"] == "end" else 1, by_size
+        )
     return TensorType(tuple(shape), data.dtype)
 
 
-def _sliced(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
-    """The length of a slice of an axis. ``end`` is a length with ``by_size``, where -1 means "to the end"."""
+def _slice_length(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
+    """Return the length of a slice of an axis.
+
+    With ``by_size``, ``end`` is a length, and -1 means "to the end".
+    """
     if step == 0:
         raise RelationError("strides must not be 0")
     if not isinstance(size, int):
@@ -128,6 +130,11 @@ def _sliced(size: Dim, begin: int, end: int, step: int, by_size: bool) -> Dim:
     return len(range(first, last, step))
 
 
+def _check_take(types: Sequence[Type], attrs: Attrs) -> None:
+    if attrs["axis"] is not None:
+        axis_of(attrs, tensor(types).shape)
+
+
 declare(
     "take",
     "data indices",
@@ -140,6 +147,7 @@ declare(
     call_order="data indices axis batch_dims mode",
     numpy="numpy.take",
     family="indexing",
+    preconditions=[_check_take],
 )
 declare(
     "where",
@@ -153,7 +161,7 @@ declare(
     "strided_slice",
     "data",
     _strided_slice,
-    "Every so manieth element of a range of each axis.",
+    "Every n-th element of a range of each axis.",
     Attr("begin", one_or_more(INTEGER)),
     Attr("end", one_or_more(INTEGER)),
     Attr("strides", default_for_none(one_or_more(INTEGER), (1,)), call_default=None),
@@ -170,8 +178,8 @@ def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if len(data.shape) != len(indices.shape):
         raise RelationError(f"{type_text(data)} and {type_text(indices)} must have one rank", 0, 1)
     axis = axis_of(attrs, data.shape)
-    for at, (have, want) in enumerate(zip(data.shape, indices.shape, strict=True)):
-        if at != axis:
+    for index, (have, want) in enumerate(zip(data.shape, indices.shape, strict=True)):
+        if index != axis:
             require_same(have, want, "data and indices differ on another axis than the given one", 0, 1)
     if indices.shape[axis] == 0:
         raise RelationError("the indices are empty along the axis", 1)
@@ -179,7 +187,7 @@ def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """The indices' first dimension says how many dimensions of the data an index has."""
+    """Return the gathered type; the indices' first dimension counts the dimensions that an index has."""
     data, indices = tensor(types, 0), tensor(types, 1)
     depth = index_depth(indices, data, 1)
     batch = cast(int, attrs["batch_dims"])
@@ -192,8 +200,14 @@ def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType(indices.shape[1:] + data.shape[depth + batch :], data.dtype)
 
 
+def _check_gather_nd(_types: Sequence[Type], attrs: Attrs) -> None:
+    batch = cast(int, attrs["batch_dims"])
+    if batch < 0:
+        raise RelationError(f"batch_dims must not be negative, it is {batch}")
+
+
 def index_depth(indices: TensorType, data: TensorType, operand: int) -> int:
-    """The first dimension of the indices, which must be known and fit the data."""
+    """Return the first dimension of the indices, which must be a number and fit the data."""
     depth = indices.shape[0] if indices.shape else ANY
     if not isinstance(depth, int):
         raise RelationError(
@@ -205,7 +219,7 @@ def index_depth(indices: TensorType, data: TensorType, operand: int) -> int:
 
 
 def _adv_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    """The first tensor of the tuple at the others, which broadcast and index its leading axes together."""
+    """Index the leading axes of the first tensor with the others, which broadcast together."""
     data, *indices = tensors_of_tuple(types)
     if not indices or len(indices) > len(data.shape):
         raise RelationError(f"{len(indices)} indices do not fit {type_text(data)}", 0)
@@ -219,32 +233,6 @@ def _adv_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 def _argwhere(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return TensorType((ANY, len(tensor(types).shape)), "int32")
-
-
-#: How scatter_elements and scatter_nd can combine an update with what stands there.
-_COMBINED = ("update", "add", "mul", "mean", "min", "max")
-
-
-def _check_combined(attrs: Attrs, name: str) -> None:
-    if attrs[name] not in _COMBINED:
-        raise RelationError(f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}")
-
-
-def _scatter_elements(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, _, _ = tensor(types, 0), integers(types, 1), tensor(types, 2)
-    axis_of(attrs, data.shape)
-    _check_combined(attrs, "reduction")
-    return data
-
-
-def _scatter_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    _check_combined(attrs, "mode")
-    data, indices, updates = tensor(types, 0), integers(types, 1), tensor(types, 2)
-    depth = index_depth(indices, data, 1)
-    wanted = len(indices.shape) - 1 + len(data.shape) - depth  # Relay does not compare the dimensions
-    if len(updates.shape) < wanted:
-        raise RelationError(f"expected updates of rank {wanted} or more, found {type_text(updates)}", 2)
-    return data
 
 
 def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -273,32 +261,11 @@ def _sequence_mask(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return data
 
 
-def _sparse_to_dense(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    _, values = signed_integers(types, 0), tensor(types, 1)
-    tensor(types, 2, rank=0)
-    return TensorType(dims(attrs, "output_shape"), values.dtype)
-
-
 def _unravel_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     indices, shape = integers(types, 0), integers(types, 1)
     if not shape.shape:
         raise RelationError("expected a shape of rank 1, found a scalar", 1)
     return TensorType((shape.shape[0], *indices.shape[:1]), indices.dtype)
-
-
-def _matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """k1 to k2 are the diagonals that are set; several of them lie in the rows of ``diagonal``.
-
-    Relay does not compare the shapes, only that there are enough dimensions.
-    """
-    data, diagonal = tensor(types, 0), tensor(types, 1)
-    low, high = cast(int, attrs["k1"]), cast(int, attrs["k2"])
-    if len(data.shape) < 2 or low > high:
-        raise RelationError("expected matrices, and k1 of at most k2", 0)
-    least = 1 if low == high else 2
-    if len(diagonal.shape) < least:
-        raise RelationError(f"expected a diagonal of rank {least} or more, found {type_text(diagonal)}", 1)
-    return data
 
 
 declare(
@@ -321,6 +288,7 @@ declare(
     Attr("index_rank", OPTIONAL_INTEGER, None),
     attrs_key="GatherNDAttrs",
     family="indexing",
+    preconditions=[_check_gather_nd],
 )
 declare(
     "adv_index",
@@ -336,33 +304,6 @@ declare(
     _argwhere,
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
-    family="indexing",
-)
-declare(
-    "scatter_elements",
-    "data indices updates",
-    _scatter_elements,
-    "Data with updates put at, or combined into, indices along an axis.",
-    Attr("axis", INTEGER, 0),
-    Attr("reduction", STR, "update"),
-    attrs_key="ScatterElementsAttrs",
-    numpy="numpy.put_along_axis",
-    family="indexing",
-)
-declare(
-    "scatter_nd",
-    "data indices updates",
-    _scatter_nd,
-    "Data with updates put at, or combined into, indices whose coordinates lie along the first axis.",
-    Attr("mode", STR, "update"),
-    attrs_key="ScatterNDAttrs",
-    family="indexing",
-)
-declare(
-    "strided_set",
-    "data v begin end strides",
-    identity,
-    "Data with v put into a strided slice.",
     family="indexing",
 )
 declare(
@@ -385,17 +326,6 @@ declare(
     family="indexing",
 )
 declare(
-    "sparse_to_dense",
-    "sparse_indices sparse_values default_value",
-    _sparse_to_dense,
-    "A tensor with values at the given indices and a default elsewhere.",
-    Attr("output_shape", array(DIM)),
-    attrs_key="SparseToDenseAttrs",
-    call_order="sparse_indices output_shape sparse_values default_value",
-    arg_defaults={"default_value": 0},
-    family="indexing",
-)
-declare(
     "unravel_index",
     "data shape",
     _unravel_index,
@@ -403,17 +333,5 @@ declare(
     keywords={"indices": "data"},
     numpy="numpy.unravel_index",
     family="indexing",
-)
-declare(
-    "matrix_set_diag",
-    "input diagonal",
-    _matrix_set_diag,
-    "Matrices with some of their diagonals replaced.",
-    Attr("k1", INT, 0),
-    Attr("k2", INT, 0),
-    Attr("super_diag_right_align", BOOL, default=True),
-    Attr("sub_diag_right_align", BOOL, default=False),
-    attrs_key="MatrixSetDiagAttrs",
-    keywords={"data": "input"},
-    family="indexing",
+    preconditions=[vector(1)],
 )

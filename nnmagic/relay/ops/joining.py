@@ -1,4 +1,4 @@
-"""Operators that join, cut and repeat tensors."""
+"""Declare operators that join, cut and repeat tensors."""
 
 from __future__ import annotations
 
@@ -15,41 +15,43 @@ from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
 
 
 def _same_kind(tensors: Sequence[TensorType]) -> None:
-    """RelationError unless all tensors of the tuple have the rank and dtype of the first."""
+    """Raise RelationError unless all tensors of the tuple have the rank and dtype of the first."""
     first = tensors[0]
     for other in tensors[1:]:
         if other.dtype != first.dtype or len(other.shape) != len(first.shape):
-            found = f"{type_text(first)} and {type_text(other)}"
-            raise RelationError(f"the tensors must have one rank and one dtype, found {found}", 0)
+            types_text = f"{type_text(first)} and {type_text(other)}"
+            raise RelationError(f"the tensors must have one rank and one dtype, found {types_text}", 0)
 
 
 def _concatenate(types: Sequence[Type], attrs: Attrs) -> TensorType:
     tensors = tensors_of_tuple(types)
     _same_kind(tensors)
     axis = axis_of(attrs, tensors[0].shape)
-    columns = list(zip(*(each.shape for each in tensors), strict=True))
+    columns = list(zip(*(part.shape for part in tensors), strict=True))
     length = total(columns[axis])
     known_wins = is_unknown(length)
     shape = [
-        length if at == axis else _common_dim(dims, tensors, known_wins=known_wins)
-        for at, dims in enumerate(columns)
+        length if index == axis else _common_dim(dims, tensors, known_wins=known_wins)
+        for index, dims in enumerate(columns)
     ]
     return TensorType(tuple(shape), tensors[0].dtype)
 
 
 def _common_dim(dims: Sequence[Dim], tensors: Sequence[TensorType], *, known_wins: bool) -> Dim:
-    """The dimension that all tensors share. Where one of them is unknown, so is the result: unless the axis
-    that they are joined along is unknown, too (so Relay has it).
+    """Return the dimension that all tensors share.
+
+    Where it is dynamic in one of them, so is the result, unless the axis that they are joined along is
+    dynamic, too: that is Relay's rule.
     """
-    known = [dim for dim in dims if not is_unknown(dim)]
-    for dim in known[1:]:
-        if same_dim(known[0], dim) is False:
-            found = ", ".join(map(type_text, tensors))
-            raise RelationError(f"the tensors differ on another axis than the given one: {found}", 0)
-    if known and known_wins:
-        return known[0]
+    static = [dim for dim in dims if not is_unknown(dim)]
+    for dim in static[1:]:
+        if same_dim(static[0], dim) is False:
+            types_text = ", ".join(map(type_text, tensors))
+            raise RelationError(f"the tensors differ on another axis than the given one: {types_text}", 0)
+    if static and known_wins:
+        return static[0]
     labels = [dim for dim in dims if isinstance(dim, AnyDim)]
-    return next((dim for dim in labels if dim.label), ANY) if labels else known[0]
+    return next((dim for dim in labels if dim.label), ANY) if labels else static[0]
 
 
 def _stack(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -61,8 +63,8 @@ def _stack(types: Sequence[Type], attrs: Attrs) -> TensorType:
             raise RelationError(
                 f"the tensors must have one shape, found {type_text(tensors[0])} and {type_text(other)}", 0
             )
-    at = new_axis(cast(int, attrs["axis"]), len(shape))
-    return TensorType((*shape[:at], len(tensors), *shape[at:]), tensors[0].dtype)
+    axis = new_axis(cast(int, attrs["axis"]), len(shape))
+    return TensorType((*shape[:axis], len(tensors), *shape[axis:]), tensors[0].dtype)
 
 
 def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
@@ -77,8 +79,14 @@ def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
     return TupleType(tuple(TensorType((*shape[:axis], n, *shape[axis + 1 :]), data.dtype) for n in lengths))
 
 
+def _check_split(_types: Sequence[Type], attrs: Attrs) -> None:
+    count = attrs["indices_or_sections"]
+    if isinstance(count, int) and count <= 0:
+        raise RelationError(f"the number of sections must be positive, it is {count}")
+
+
 def _equal_sections(size: Dim, count: int) -> list[Dim]:
-    """So many sections; Relay makes none of a negative number."""
+    """Return the lengths of ``count`` sections; Relay makes none of a negative number."""
     if count == 0:
         raise RelationError("the number of sections must not be 0")
     if isinstance(size, int) and size % count:
@@ -119,9 +127,9 @@ def _repeat(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _meshgrid(types: Sequence[Type], attrs: Attrs) -> TupleType:
     tensors = tensors_of_tuple(types)
-    if any(each.dtype != tensors[0].dtype or len(each.shape) > 1 for each in tensors):
+    if any(vector.dtype != tensors[0].dtype or len(vector.shape) > 1 for vector in tensors):
         raise RelationError("the tensors must be vectors or scalars of one dtype", 0)
-    shape: list[Dim] = [each.shape[0] if each.shape else 1 for each in tensors]
+    shape: list[Dim] = [vector.shape[0] if vector.shape else 1 for vector in tensors]
     if attrs["indexing"] == "xy" and len(shape) > 1:
         shape[0], shape[1] = shape[1], shape[0]
     return TupleType((TensorType(tuple(shape), tensors[0].dtype),) * len(tensors))
@@ -159,6 +167,7 @@ declare(
     attrs_key="SplitAttrs",
     numpy="numpy.split",
     family="joining",
+    preconditions=[_check_split],
 )
 declare(
     "tile",

@@ -1,4 +1,4 @@
-"""Tensor layouts: strings such as ``NHWC`` and ``NCHW16c``. Knows shapes only.
+"""Parse tensor layouts, such as ``NHWC`` and ``NCHW16c``, and convert shapes between them.
 
 A capital names an axis; a number and a small letter an inner part of that axis, of that length.
 """
@@ -19,7 +19,7 @@ _AXIS = re.compile(r"([A-Z])|([1-9]\d*)([a-z])")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Axes in order: a letter, and the factor of an inner axis (0 for a capital)."""
+    """A layout's axes in order: a letter, and the factor of an inner axis (0 for a capital)."""
 
     name: str
     axes: tuple[tuple[str, int], ...]
@@ -30,16 +30,16 @@ class Layout:
         return frozenset(letter for letter, factor in self.axes if not factor)
 
     def factor(self, letter: str) -> int:
-        """The product of the inner parts of an axis."""
+        """Return the product of the inner parts of an axis."""
         return math.prod(factor for axis, factor in self.axes if factor and axis == letter.lower())
 
     def index(self, letter: str) -> int:
-        """Where an undivided axis is."""
+        """Return the index of an undivided axis."""
         return self.axes.index((letter, 0))
 
 
 def parse_layout(name: object) -> Layout:
-    """The layout of that name. Raises RelationError for a string that is none."""
+    """Parse a layout. Raises RelationError for a string that is none."""
     text = name if isinstance(name, str) else ""
     parts = list(_AXIS.finditer(text))
     axes = tuple((part[1], 0) if part[1] else (part[3], int(part[2])) for part in parts)
@@ -54,7 +54,7 @@ def parse_layout(name: object) -> Layout:
 
 
 def convertible_layout(name: object, to: str, what: str) -> Layout:
-    """The layout, RelationError unless it has the same axes as ``to``."""
+    """Parse a layout. Raises RelationError unless it has the same axes as ``to``."""
     layout = parse_layout(name)
     if layout.primal != parse_layout(to).primal:
         raise RelationError(f"the {what} layout {name!r} cannot be converted to {to}")
@@ -62,9 +62,9 @@ def convertible_layout(name: object, to: str, what: str) -> Layout:
 
 
 def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0) -> Shape:
-    """A shape in another layout; an axis that its inner part does not divide is filled up.
+    """Return a shape in another layout; an axis that its inner part does not divide is padded.
 
-    Raises RelationError where the shape does not fit the source layout.
+    Raises RelationError if the shape does not fit the source layout.
     """
     if len(shape) != len(source.axes):
         wanted = f"layout {source.name} wants rank {len(source.axes)}"
@@ -78,10 +78,11 @@ def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0
         elif same_dim(dim, factor) is False:
             raise RelationError(f"layout {source.name} does not fit shape {shape_text(shape)}", operand)
     return tuple(
-        factor or _plain(ceil_divide(whole[letter], target.factor(letter))) for letter, factor in target.axes
+        factor or _as_int32(ceil_divide(whole[letter], target.factor(letter)))
+        for letter, factor in target.axes
     )
 
 
-def _plain(dim: Dim) -> Dim:
-    """Relay's layouts make 32-bit dimensions of 64-bit ones."""
+def _as_int32(dim: Dim) -> Dim:
+    """Convert a 64-bit dimension to a 32-bit one, as Relay's layouts do."""
     return int(dim) if isinstance(dim, int) else dim

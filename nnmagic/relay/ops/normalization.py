@@ -1,4 +1,4 @@
-"""Normalisations and softmax."""
+"""Declare normalisations and softmax."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_more, optional
+from nnmagic.relay.ops.checks import sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.relations import assume_channel_vectors, axis_of, channel_vectors, identity, tensor
 from nnmagic.relay.text.types import type_text
@@ -34,6 +35,13 @@ def _instance_norm(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if len(data.shape) < 3:
         raise RelationError(f"expected a tensor of rank 3 or more, found {type_text(data)}", 0)
     return data
+
+
+def _divide_groups(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require channels that the groups divide."""
+    channels, groups = sizes(types)[0][cast(int, attrs["axis"])], cast(int, attrs["num_groups"])
+    if groups < 1 or channels % groups:
+        raise RelationError(f"{channels} channels cannot be divided into {groups} groups")
 
 
 for _name, _summary in (
@@ -88,6 +96,7 @@ for _name, _summary, _key, _first in (
         attrs_key=_key,
         family="normalization",
         assume=assume_channel_vectors,
+        shape_constraints=[_divide_groups] if _name == "group_norm" else (),
     )
 declare(
     "nn.l2_normalize",

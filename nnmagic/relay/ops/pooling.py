@@ -1,71 +1,74 @@
-"""Pooling: windows, whole images, and a given number of windows; and the gradients of window pooling."""
+"""Declare pooling: over windows, whole images and a given number of windows, and its gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, STR, array, one_or_more, optional, padding, spatial
+from nnmagic.relay.ops.checks import sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.dims import add, dilated, multiply, window_output
+from nnmagic.relay.ops.declaration import OPERATORS, Attr, RelationError, declare
+from nnmagic.relay.ops.dims import add, dilate, multiply, window_output
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import dims, leading_dims, require_positive, same_as, tensor
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import Dim, TensorType, Type
 
 
-def _spatial_places(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
-    """Where the spatial axes are in the data's layout; they cannot be divided."""
+def _spatial_axes(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
+    """Return the indices of the spatial axes in the data's layout, in which they may not be divided."""
     layout = parse_layout(attrs["layout"])
     if not set(axes) <= layout.primal or any(layout.factor(axis) != 1 for axis in axes):
         raise RelationError(f"the layout {layout.name!r} must have {' and '.join(axes)}, undivided")
-    places = [layout.index(axis) for axis in axes]
-    if max(places) >= len(data.shape):
+    indices = [layout.index(axis) for axis in axes]
+    if max(indices) >= len(data.shape):
         raise RelationError(f"layout {layout.name} wants rank {len(layout.axes)}, found {type_text(data)}", 0)
-    return places
+    return indices
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """The rule of pooling with a window over the given axes."""
+    """The relation of pooling with a window over the given axes."""
 
     axes: str
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data, rank = tensor(types), len(self.axes)
-        if attrs["out_layout"] and rank != 2:  # Relay does not look at that of two axes
+        if attrs["out_layout"] and rank != 2:  # Relay ignores it for two axes
             parse_layout(attrs["out_layout"])
         shape = list(data.shape)
-        sizes, strides, steps = (
+        windows, strides, steps = (
             leading_dims(attrs, name, rank) for name in ("pool_size", "strides", "dilation")
         )
         if 0 in strides:
             raise RelationError("strides must not be 0")
         pads = padding_sums(attrs, rank)
-        for at, size, stride, step, pad in zip(
-            _spatial_places(data, attrs, self.axes), sizes, strides, steps, pads, strict=True
+        for axis, size, stride, step, pad in zip(
+            _spatial_axes(data, attrs, self.axes), windows, strides, steps, pads, strict=True
         ):
-            shape[at] = _places(shape[at], pad, dilated(size, step), stride, ceil=bool(attrs["ceil_mode"]))
+            shape[axis] = _window_count(
+                shape[axis], pad, dilate(size, step), stride, ceil=bool(attrs["ceil_mode"])
+            )
         return TensorType(tuple(shape), data.dtype)
 
-    def demand(self, types: Sequence[Type], attrs: Attrs) -> None:
-        """What Relay does not ask for: an attribute for each axis, positive ones, room for the window."""
+    def precondition(self, types: Sequence[Type], attrs: Attrs) -> None:
+        """Require what Relay does not: a positive attribute for each axis, room for the window."""
         data, rank = tensor(types), len(self.axes)
         for name in ("pool_size", "strides", "dilation"):
             require_positive(name, dims(attrs, name, rank))
-        sizes, steps, pads = dims(attrs, "pool_size"), dims(attrs, "dilation"), padding_sums(attrs, rank)
-        for at, size, step, pad in zip(
-            _spatial_places(data, attrs, self.axes), sizes, steps, pads, strict=True
+        windows, steps, pads = dims(attrs, "pool_size"), dims(attrs, "dilation"), padding_sums(attrs, rank)
+        for axis, size, step, pad in zip(
+            _spatial_axes(data, attrs, self.axes), windows, steps, pads, strict=True
         ):
-            room = add(add(data.shape[at], pad), multiply(dilated(size, step), -1))
+            room = add(add(data.shape[axis], pad), multiply(dilate(size, step), -1))
             if isinstance(room, int) and room < 0:
                 raise RelationError("the window is larger than the padded data", 0)
 
 
-def _places(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim:
-    """How many places a window has; Relay rounds towards zero, and so finds one where there is none."""
+def _window_count(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim:
+    """Return the number of windows; Relay rounds towards zero, and so finds one where none fits."""
     room = add(add(size, pad), multiply(window, -1))
     if not isinstance(room, int) or not isinstance(stride, int) or room >= 0 < stride:
         return window_output(size, pad, window, stride, ceil=ceil)
@@ -76,31 +79,31 @@ def _places(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim
 
 @dataclass(frozen=True, slots=True)
 class _AdaptivePool:
-    """The rule of pooling to ``output_size`` places over the given axes; without one nothing changes."""
+    """The relation of pooling to ``output_size`` over the given axes; without it nothing changes."""
 
     axes: str
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data = tensor(types)
         shape = list(data.shape)
-        places = _spatial_places(data, attrs, self.axes)
-        sizes = dims(attrs, "output_size") if attrs["output_size"] is not None else ()
-        if len(sizes) not in {0, 1, len(places)}:
-            raise RelationError(f"output_size must have 1 or {len(places)} elements, it has {len(sizes)}")
-        if sizes:
-            for at, size in zip(places, sizes * (len(places) // len(sizes)), strict=True):
-                shape[at] = size
+        axes = _spatial_axes(data, attrs, self.axes)
+        lengths = dims(attrs, "output_size") if attrs["output_size"] is not None else ()
+        if len(lengths) not in {0, 1, len(axes)}:
+            raise RelationError(f"output_size must have 1 or {len(axes)} elements, it has {len(lengths)}")
+        if lengths:
+            for axis, size in zip(axes, lengths * (len(axes) // len(lengths)), strict=True):
+                shape[axis] = size
         return TensorType(tuple(shape), data.dtype)
 
 
 def _global_pool(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    places = _spatial_places(data, attrs, "HW")
-    return TensorType(tuple(1 if at in places else dim for at, dim in enumerate(data.shape)), data.dtype)
+    spatial = _spatial_axes(data, attrs, "HW")
+    return TensorType(tuple(1 if axis in spatial else dim for axis, dim in enumerate(data.shape)), data.dtype)
 
 
 def _window_attrs(rank: int, *, dilation: bool = True, raw_padding: bool = False) -> tuple[Attr, ...]:
-    """The attributes of pooling, up to ceil_mode. The gradients take neither dilation nor four paddings."""
+    """Return the attributes of pooling, up to ceil_mode; gradients take no dilation and no four paddings."""
     ones, zeros = (1,) * rank, (0,) * rank
     return (
         Attr("pool_size", spatial(rank), call_default=ones),
@@ -118,8 +121,12 @@ def _window_attrs(rank: int, *, dilation: bool = True, raw_padding: bool = False
 _COUNT_PAD = Attr("count_include_pad", BOOL, default=False)
 
 
-#: What a pooling call needs to mean something, by operator; see ``demands``.
-DEMANDS: dict[str, Callable[[Sequence[Type], Attrs], None]] = {}
+def _fit_gradient(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require a gradient of the shape that the pool's result has."""
+    pool = OPERATORS["nn.max_pool2d"].result_type(types[1:], {**attrs, "dilation": (1, 1)})
+    (wanted,), (given,) = sizes([pool]), sizes(types[:1])
+    if given != wanted:
+        raise RelationError(f"the gradient is of shape {given}, the pool of {wanted}")
 
 
 def _declare_pools(rank: int) -> None:
@@ -127,7 +134,6 @@ def _declare_pools(rank: int) -> None:
     over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
     for kind, what, extra in (("max", "Largest element", ()), ("avg", "Mean", (_COUNT_PAD,))):
         pool = _Pool(axes)
-        DEMANDS[f"nn.{kind}_pool{rank}d"] = pool.demand
         declare(
             f"nn.{kind}_pool{rank}d",
             "data",
@@ -137,6 +143,8 @@ def _declare_pools(rank: int) -> None:
             *extra,
             attrs_key=f"{kind.capitalize()}Pool{rank}DAttrs",
             family="pooling",
+            preconditions=[pool.precondition],
+            nonempty_constraints=[window_has_elements],
         )
         declare(
             f"nn.adaptive_{kind}_pool{rank}d",
@@ -148,6 +156,7 @@ def _declare_pools(rank: int) -> None:
             Attr("out_layout", STR, ""),
             attrs_key=f"AdaptivePool{rank}DAttrs",
             family="pooling",
+            nonempty_constraints=[window_has_elements],
         )
 
 
@@ -163,6 +172,7 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         Attr("out_layout", STR, ""),
         attrs_key="GlobalPool2DAttrs",
         family="pooling",
+        nonempty_constraints=[window_has_elements],
     )
     # Relay names the first argument "data", but it is the gradient of the result; the data is the second.
     declare(
@@ -177,4 +187,5 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         + "".join(f" {attr.name}" for attr in _extra),
         keywords={"out_grad": "data", "data": "grad"},
         family="pooling",
+        shape_constraints=[_fit_gradient],
     )

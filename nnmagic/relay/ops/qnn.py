@@ -1,15 +1,14 @@
-"""Arithmetic on quantized numbers: real = scale * (quantized - zero_point), the scales and zero points given.
+"""Declare arithmetic on quantized numbers: real = scale * (quantized - zero_point), both given as arguments.
 
-The attributes are those of the operators on real numbers; so are the shapes of the results.
+Attributes and result shapes are those of the operators on real numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops import convolution, pooling
 from nnmagic.relay.ops.attributes import DTYPE, INT, STR
 from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import multiply
@@ -18,20 +17,18 @@ from nnmagic.relay.ops.relations import broadcast, normalize_axis, require_type,
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
 
-Demand = Callable[[Sequence[Type], Attrs], None]
-
 _SCALE, _ZERO_POINT = "float32", "int32"
 _BYTES = ("int8", "uint8")
 
 
 def _of_dtype(types: Sequence[Type], index: int, what: str, allowed: Sequence[str]) -> TensorType:
-    """Argument ``index``; RelationError unless it is a tensor of one of the dtypes."""
-    found = tensor(types, index)
-    if found.dtype not in allowed:
+    """Return argument ``index``. Raises RelationError unless it is a tensor of one of the dtypes."""
+    operand = tensor(types, index)
+    if operand.dtype not in allowed:
         raise RelationError(
-            f"expected {what} to be of dtype {' or '.join(allowed)}, found {type_text(found)}", index
+            f"expected {what} to be of dtype {' or '.join(allowed)}, found {type_text(operand)}", index
         )
-    return found
+    return operand
 
 
 def _require_out_dtype(attrs: Attrs, *allowed: str) -> str:
@@ -42,26 +39,26 @@ def _require_out_dtype(attrs: Attrs, *allowed: str) -> str:
 
 
 def _require_scalar(types: Sequence[Type], index: int, what: str, dtype: str) -> None:
-    found = _of_dtype(types, index, what, (dtype,))
-    if found.shape:
-        raise RelationError(f"expected {what} to be a scalar, found {type_text(found)}", index)
+    operand = _of_dtype(types, index, what, (dtype,))
+    if operand.shape:
+        raise RelationError(f"expected {what} to be a scalar, found {type_text(operand)}", index)
 
 
 def _require_per_channel(types: Sequence[Type], index: int, what: str, dtype: str, channels: Dim) -> None:
-    """A scalar, or a vector with an element for each channel."""
-    found = _of_dtype(types, index, what, (dtype,))
-    if found.shape:
-        require_type(found, (channels,), what, index)
+    """Raise RelationError unless an argument is a scalar, or a vector with an element for each channel."""
+    operand = _of_dtype(types, index, what, (dtype,))
+    if operand.shape:
+        require_type(operand, (channels,), what, index)
 
 
 def _require_scalars(types: Sequence[Type], first: int, name: str) -> None:
-    """Arguments ``first`` and the next are a scale and a zero point of a whole tensor."""
+    """Require arguments ``first`` and the next to be a scale and a zero point of a whole tensor."""
     _require_scalar(types, first, f"the scale of {name}", _SCALE)
     _require_scalar(types, first + 1, f"the zero point of {name}", _ZERO_POINT)
 
 
 def _channels(data: TensorType, axis: int, operand: int = 0) -> Dim:
-    """How many channels lie along the axis; a scalar has one."""
+    """Return the number of channels along the axis; a scalar has one."""
     if not data.shape and axis <= 0:
         return 1
     return data.shape[normalize_axis(axis, len(data.shape), operand)]
@@ -79,6 +76,17 @@ def _requantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType(data.shape, _require_out_dtype(attrs, "int8", "uint8", "int16", "int32"))
 
 
+def _require_choice(attrs: Attrs, name: str, *values: str) -> None:
+    """Raise RelationError unless an attribute is one of the values, or "None", Relay's default."""
+    if attrs[name] not in (*values, "None"):
+        raise RelationError(f"{name} must be one of {', '.join(map(repr, values))}, not {attrs[name]!r}")
+
+
+def _check_modes(_types: Sequence[Type], attrs: Attrs) -> None:
+    _require_choice(attrs, "rounding", "UPWARD", "TONEAREST")
+    _require_choice(attrs, "compute_dtype", "int64", "float32", "float64")
+
+
 declare(
     "qnn.requantize",
     "data input_scale input_zero_point output_scale output_zero_point",
@@ -90,6 +98,7 @@ declare(
     Attr("out_dtype", DTYPE, "", call_default="int8"),
     attrs_key="RequantizeAttrs",
     family="quantization",
+    preconditions=[_check_modes],
 )
 
 
@@ -99,12 +108,29 @@ declare(
 def _arithmetic(types: Sequence[Type], attrs: Attrs) -> TensorType:
     for index, name in enumerate(("lhs", "rhs")):
         data = tensor(types, index)
-        axis = cast(int, attrs[f"{name}_axis"]) if len(data.shape) > 1 else 0  # Relay looks no further
+        axis = cast(int, attrs[f"{name}_axis"]) if len(data.shape) > 1 else 0  # Relay ignores it there
         channels = _channels(data, axis, index)
         _require_per_channel(types, 2 + 2 * index, f"the scale of {name}", _SCALE, channels)
         _require_per_channel(types, 3 + 2 * index, f"the zero point of {name}", _ZERO_POINT, channels)
     _require_scalars(types, 6, "the result")
     return broadcast(types, attrs)
+
+
+def _check_integers(types: Sequence[Type], _attrs: Attrs) -> None:
+    data = types[0].fields if isinstance(types[0], TupleType) else types[:1]
+    for type_ in data:
+        _of_dtype([type_], 0, "the data", ("int8", "uint8", "int16", "uint16", "int32"))
+
+
+def _check_axes(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require the scales of both operands of a product to lie along one axis of the result."""
+    axes = set()
+    for index, name in enumerate(("lhs_axis", "rhs_axis")):
+        rank = len(tensor(types, index).shape)
+        if tensor(types, 2 + 2 * index).shape:
+            axes.add(normalize_axis(cast(int, attrs[name]), rank, index) - rank if rank > 1 else -1)
+    if len(axes) > 1:
+        raise RelationError("the scales of lhs and rhs must be along one axis of the result", 2, 4)
 
 
 for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Product")):
@@ -117,6 +143,7 @@ for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Produc
         Attr("rhs_axis", INT, -1),
         attrs_key="BroadcastAttrs",
         family="quantization",
+        preconditions=[_check_integers, _check_axes] if _name == "mul" else [_check_integers],
     )
 
 
@@ -193,6 +220,8 @@ declare(
     *OPERATORS["nn.avg_pool2d"].attrs,
     attrs_key="AvgPool2DAttrs",
     family="quantization",
+    preconditions=OPERATORS["nn.avg_pool2d"].preconditions,
+    nonempty_constraints=OPERATORS["nn.avg_pool2d"].nonempty_constraints,
 )
 
 
@@ -200,7 +229,7 @@ declare(
 
 
 def _with_int32(name: str, **call_defaults: object) -> list[Attr]:
-    """The attributes of the operator on real numbers; in a call from Python out_dtype is int32."""
+    """Return the attributes of the operator on real numbers; in a call from Python out_dtype is int32."""
     defaults: dict[str, object] = {"out_dtype": "int32", **call_defaults}
     return [
         Attr(attr.name, attr.kind, attr.default, defaults.get(attr.name, attr.call_default))
@@ -208,8 +237,8 @@ def _with_int32(name: str, **call_defaults: object) -> list[Attr]:
     ]
 
 
-def _told(types: Sequence[Type], index: int, attrs: Attrs, name: str) -> Dim:
-    """How many scales there can be, as the attribute says. Relay needs it where there is one a channel."""
+def _scale_count(types: Sequence[Type], index: int, attrs: Attrs, name: str) -> Dim:
+    """Return the number of scales that an attribute gives. Relay needs it where each channel has one."""
     count = cast("Dim | None", attrs[name])
     if count is None and tensor(types, index).shape:
         raise RelationError(f"a scale for each channel needs {name} to be given", index)
@@ -225,8 +254,24 @@ def _dense(types: Sequence[Type], attrs: Attrs) -> Type:
     _require_out_dtype(attrs, "int32", "int64")
     _require_scalar(types, 2, "the zero point of the data", _ZERO_POINT)
     _require_scalar(types, 4, "the scale of the data", _SCALE)
-    _require_per_channel(types, 5, "the scale of the weight", _SCALE, _told(types, 5, attrs, "units"))
+    _require_per_channel(types, 5, "the scale of the weight", _SCALE, _scale_count(types, 5, attrs, "units"))
     return OPERATORS["nn.dense"].relation(types[:2], attrs)
+
+
+def _require_zero_points(types: Sequence[Type], channels: Dim) -> None:
+    """Raise RelationError unless the weight has one zero point, or one for each channel."""
+    zero_point = _of_dtype(types, 3, "the zero point of the weight", (_ZERO_POINT,))
+    if zero_point.shape not in ((), (1,)):
+        require_type(zero_point, (channels,), "the zero point of the weight", 3)
+
+
+def _check_row_zero_points(types: Sequence[Type], _attrs: Attrs) -> None:
+    _require_zero_points(types, tensor(types, 1).shape[0])
+
+
+def _check_kernel_zero_points(types: Sequence[Type], attrs: Attrs) -> None:
+    channels = parse_layout(attrs["kernel_layout"]).index("O")
+    _require_zero_points(types, tensor(types, 1).shape[channels])
 
 
 declare(
@@ -237,6 +282,7 @@ declare(
     *_with_int32("nn.dense", units=REQUIRED),
     attrs_key="DenseAttrs",
     family="quantization",
+    preconditions=[_check_row_zero_points],
 )
 
 
@@ -272,7 +318,7 @@ def _conv2d(types: Sequence[Type], attrs: Attrs) -> Type:
     if attrs["groups"] == 1:
         channels = weight.shape[parse_layout(attrs["kernel_layout"]).index("O")]
     else:
-        channels = _told(types, 5, attrs, "channels")
+        channels = _scale_count(types, 5, attrs, "channels")
     _require_per_channel(types, 5, "the scale of the kernel", _SCALE, channels)
     return result
 
@@ -287,7 +333,7 @@ def _conv2d_transpose(types: Sequence[Type], attrs: Attrs) -> Type:
     _require_per_channel(types, 4, "the scale of the data", _SCALE, 1)
     layout = parse_layout(attrs["kernel_layout"])
     channels = weight.shape[layout.index("O")]
-    if attrs["groups"] != 1:  # so Relay has it, though there are groups times as many channels
+    if attrs["groups"] != 1:  # Relay's rule, although the result has groups times as many
         channels = multiply(weight.shape[layout.index("I")], channels)
     _require_per_channel(types, 5, "the scale of the weight", _SCALE, channels)
     return result
@@ -303,6 +349,9 @@ declare(
     call_order=f"data kernel {_PRODUCT_ARGS} kernel_size channels strides padding dilation groups "
     "data_layout kernel_layout out_layout out_dtype",
     family="quantization",
+    preconditions=[*OPERATORS["nn.conv2d"].preconditions, _check_kernel_zero_points],
+    shape_constraints=OPERATORS["nn.conv2d"].shape_constraints,
+    nonempty_constraints=OPERATORS["nn.conv2d"].nonempty_constraints,
 )
 declare(
     "qnn.conv2d_transpose",
@@ -314,6 +363,9 @@ declare(
     call_order=f"data weight {_PRODUCT_ARGS} strides padding dilation groups channels kernel_size "
     "data_layout kernel_layout out_layout output_padding out_dtype",
     family="quantization",
+    preconditions=[*OPERATORS["nn.conv2d_transpose"].preconditions, _check_kernel_zero_points],
+    shape_constraints=OPERATORS["nn.conv2d_transpose"].shape_constraints,
+    nonempty_constraints=OPERATORS["nn.conv2d_transpose"].nonempty_constraints,
 )
 
 
@@ -321,11 +373,11 @@ declare(
 
 
 def _require_scalar_fields(types: Sequence[Type], index: int, what: str, dtype: str) -> None:
-    """Argument ``index`` is a tuple of scalars."""
-    found = types[index]
-    fields = found.fields if isinstance(found, TupleType) else ()
-    if not isinstance(found, TupleType) or any(field != TensorType((), dtype) for field in fields):
-        message = f"expected {what} to be a tuple of {dtype} scalars, found {type_text(found)}"
+    """Raise RelationError unless argument ``index`` is a tuple of scalars."""
+    operand = types[index]
+    fields = operand.fields if isinstance(operand, TupleType) else ()
+    if not isinstance(operand, TupleType) or any(field != TensorType((), dtype) for field in fields):
+        message = f"expected {what} to be a tuple of {dtype} scalars, found {type_text(operand)}"
         raise RelationError(message, index)
 
 
@@ -336,6 +388,15 @@ def _concatenate(types: Sequence[Type], attrs: Attrs) -> Type:
     return OPERATORS["concatenate"].relation(types[:1], attrs)
 
 
+def _check_counts(types: Sequence[Type], _attrs: Attrs) -> None:
+    """Require as many scales and zero points as tensors."""
+    counts = [len(type_.fields) for type_ in types[:3] if isinstance(type_, TupleType)]
+    if len(set(counts)) > 1:
+        tensors, scales, zero_points = counts
+        message = f"there are {tensors} tensors, {scales} scales and {zero_points} zero points"
+        raise RelationError(message, 0, 1, 2)
+
+
 declare(
     "qnn.concatenate",
     "data input_scales input_zero_points output_scale output_zero_point",
@@ -344,6 +405,7 @@ declare(
     *OPERATORS["concatenate"].attrs,
     attrs_key="ConcatenateAttrs",
     family="quantization",
+    preconditions=[_check_integers, _check_counts],
 )
 
 
@@ -355,6 +417,20 @@ def _simulated(types: Sequence[Type], _attrs: Attrs) -> Type:
     return tensor(types)
 
 
+def _check_simulated(types: Sequence[Type], attrs: Attrs) -> None:
+    data = tensor(types)
+    if not is_float(data.dtype):
+        raise RelationError(f"expected real numbers, found {type_text(data)}", 0)
+    _require_scalar(types, 1, "the code of the dtype", "int32")
+    for index, what in ((2, "the scale"), (3, "the zero point")):
+        parameter = tensor(types, index)
+        if len(parameter.shape) > 1:
+            raise RelationError(
+                f"expected {what} to be a scalar or a vector, found {type_text(parameter)}", index
+            )
+    _channels(data, cast(int, attrs["axis"]))
+
+
 declare(
     "qnn.simulated_quantize",
     "data out_dtype output_scale output_zero_point",
@@ -364,6 +440,7 @@ declare(
     attrs_key="SimulatedQuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
     family="quantization",
+    preconditions=[_check_simulated],
 )
 declare(
     "qnn.simulated_dequantize",
@@ -375,93 +452,5 @@ declare(
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis in_dtype",
     family="quantization",
+    preconditions=[_check_simulated],
 )
-
-
-# --- what a call needs beyond its type; see ``demands`` -----------------------------------------------------
-
-
-def _chosen(attrs: Attrs, name: str, *values: str) -> None:
-    """RelationError unless the attribute is one of the values, or "None", Relay's word for the default."""
-    if attrs[name] not in (*values, "None"):
-        raise RelationError(f"{name} must be one of {', '.join(map(repr, values))}, not {attrs[name]!r}")
-
-
-def _demand_modes(_types: Sequence[Type], attrs: Attrs) -> None:
-    _chosen(attrs, "rounding", "UPWARD", "TONEAREST")
-    _chosen(attrs, "compute_dtype", "int64", "float32", "float64")
-
-
-def _demand_integers(types: Sequence[Type], _attrs: Attrs) -> None:
-    data = types[0].fields if isinstance(types[0], TupleType) else types[:1]
-    for each in data:
-        _of_dtype([each], 0, "the data", ("int8", "uint8", "int16", "uint16", "int32"))
-
-
-def _demand_one_axis(types: Sequence[Type], attrs: Attrs) -> None:
-    """The scales of both operands of a product are along one axis of the result."""
-    _demand_integers(types, attrs)
-    places = set()
-    for index, name in enumerate(("lhs_axis", "rhs_axis")):
-        rank = len(tensor(types, index).shape)
-        if tensor(types, 2 + 2 * index).shape:
-            places.add(normalize_axis(cast(int, attrs[name]), rank, index) - rank if rank > 1 else -1)
-    if len(places) > 1:
-        raise RelationError("the scales of lhs and rhs must be along one axis of the result", 2, 4)
-
-
-def _demand_zero_points(types: Sequence[Type], channels: Dim) -> None:
-    found = _of_dtype(types, 3, "the zero point of the weight", (_ZERO_POINT,))
-    if found.shape not in ((), (1,)):
-        require_type(found, (channels,), "the zero point of the weight", 3)
-
-
-def _demand_rows(types: Sequence[Type], _attrs: Attrs) -> None:
-    _demand_zero_points(types, tensor(types, 1).shape[0])
-
-
-def _demand_convolution(name: str) -> Demand:
-    def rule(types: Sequence[Type], attrs: Attrs) -> None:
-        convolution.DEMANDS[name](types[:2], attrs)
-        channels = parse_layout(attrs["kernel_layout"]).index("O")
-        _demand_zero_points(types, tensor(types, 1).shape[channels])
-
-    return rule
-
-
-def _demand_as_many(types: Sequence[Type], attrs: Attrs) -> None:
-    _demand_integers(types, attrs)
-    counts = [len(each.fields) for each in types[:3] if isinstance(each, TupleType)]
-    if len(set(counts)) > 1:
-        tensors, scales, zero_points = counts
-        message = f"there are {tensors} tensors, {scales} scales and {zero_points} zero points"
-        raise RelationError(message, 0, 1, 2)
-
-
-def _demand_reals(types: Sequence[Type], attrs: Attrs) -> None:
-    data = tensor(types)
-    if not is_float(data.dtype):
-        raise RelationError(f"expected real numbers, found {type_text(data)}", 0)
-    _require_scalar(types, 1, "the code of the dtype", "int32")
-    for index, what in ((2, "the scale"), (3, "the zero point")):
-        found = tensor(types, index)
-        if len(found.shape) > 1:
-            raise RelationError(
-                f"expected {what} to be a scalar or a vector, found {type_text(found)}", index
-            )
-    _channels(data, cast(int, attrs["axis"]))
-
-
-DEMANDS: dict[str, Demand] = {
-    "qnn.requantize": _demand_modes,
-    "qnn.add": _demand_integers,
-    "qnn.subtract": _demand_integers,
-    "qnn.mul": _demand_one_axis,
-    "qnn.avg_pool2d": pooling.DEMANDS["nn.avg_pool2d"],
-    "qnn.concatenate": _demand_as_many,
-    "qnn.dense": _demand_rows,
-    "qnn.conv2d": _demand_convolution("nn.conv2d"),
-    "qnn.conv2d_transpose": _demand_convolution("nn.conv2d_transpose"),
-    "qnn.simulated_quantize": _demand_reals,
-    "qnn.simulated_dequantize": _demand_reals,
-}

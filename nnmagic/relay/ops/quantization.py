@@ -1,4 +1,4 @@
-"""Operators on quantized numbers: real = scale * (quantized - zero_point)."""
+"""Declare operators on quantized numbers: real = scale * (quantized - zero_point)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ _INTEGERS = ("int8", "uint8", "int16", "int32")
 
 
 def scale_and_zero_point(types: Sequence[Type], data: TensorType, first: int, axis: int) -> None:
-    """RelationError unless arguments ``first`` and the next are a float32 scale and an int32 zero point:
-    scalars, or vectors as long as the axis.
+    """Require a float32 scale and an int32 zero point as arguments ``first`` and the next.
+
+    They are scalars, or vectors as long as the axis. Raises RelationError.
     """
     for index, what, dtype in ((first, "the scale", "float32"), (first + 1, "the zero point", "int32")):
-        found = tensor(types, index)
-        if found.dtype != dtype:
-            raise RelationError(f"expected {what} to be of dtype {dtype}, found {type_text(found)}", index)
-        if found.shape:
-            at = normalize_axis(axis, len(data.shape))
-            require_type(found, (data.shape[at],), what, index)
+        parameter = tensor(types, index)
+        if parameter.dtype != dtype:
+            raise RelationError(
+                f"expected {what} to be of dtype {dtype}, found {type_text(parameter)}", index
+            )
+        if parameter.shape:
+            channel_axis = normalize_axis(axis, len(data.shape))
+            require_type(parameter, (data.shape[channel_axis],), what, index)
 
 
 def _one_of(dtype: str, allowed: Sequence[str], what: str, *operands: int) -> str:

@@ -1,4 +1,7 @@
-"""Random numbers from the counter-based generator Threefry. A key is a vector of ten uint64."""
+"""Declare random numbers from the counter-based generator Threefry.
+
+A key is a vector of ten uint64 (Salmon et al. 2011).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ _KEY = TensorType((10,), "uint64")
 
 
 def _key(types: Sequence[Type]) -> TensorType:
-    found = tensor(types)
-    if found.dtype != _KEY.dtype:
-        raise RelationError(f"expected a key of type {type_text(_KEY)}, found {type_text(found)}", 0)
-    require_type(found, _KEY.shape, "the key", 0)
+    key = tensor(types)
+    if key.dtype != _KEY.dtype:
+        raise RelationError(f"expected a key of type {type_text(_KEY)}, found {type_text(key)}", 0)
+    require_type(key, _KEY.shape, "the key", 0)
     return _KEY
 
 

@@ -1,4 +1,4 @@
-"""Reductions along axes, and scans."""
+"""Declare reductions along axes, and scans."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, OPTIONAL_INTEGER, optional
+from nnmagic.relay.ops.checks import require_broadcast, sizes
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, product
 from nnmagic.relay.ops.relations import axis_of, dtype_or, ints, normalize_axis, tensor
@@ -38,6 +39,11 @@ def _arg_reduce(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _variance(types: Sequence[Type], attrs: Attrs) -> TensorType:
     tensor(types, 1, rank=len(tensor(types).shape))
     return _reduce(types, attrs)
+
+
+def _fit_mean(types: Sequence[Type], _attrs: Attrs) -> None:
+    data, mean = sizes(types)
+    require_broadcast(mean, data)
 
 
 def _scan(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -102,6 +108,7 @@ declare(
     keywords={"with_mean": "mean"},
     numpy="numpy.var",
     family="reduction",
+    shape_constraints=[_fit_mean],
 )
 for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
     declare(

@@ -1,4 +1,4 @@
-"""Type rules that several families share. A rule is (argument types, attributes) -> result type."""
+"""Define type rules that several families share: (argument types, attributes) -> result type."""
 
 from __future__ import annotations
 
@@ -15,35 +15,46 @@ _T = TypeVar("_T")
 
 
 def tensor(types: Sequence[Type], index: int = 0, *, rank: int | None = None) -> TensorType:
-    """Argument ``index`` as a tensor type; RelationError where it is something else or of another rank."""
-    found = types[index]
-    if not isinstance(found, TensorType):
-        raise RelationError(f"expected a tensor, found {type_text(found)}", index)
-    if rank is not None and len(found.shape) != rank:
-        raise RelationError(f"expected a tensor of rank {rank}, found {type_text(found)}", index)
-    return found
+    """Return argument ``index`` as a tensor type.
+
+    Raises RelationError for another type, or for another rank than ``rank``.
+    """
+    operand = types[index]
+    if not isinstance(operand, TensorType):
+        raise RelationError(f"expected a tensor, found {type_text(operand)}", index)
+    if rank is not None and len(operand.shape) != rank:
+        raise RelationError(f"expected a tensor of rank {rank}, found {type_text(operand)}", index)
+    return operand
 
 
 def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType, ...]:
-    """Argument ``index`` as a tuple of at least one tensor."""
-    found = types[index]
-    fields = found.fields if isinstance(found, TupleType) else ()
+    """Return the tensors of argument ``index``, a tuple of at least one. Raises RelationError."""
+    operand = types[index]
+    fields = operand.fields if isinstance(operand, TupleType) else ()
     tensors = tuple(field for field in fields if isinstance(field, TensorType))
     if not tensors or len(tensors) != len(fields):
-        raise RelationError(f"expected a tuple of tensors, found {type_text(found)}", index)
+        raise RelationError(f"expected a tuple of tensors, found {type_text(operand)}", index)
     return tensors
 
 
 def ints(attrs: Attrs, name: str, length: int | None = None) -> tuple[int, ...]:
-    """An attribute that is an array of ints, all known; RelationError where its length is another."""
+    """Return an attribute that is an array of ints. Raises RelationError for another length."""
     value = attrs[name]
     if not isinstance(value, tuple) or not all(isinstance(part, int) for part in value):
         raise RelationError(f"{name} must be a list of ints")
     return cast("tuple[int, ...]", of_length(name, value, length))
 
 
+def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
+    """Return an attribute of pairs (before, after), one for each dimension."""
+    value = cast("tuple[tuple[int, ...], ...]", attrs[name])
+    if len(value) != length or any(len(pair) != 2 for pair in value):
+        raise RelationError(f"{name} must have {length} pairs, found {[list(pair) for pair in value]}", 0)
+    return cast("tuple[tuple[int, int], ...]", value)
+
+
 def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
-    """An attribute that is an array of dimensions."""
+    """Return an attribute that is an array of dimensions. Raises RelationError for another length."""
     value = attrs[name]
     if not isinstance(value, tuple):
         raise RelationError(f"{name} must be a list of dimensions")
@@ -51,22 +62,22 @@ def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
 
 
 def leading_dims(attrs: Attrs, name: str, count: int) -> Shape:
-    """The first ``count`` elements of an attribute that is an array of dimensions: Relay ignores more."""
-    found = dims(attrs, name)
-    if len(found) < count:
-        raise RelationError(f"{name} must have {count} element{'s' * (count != 1)}, it has {len(found)}")
-    return found[:count]
+    """Return the first ``count`` elements of an array of dimensions: Relay ignores further ones."""
+    all_dims = dims(attrs, name)
+    if len(all_dims) < count:
+        raise RelationError(f"{name} must have {count} element{'s' * (count != 1)}, it has {len(all_dims)}")
+    return all_dims[:count]
 
 
 def of_length(name: str, value: tuple[_T, ...], length: int | None) -> tuple[_T, ...]:
-    """``value``; RelationError unless it is ``length`` long."""
+    """Return ``value``. Raises RelationError unless it is ``length`` long."""
     if length is not None and len(value) != length:
         raise RelationError(f"{name} must have {length} element{'s' * (length != 1)}, it has {len(value)}")
     return value
 
 
 def normalize_axis(axis: int, rank: int, operand: int = 0) -> int:
-    """A negative axis counts from the end; RelationError where it is out of range."""
+    """Count a negative axis from the end. Raises RelationError if it is out of range."""
     if not -rank <= axis < rank:
         raise RelationError(
             f"axis {int(axis)} is out of range for a tensor of rank {rank}",
@@ -77,7 +88,7 @@ def normalize_axis(axis: int, rank: int, operand: int = 0) -> int:
 
 
 def new_axis(axis: int, rank: int) -> int:
-    """Where a new axis goes in a shape of that rank; a negative one counts from the end of the new shape."""
+    """Return the index of a new axis in a shape; a negative one counts from the end of the new shape."""
     if not -rank - 1 <= axis <= rank:
         hint = f"a new axis lies in [{-rank - 1}, {rank}]"
         raise RelationError(f"axis {int(axis)} is out of range for a tensor of rank {rank}", 0, hint=hint)
@@ -85,7 +96,7 @@ def new_axis(axis: int, rank: int) -> int:
 
 
 def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int = 0) -> int:
-    """The attribute ``axis``, normalised for ``shape``."""
+    """Return the attribute ``axis``, normalised for ``shape``."""
     axis = attrs[name]
     if not isinstance(axis, int):
         raise RelationError(f"{name} must be given", operand)
@@ -93,49 +104,49 @@ def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int
 
 
 def shape_text(shape: Sequence[Dim]) -> str:
-    """A shape as messages show it: ``(2, ?)``."""
+    """Format a shape for messages: ``(2, ?)``."""
     return f"({', '.join(map(dim_text, shape))})"
 
 
 def require_same(left: Dim, right: Dim, message: str, *operands: int) -> None:
-    """RelationError where two dimensions are known to differ."""
+    """Raise RelationError if two dimensions are known to differ."""
     if same_dim(left, right) is False:
         raise RelationError(f"{message}: {dim_text(left)} is not {dim_text(right)}", *operands)
 
 
-def require_type(found: TensorType, shape: Sequence[Dim], what: str, index: int) -> None:
-    """RelationError unless a tensor can have ``shape``."""
-    if len(found.shape) != len(shape) or any(
-        same_dim(a, b) is False for a, b in zip(found.shape, shape, strict=True)
+def require_type(operand: TensorType, shape: Sequence[Dim], what: str, index: int) -> None:
+    """Raise RelationError unless a tensor can have ``shape``."""
+    if len(operand.shape) != len(shape) or any(
+        same_dim(a, b) is False for a, b in zip(operand.shape, shape, strict=True)
     ):
-        expected = type_text(TensorType(tuple(shape), found.dtype))
-        raise RelationError(f"expected {what} to be {expected}, found {type_text(found)}", index, 0)
+        expected = type_text(TensorType(tuple(shape), operand.dtype))
+        raise RelationError(f"expected {what} to be {expected}, found {type_text(operand)}", index, 0)
 
 
 def require_positive(name: str, values: Sequence[Dim]) -> None:
-    """RelationError where a known number is less than 1."""
+    """Raise RelationError if a static dimension is less than 1."""
     if any(isinstance(value, int) and value < 1 for value in values):
         raise RelationError(f"{name} must be positive, found {shape_text(values)}")
 
 
 def dtype_or(attrs: Attrs, name: str, default: str) -> str:
-    """The dtype attribute, or the default where it is not given."""
+    """Return the dtype attribute, or the default if it is not given."""
     value = attrs[name]
     return value if isinstance(value, str) and value else default
 
 
 def identity(types: Sequence[Type], _attrs: Attrs) -> Type:
-    """Relay's Identity: the type of the first argument, whatever it is."""
+    """Return the type of the first argument, whatever it is: Relay's Identity."""
     return types[0]
 
 
 def same_as(index: int) -> Relation:
-    """The rule whose result is the tensor type of one of the arguments."""
+    """Return the relation whose result is the tensor type of one of the arguments."""
     return lambda types, _attrs: tensor(types, index)
 
 
 def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    """Relay's Broadcast: NumPy's broadcasting; the dtypes must be equal, the result keeps theirs."""
+    """Broadcast two tensors by NumPy's rule, whose dtypes must be equal: Relay's Broadcast."""
     left, right = tensor(types, 0), tensor(types, 1)
     if left.dtype != right.dtype:
         hint = f"convert one of them, as in cast(x, dtype={left.dtype!r})"
@@ -147,17 +158,17 @@ def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def broadcast_compare(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """Relay's BroadcastComp: as Broadcast, but the result is bool."""
+    """Broadcast two tensors to a tensor of bools: Relay's BroadcastComp."""
     return TensorType(broadcast(types, attrs).shape, "bool")
 
 
 def identity_compare(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    """Relay's IdentityCompRel: the argument's shape with dtype bool."""
+    """Return the argument's shape with dtype bool: Relay's IdentityCompRel."""
     return TensorType(tensor(types).shape, "bool")
 
 
 def channel_vectors(*names: str) -> Callable[[Sequence[Type], Attrs], TensorType]:
-    """The rule of normalisations: each further argument is a vector as long as the data's ``axis``."""
+    """Return the relation of normalisations: further arguments are vectors as long as the data's ``axis``."""
 
     def relation(types: Sequence[Type], attrs: Attrs) -> TensorType:
         data = tensor(types)
@@ -174,9 +185,9 @@ def channel_vectors(*names: str) -> Callable[[Sequence[Type], Attrs], TensorType
 
 
 def assume_channel_vectors(types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
-    """Unknown arguments after the data are vectors of its channels and its dtype."""
+    """Assume unknown arguments after the data to be vectors of its channels and dtype."""
     data = types[0]
     if not isinstance(data, TensorType):
         return types
     vector = TensorType((data.shape[axis_of(attrs, data.shape)],), data.dtype)
-    return [data, *(vector if known is None else known for known in types[1:])]
+    return [data, *(vector if type_ is None else type_ for type_ in types[1:])]

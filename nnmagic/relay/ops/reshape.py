@@ -1,4 +1,4 @@
-"""The shape that ``reshape`` gives: its special values 0, -1, -2, -3 and -4. Knows dimensions only."""
+"""Compute the shape that ``reshape`` returns, with its special values 0, -1, -2, -3 and -4."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnmagic.relay.text.types import dim_text
 from nnmagic.relay.types import Dim
 
 
-class _Reading:
+class _ShapeReader:
     """The new shape as it grows, and the dimensions of the data that are not yet used.
 
     ``free_in`` and ``free_out`` are the dimensions from which -1 is inferred: those that no code copied.
@@ -25,7 +25,7 @@ class _Reading:
         self.infer: int | None = None
 
     def next_dim(self, code: int) -> Dim:
-        """Uses up a dimension of the data."""
+        """Consume and return a dimension of the data."""
         if self.at >= len(self.shape):
             raise RelationError(f"newshape has {code}, but no dimension of the data is left", 0)
         self.copied_in.add(self.at)
@@ -33,23 +33,24 @@ class _Reading:
         return self.shape[self.at - 1]
 
 
-def reshaped(shape: Shape, codes: Sequence[int], allowzero: bool = False) -> Shape:
-    """The new shape. Raises RelationError where the codes do not fit or the number of elements changes.
+def reshape_shape(shape: Shape, codes: Sequence[int], allowzero: bool = False) -> Shape:
+    """Return the new shape of a reshape.
 
     A positive number is a dimension; 0 copies one (with ``allowzero`` it is 0), -1 is inferred from the rest,
-    -2 copies all that remain, -3 multiplies two, -4 splits one into the two that follow.
+    -2 copies all that remain, -3 multiplies two, -4 splits one into the two that follow. Raises RelationError
+    if the codes do not fit or the number of elements changes.
     """
-    reading = _Reading(shape)
+    reading = _ShapeReader(shape)
     rest = iter(enumerate(codes))
-    for place, code in rest:
+    for index, code in rest:
         if code == -1:
-            _infer_at(reading, place)
+            _infer_at(reading, index)
         else:
             _read(reading, code, (after for _, after in rest), allowzero)
     if reading.infer is not None:
         if reading.infer >= len(reading.out):
             raise RelationError("-1 in newshape cannot be inferred behind -4", 0)
-        reading.out[reading.infer] = _inferred(reading)
+        reading.out[reading.infer] = _infer_size(reading)
     result = tuple(reading.out)
     before, after = known_size(shape), known_size(result)
     if before is not None and after is not None and before != after:
@@ -58,16 +59,19 @@ def reshaped(shape: Shape, codes: Sequence[int], allowzero: bool = False) -> Sha
     return result
 
 
-def _infer_at(reading: _Reading, place: int) -> None:
-    """Relay puts what it infers at the place of -1 in newshape, even if -2 or -4 has shifted the result."""
+def _infer_at(reading: _ShapeReader, index: int) -> None:
+    """Put the inferred size at the index of -1 in newshape.
+
+    So does Relay, even if -2 or -4 has shifted the result.
+    """
     if reading.infer is not None:
         raise RelationError("newshape can have -1 only once")
-    reading.infer = place
+    reading.infer = index
     reading.out.append(1)
     reading.at += 1
 
 
-def _read(reading: _Reading, code: int, rest: Iterator[int], allowzero: bool) -> None:
+def _read(reading: _ShapeReader, code: int, rest: Iterator[int], allowzero: bool) -> None:
     if code > 0 or (code == 0 and allowzero):
         reading.out.append(code)
         reading.free_out.append(code)
@@ -91,19 +95,19 @@ def _split_dim(dim: Dim, left: int | None, right: int | None) -> tuple[Dim, Dim]
     if left == right == -1:
         raise RelationError("of the two numbers after -4 only one can be -1")
     if left == -1:
-        return _divided(dim, right), right
-    return left, _divided(dim, left) if right == -1 else right
+        return _divide(dim, right), right
+    return left, _divide(dim, left) if right == -1 else right
 
 
-def _divided(dim: Dim, by: int) -> Dim:
+def _divide(dim: Dim, by: int) -> Dim:
     if by <= 0 or (isinstance(dim, int) and dim % by):
         raise RelationError(f"a dimension of {dim_text(dim)} cannot be split by {by}", 0)
     return floor_divide(dim, by)
 
 
-def _inferred(reading: _Reading) -> Dim:
-    """What -1 stands for: the elements that the other new dimensions leave over."""
-    free = [dim for at, dim in enumerate(reading.shape) if at not in reading.copied_in]
+def _infer_size(reading: _ShapeReader) -> Dim:
+    """Return the value of -1: the elements that the other new dimensions leave over."""
+    free = [dim for index, dim in enumerate(reading.shape) if index not in reading.copied_in]
     taken = list(reading.free_out)
     for dim in reading.free_out:  # equal dimensions cancel, so that (?, 3) -> (-1, 3) keeps its label
         if dim in free:

@@ -1,4 +1,4 @@
-"""Operators that change a tensor's shape or the order of its elements."""
+"""Declare operators that change a tensor's shape or the order of its elements."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from nnmagic.relay.ops.attributes import (
     one_or_more,
     optional,
 )
+from nnmagic.relay.ops.checks import require_broadcast, sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, known_size, product, same_dim
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
@@ -31,24 +32,26 @@ from nnmagic.relay.ops.relations import (
     shape_text,
     tensor,
 )
-from nnmagic.relay.ops.reshape import reshaped
+from nnmagic.relay.ops.reshape import reshape_shape
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, TensorType, Type
 
 
 def _reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    return TensorType(reshaped(data.shape, ints(attrs, "newshape"), bool(attrs["allowzero"])), data.dtype)
+    return TensorType(
+        reshape_shape(data.shape, ints(attrs, "newshape"), bool(attrs["allowzero"])), data.dtype
+    )
 
 
 def _reverse_reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     codes = ints(attrs, "newshape")[::-1]
-    return TensorType(reshaped(data.shape[::-1], codes, bool(attrs["allowzero"]))[::-1], data.dtype)
+    return TensorType(reshape_shape(data.shape[::-1], codes, bool(attrs["allowzero"]))[::-1], data.dtype)
 
 
 def _reshape_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """Dimensions lhs_begin to lhs_end of the data become rhs_begin to rhs_end of the other tensor."""
+    """Replace dimensions lhs_begin to lhs_end of the data with rhs_begin to rhs_end of the other tensor."""
     data, like = tensor(types), tensor(types, 1)
     begin, end = _range(attrs, "lhs", len(data.shape))
     before_it, behind_it = range(begin), range(end, len(data.shape))
@@ -61,19 +64,30 @@ def _reshape_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _range(attrs: Attrs, side: str, rank: int) -> tuple[int, int]:
-    """Where a side's range begins and ends. Relay minds dimensions that are not there, not empty ranges."""
+    """Return where a side's range begins and ends.
+
+    Relay refuses dimensions that do not exist, but accepts empty ranges.
+    """
     begin, end = attrs[f"{side}_begin"], attrs[f"{side}_end"]
     start = cast(int, begin) + (rank if cast(int, begin) < 0 else 0)
     stop = rank if end is None else cast(int, end) + (rank if cast(int, end) < 0 else 0)
     return start, stop
 
 
-def _dims_at(found: TensorType, places: range, operand: int) -> Shape:
-    rank = len(found.shape)
-    wrong = next((place for place in places if not 0 <= place < rank), None)
+def _check_reshape_like(types: Sequence[Type], attrs: Attrs) -> None:
+    for operand, side in enumerate(("lhs", "rhs")):
+        rank = len(tensor(types, operand).shape)
+        start, stop = _range(attrs, side, rank)
+        if not 0 <= start <= stop <= rank:
+            raise RelationError(f"{side}_begin and {side}_end are out of range for rank {rank}", operand)
+
+
+def _dims_at(data: TensorType, axes: range, operand: int) -> Shape:
+    rank = len(data.shape)
+    wrong = next((axis for axis in axes if not 0 <= axis < rank), None)
     if wrong is not None:
-        raise RelationError(f"{type_text(found)} has no dimension {wrong}, the range is wrong", operand)
-    return tuple(found.shape[place] for place in places)
+        raise RelationError(f"{type_text(data)} has no dimension {wrong}, the range is wrong", operand)
+    return tuple(data.shape[axis] for axis in axes)
 
 
 def _transpose(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -104,8 +118,8 @@ def _expand_dims(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, count = tensor(types), cast(int, attrs["num_newaxis"])
     if count < 0:
         raise RelationError(f"num_newaxis must not be negative, it is {count}")
-    at = new_axis(cast(int, attrs["axis"]), len(data.shape))
-    return TensorType(data.shape[:at] + (1,) * count + data.shape[at:], data.dtype)
+    axis = new_axis(cast(int, attrs["axis"]), len(data.shape))
+    return TensorType(data.shape[:axis] + (1,) * count + data.shape[axis:], data.dtype)
 
 
 def _reverse(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -141,9 +155,10 @@ def _batch_flatten(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """Windows over the axes from ``axis`` on; a new axis for each counts them, as many again hold them.
+    """Return windows over the axes from ``axis`` on.
 
-    Relay wants no more than that there are axes and strides for the window.
+    A new axis for each of these counts the windows, and as many axes again hold them.
+    Relay requires no more than axes and strides for the window.
     """
     data = tensor(types)
     axis = cast(int, attrs["axis"])
@@ -162,6 +177,16 @@ def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType((*data.shape[:axis], *counts, *window), data.dtype)
 
 
+def _check_sliding_window(types: Sequence[Type], attrs: Attrs) -> None:
+    data = tensor(types)
+    over = data.shape[normalize_axis(cast(int, attrs["axis"]), len(data.shape)) :]
+    window, strides = ints(attrs, "window_shape", len(over)), ints(attrs, "strides", len(over))
+    if any(size < 1 for size in (*window, *strides)):
+        raise RelationError("window_shape and strides must be positive")
+    if any(isinstance(size, int) and size < width for size, width in zip(over, window, strict=True)):
+        raise RelationError(f"the window {list(window)} is larger than {type_text(data)}", 0)
+
+
 def _shape_of(types: Sequence[Type], attrs: Attrs) -> TensorType:
     rank = len(tensor(types).shape)
     return TensorType((rank,) if rank else (), str(attrs["dtype"]))  # Relay has no tensors without elements
@@ -173,7 +198,7 @@ def _ndarray_size(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _collapse_sum_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """The other tensor, which broadcast with the data must give the data's shape."""
+    """Return the type of the other tensor, which broadcast with the data must give the data's shape."""
     data, result = tensor(types), broadcast(types, attrs)
     require_type(data, result.shape, "the data", 0)
     return tensor(types, 1)
@@ -183,6 +208,15 @@ def _collapse_sum_to(types: Sequence[Type], attrs: Attrs) -> TensorType:
     result = TensorType(cast(Shape, ints(attrs, "shape")), tensor(types).dtype)
     _collapse_sum_like([types[0], result], attrs)
     return result
+
+
+def _broadcast_back_like(types: Sequence[Type], _attrs: Attrs) -> None:
+    data, like = sizes(types)
+    require_broadcast(like, data)
+
+
+def _broadcast_back_to(types: Sequence[Type], attrs: Attrs) -> None:
+    require_broadcast(ints(attrs, "shape"), sizes(types)[0])
 
 
 _NEWSHAPE = (Attr("newshape", one_or_more(INTEGER)), Attr("allowzero", BOOL, default=False))
@@ -217,6 +251,7 @@ declare(
     Attr("rhs_end", OPTIONAL_INTEGER, None),
     attrs_key="ReshapeLikeAttrs",
     family="shape",
+    preconditions=[_check_reshape_like],
 )
 declare(
     "transpose",
@@ -297,6 +332,7 @@ declare(
     attrs_key="SlidingWindowAttrs",
     numpy="numpy.lib.stride_tricks.sliding_window_view",
     family="shape",
+    preconditions=[_check_sliding_window],
 )
 declare(
     "shape_of",
@@ -324,6 +360,7 @@ declare(
     _collapse_sum_like,
     "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
     family="shape",
+    shape_constraints=[_broadcast_back_like],
 )
 declare(
     "collapse_sum_to",
@@ -335,4 +372,5 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     family="shape",
+    shape_constraints=[_broadcast_back_to],
 )

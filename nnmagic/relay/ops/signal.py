@@ -1,4 +1,4 @@
-"""Fourier transforms."""
+"""Declare Fourier transforms."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, INT
+from nnmagic.relay.ops.checks import sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import window_output
-from nnmagic.relay.ops.relations import tensor
+from nnmagic.relay.ops.relations import require_positive, require_type, tensor
+from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -18,7 +20,7 @@ def _dft(types: Sequence[Type], _attrs: Attrs) -> TupleType:
 
 
 def _stft(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """(batch, frequencies, frames, real and imaginary part); data of one dimension has no batch."""
+    """Return (batch, frequencies, frames, real and imaginary part); data of one dimension has no batch."""
     data = tensor(types)
     size, hop = cast(int, attrs["n_fft"]), cast(int, attrs["hop_length"])
     if hop == 0 or not data.shape:
@@ -26,6 +28,37 @@ def _stft(types: Sequence[Type], attrs: Attrs) -> TensorType:
     *batch, length = data.shape if len(data.shape) == 2 else data.shape[:1]
     frequencies = size // 2 + 1 if attrs["onesided"] else size
     return TensorType((*batch, frequencies, window_output(length, 0, size, hop), 2), data.dtype)
+
+
+def _check_dft(types: Sequence[Type], _attrs: Attrs) -> None:
+    real, imaginary = tensor(types, 0), tensor(types, 1)
+    if real.dtype != imaginary.dtype:
+        raise RelationError(f"the dtypes {real.dtype} and {imaginary.dtype} differ", 0, 1)
+    require_type(imaginary, real.shape, "the imaginary part", 1)
+
+
+def _check_stft(types: Sequence[Type], attrs: Attrs) -> None:
+    data = tensor(types)
+    tensor(types, 1, rank=1)
+    if len(data.shape) > 2:
+        raise RelationError(f"expected a tensor of rank 1 or 2, found {type_text(data)}", 0)
+    size = cast(int, attrs["n_fft"])
+    require_positive("n_fft", [size])
+    require_positive("hop_length", [cast(int, attrs["hop_length"])])
+    length = data.shape[-1]
+    if isinstance(length, int) and length < size:
+        raise RelationError(f"n_fft {size} is larger than the data", 0)
+
+
+def _fit_frames(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require a window of the frame's length, and data that holds a frame."""
+    data, window = sizes(types)
+    size, width = cast(int, attrs["n_fft"]), cast(int, attrs["win_length"])
+    width = width if width > 0 else size
+    if window != (width,):
+        raise RelationError(f"the window is of shape {window}, not ({width},)")
+    if not data[-1] >= size >= width:
+        raise RelationError(f"{data[-1]} samples hold no frame of {size}")
 
 
 declare(
@@ -37,6 +70,7 @@ declare(
     attrs_key="DFTAttrs",
     numpy="numpy.fft.fft",
     family="signal",
+    preconditions=[_check_dft],
 )
 declare(
     "stft",
@@ -51,4 +85,6 @@ declare(
     attrs_key="STFTAttrs",
     call_order="data n_fft hop_length win_length window normalized onesided",
     family="signal",
+    preconditions=[_check_stft],
+    shape_constraints=[_fit_frames],
 )

@@ -1,4 +1,4 @@
-"""Sorting and searching."""
+"""Declare operators that sort and search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _argsort(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def values_and_indices(values: TensorType, attrs: Attrs) -> Type:
-    """What topk gives: a tuple of both, or one of them, as ``ret_type`` says."""
+    """Return the type of topk's result: a tuple of both, or one of them, as ``ret_type`` says."""
     indices = TensorType(values.shape, str(attrs["dtype"]))
     match attrs["ret_type"]:
         case "values":
@@ -48,8 +48,15 @@ def _searchsorted(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType(values.shape, str(attrs["dtype"]))
 
 
+def _check_searchsorted(types: Sequence[Type], attrs: Attrs) -> None:
+    if not tensor(types).shape:
+        raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
+    if attrs["dtype"] not in {"int32", "int64"}:
+        raise RelationError(f"dtype must be int32 or int64, not {attrs['dtype']!r}")
+
+
 def _unique(types: Sequence[Type], attrs: Attrs) -> TupleType:
-    """Values, first indices, inverse, count of values and, if asked for, how often each occurs.
+    """Return values, first indices, inverse, count of values and, on request, how often each occurs.
 
     They are as long as the data; only the first part is used.
     """
@@ -59,7 +66,7 @@ def _unique(types: Sequence[Type], attrs: Attrs) -> TupleType:
     return TupleType((*fields, indices) if attrs["return_counts"] else fields)
 
 
-#: How topk gives its result.
+#: The forms of topk's result.
 RET_TYPE = choice("both", "values", "indices")
 _ORDER = (Attr("axis", INT, -1), Attr("is_ascend", BOOL, default=True))
 declare(
@@ -116,6 +123,7 @@ declare(
     attrs_key="SearchSortedAttrs",
     numpy="numpy.searchsorted",
     family="sorting",
+    preconditions=[_check_searchsorted],
 )
 declare(
     "unique",

@@ -1,4 +1,7 @@
-"""Element-wise operators of one tensor. Relay's Identity rule checks nothing, and so nor do these."""
+"""Declare element-wise operators of one tensor.
+
+Relay's Identity rule checks nothing, so these do not either.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of object detection: boxes, regions, suppression."""
+"""Declare operators of object detection: boxes, regions, suppression."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, NUMBER, STR, array, optional, spatial
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.checks import data_has_elements, one_of, sizes
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Check, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, product
 from nnmagic.relay.ops.image import image_layout
 from nnmagic.relay.ops.layouts import convert_shape
-from nnmagic.relay.ops.relations import dims, tensor
+from nnmagic.relay.ops.relations import dims, require_same, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -31,17 +32,20 @@ def _non_max_suppression(types: Sequence[Type], attrs: Attrs) -> Type:
 
 
 def _all_class_nms(types: Sequence[Type], attrs: Attrs) -> TupleType:
-    """Selected (batch, class, box) and their number; in TensorFlow's form (class, box), scores, numbers."""
+    """Return the selected (batch, class, box) and their number.
+
+    In TensorFlow's form: (class, box), scores, numbers.
+    """
     boxes, scores = tensor(types, 0, rank=3), tensor(types, 1, rank=3)
     batch, classes, count = boxes.shape[0], scores.shape[1], boxes.shape[1]
     if attrs["output_format"] == "onnx":
         selected = product((batch, classes, count))
         return TupleType((TensorType((selected, 3), "int64"), TensorType((1,), "int64")))
-    each = multiply(classes, count)
+    per_batch = multiply(classes, count)
     return TupleType(
         (
-            TensorType((batch, each, 2), "int64"),
-            TensorType((batch, each), "float32"),
+            TensorType((batch, per_batch, 2), "int64"),
+            TensorType((batch, per_batch), "float32"),
             TensorType((batch,), "int64"),
         )
     )
@@ -56,7 +60,7 @@ def _multibox_prior(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _regions(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """roi_align and roi_pool: for each region the data's channels at pooled_size places."""
+    """Return, for each region, the data's channels at pooled_size points: of roi_align and roi_pool."""
     data, regions = tensor(types, 0, rank=4), tensor(types, 1, rank=2)
     layout, plain = image_layout(attrs, "HW")
     if layout.name not in {"NCHW", "NHWC"}:
@@ -75,6 +79,49 @@ def _yolo_reorg(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType((batch, multiply(channels, stride * stride), *smaller), data.dtype)
 
 
+def _check_non_max_suppression(types: Sequence[Type], _attrs: Attrs) -> None:
+    data, count = tensor(types), tensor(types, 1)
+    require_same(count.shape[0], data.shape[0], "valid_count must be as long as the batch", 1, 0)
+
+
+def _check_all_class_nms(types: Sequence[Type], _attrs: Attrs) -> None:
+    boxes, scores = tensor(types, 0), tensor(types, 1)
+    require_same(boxes.shape[0], scores.shape[0], "the batches of boxes and scores differ", 0, 1)
+    require_same(boxes.shape[2], 4, "a box has 4 numbers", 0)
+
+
+def _check_regions(types: Sequence[Type], _attrs: Attrs) -> None:
+    require_same(tensor(types, 1).shape[1], 5, "a region has 5 numbers", 1)
+
+
+def _has_columns(*names: str) -> Check:
+    """Return the check that the last dimension of the data holds the columns that attributes name."""
+
+    def check(types: Sequence[Type], attrs: Attrs) -> None:
+        width = sizes(types)[0][-1]
+        last = max(cast(int, attrs[name]) + (3 if name == "coord_start" else 0) for name in names)
+        if last >= width:
+            raise RelationError(f"the data has {width} columns, and column {last} is needed")
+
+    return check
+
+
+def _match_counts(types: Sequence[Type], _attrs: Attrs) -> None:
+    """Require a count for each element of the batch and an index for each box."""
+    data, counts, indices, *_ = sizes(types)
+    if counts != data[:1] or indices != data[:2]:
+        raise RelationError(f"data of shape {data} has counts of {data[:1]} and indices of {data[:2]}")
+
+
+def _divide_blocks(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require channels and images that blocks of the stride divide."""
+    stride, (_, channels, height, width) = cast(int, attrs["stride"]), sizes(types)[0]
+    if channels % stride**2 or height % stride or width % stride:
+        raise RelationError(
+            f"{channels} channels of {height} x {width} cannot be divided into blocks of {stride} x {stride}"
+        )
+
+
 declare(
     "vision.get_valid_counts",
     "data score_threshold",
@@ -86,6 +133,7 @@ declare(
     attrs_key="GetValidCountsAttrs",
     call_order="data score_threshold id_index score_index",
     family="vision",
+    shape_constraints=[_has_columns("score_index", "id_index")],
 )
 declare(
     "vision.non_max_suppression",
@@ -102,16 +150,19 @@ declare(
     attrs_key="NonMaximumSuppressionAttrs",
     arg_defaults={"max_output_size": -1, "iou_threshold": 0.5},
     family="vision",
+    preconditions=[_check_non_max_suppression],
+    shape_constraints=[_match_counts, _has_columns("coord_start", "score_index", "id_index")],
 )
 declare(
     "vision.all_class_non_max_suppression",
     "boxes scores max_output_boxes_per_class iou_threshold score_threshold",
     _all_class_nms,
-    "Non-maximum suppression for each class by itself.",
+    "Non-maximum suppression for each class separately.",
     Attr("output_format", STR, "onnx"),
     attrs_key="AllClassNonMaximumSuppressionAttrs",
     arg_defaults={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
     family="vision",
+    preconditions=[_check_all_class_nms, one_of("output_format", "onnx", "tensorflow")],
 )
 declare(
     "vision.multibox_prior",
@@ -138,6 +189,8 @@ declare(
     Attr("mode", STR, "avg"),
     attrs_key="ROIAlignAttrs",
     family="vision",
+    preconditions=[_check_regions],
+    nonempty_constraints=[data_has_elements],
 )
 declare(
     "vision.roi_pool",
@@ -148,6 +201,8 @@ declare(
     Attr("layout", STR, "NCHW"),
     attrs_key="ROIPoolAttrs",
     family="vision",
+    preconditions=[_check_regions],
+    nonempty_constraints=[data_has_elements],
 )
 declare(
     "vision.yolo_reorg",
@@ -157,4 +212,5 @@ declare(
     Attr("stride", INTEGER, 1, call_default=REQUIRED),
     attrs_key="YoloReorgAttrs",
     family="vision",
+    shape_constraints=[_divide_blocks],
 )

@@ -1,6 +1,6 @@
-"""Passes: plain functions from a module to a module. Know the IR, type inference and the operators; no TVM.
+"""Transform modules: a pass is a plain function from a module to a module.
 
-A typed module comes out typed, as type inference finds it anew; an untyped one comes out untyped. Spans and
+A typed module comes out typed, as type inference types it anew; an untyped one comes out untyped. Spans and
 sharing are kept, and so is the order of effects. Functions marked ``Primitive`` or ``Compiler`` are left
 alone.
 """
@@ -44,5 +44,5 @@ __all__ = [
 
 
 def compose(*passes: Pass) -> Pass:
-    """One pass that runs several, the first one first."""
+    """Return one pass that runs several, the first one first."""
     return lambda module: reduce(lambda current, run: run(current), passes, module)

@@ -1,4 +1,4 @@
-"""Batch normalisation that follows a convolution, folded into its weights. Knows the IR and NumPy."""
+"""Fold batch normalisation that follows a convolution into the convolution's weight."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 
 def fold_batch_norm(module: Module) -> Module:
-    """A convolution with a batch normalisation behind it becomes one convolution and a ``bias_add``.
+    """Fold each convolution followed by a batch normalisation into one convolution and a ``bias_add``.
 
     Its weight and the statistics must be constants and finite, and nothing else may use either call. The
-    result differs by rounding only. Types stay as they are, where there are any.
+    result differs by rounding only. Types are kept.
     """
-    return map_functions(module, _folded)
+    return map_functions(module, _fold_function)
 
 
-def _folded(function: Function) -> Function:
+def _fold_function(function: Function) -> Function:
     order = list(post_order(function))
     uses = Counter(part for node in order for part in children(node))
     replaced: dict[Expr, Expr] = {}
     for node in order:
         if isinstance(node, TupleGetItem) and node.index == 0 and uses[node.tuple_value] == 1:
-            new = _biased(node, node.tuple_value, uses)
+            new = _fold_call(node, node.tuple_value, uses)
             if new is not None:
                 replaced[node] = new
     if not replaced:
@@ -44,8 +44,8 @@ def _name(call: Call) -> str | None:
     return call.op.name if isinstance(call.op, OpRef) else None
 
 
-def _biased(node: TupleGetItem, norm: Expr, uses: Counter[Expr]) -> Expr | None:
-    """What computes the normalised convolution; None where it cannot be folded."""
+def _fold_call(node: TupleGetItem, norm: Expr, uses: Counter[Expr]) -> Expr | None:
+    """Return the expression of the normalised convolution; None if it cannot be folded."""
     if not isinstance(norm, Call) or _name(norm) != "nn.batch_norm":
         return None
     convolution, *statistics = norm.args
@@ -59,10 +59,10 @@ def _biased(node: TupleGetItem, norm: Expr, uses: Counter[Expr]) -> Expr | None:
         return None
     if layout.index("C") != axis % len(layout) or weight.data.dtype.kind != "f":
         return None
-    known = [each.data for each in statistics if isinstance(each, Constant)]
-    if len(known) != 4 or str(convolution.attrs["out_dtype"]) not in ("", str(weight.data.dtype)):
+    arrays = [constant.data for constant in statistics if isinstance(constant, Constant)]
+    if len(arrays) != 4 or str(convolution.attrs["out_dtype"]) not in ("", str(weight.data.dtype)):
         return None
-    gamma, beta, mean, variance = (each.astype("float64") for each in known)
+    gamma, beta, mean, variance = (array.astype("float64") for array in arrays)
     with np.errstate(all="ignore"):
         epsilon = norm.attrs["epsilon"]
         assert isinstance(epsilon, float | int)

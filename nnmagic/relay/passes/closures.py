@@ -1,4 +1,4 @@
-"""Putting the bodies of functions that are bound by let in the place of their calls. Knows the IR only."""
+"""Inline functions that are bound by let."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from dataclasses import replace
 
 from nnmagic.relay.expr import Call, Expr, Function, Let, children
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.rewriting import copied, keeps_types
+from nnmagic.relay.passes.rewriting import copy_graph, keeps_types
 from nnmagic.relay.passes.scopes import is_opaque
 from nnmagic.relay.traverse import post_order, rewrite
 
 
 @keeps_types
 def inline_closures(module: Module, *, max_nodes: int = 100_000) -> Module:
-    """Inlines local functions that do not call themselves and are only called: not passed on, not returned.
+    """Inline local functions that are not recursive and only called: not passed on, not returned.
 
     A call of ``%f`` becomes one of the function itself, which ``simplify_control_flow`` then takes apart.
     max_nodes: a function does not grow beyond that. Relay's ``PartialEvaluate`` does the same, among more.
     """
-    functions = {name: _with_closures_inlined(each, max_nodes) for name, each in module.functions.items()}
+    functions = {
+        name: _with_closures_inlined(function, max_nodes) for name, function in module.functions.items()
+    }
     return replace(module, functions=functions)
 
 
 def _with_closures_inlined(function: Function, max_nodes: int) -> Function:
-    chosen = set(_only_called(function))
+    chosen = set(_called_functions(function))
     if not chosen or is_opaque(function):
         return function
     size = sum(1 for _ in post_order(function))
@@ -41,7 +43,7 @@ def _with_closures_inlined(function: Function, max_nodes: int) -> Function:
         if size + nodes > max_nodes or len(callee.params) != len(new.args):
             return new
         size += nodes
-        return replace(new, op=copied(callee))
+        return replace(new, op=copy_graph(callee))
 
     bound: dict[Expr, Expr] = {}
     for node in post_order(function):
@@ -54,10 +56,10 @@ def _with_closures_inlined(function: Function, max_nodes: int) -> Function:
     return new
 
 
-def _only_called(function: Function) -> Iterator[Expr]:
-    """What is called wherever it is used, but not by itself.
+def _called_functions(function: Function) -> Iterator[Expr]:
+    """Return what is called wherever it is used, but not by itself.
 
-    Variables of local functions, and function literals that several calls share.
+    These are variables of local functions, and function literals that several calls share.
     """
     nodes = list(post_order(function))
     bound = {
@@ -67,13 +69,13 @@ def _only_called(function: Function) -> Iterator[Expr]:
     calls = Counter(node.op for node in nodes if isinstance(node, Call))
     for var, value in bound.items():
         recursive = any(node is var for node in post_order(value))
-        if uses[var] and uses[var] == calls[var] and not recursive and _is_plain(value):
+        if uses[var] and uses[var] == calls[var] and not recursive and _is_inlinable(value):
             yield var
     for node, count in calls.items():
-        if isinstance(node, Function) and uses[node] == count > 1 and _is_plain(node):
+        if isinstance(node, Function) and uses[node] == count > 1 and _is_inlinable(node):
             yield node
 
 
-def _is_plain(function: Function) -> bool:
-    """Whether its body can stand anywhere: it is for one type, and no pass was told to leave it alone."""
+def _is_inlinable(function: Function) -> bool:
+    """Return whether a function's body can move: it is not generic, and no pass must leave it alone."""
     return not function.type_params and not is_opaque(function)

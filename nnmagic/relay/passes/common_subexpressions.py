@@ -1,4 +1,4 @@
-"""One computation for equal ones. Knows the IR only."""
+"""Eliminate common subexpressions."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute
-from nnmagic.relay.passes.scopes import Scope, is_atom, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, is_atom, scopes_of
 
 
 @keeps_types
 def eliminate_common_subexpr(module: Module) -> Module:
-    """Makes one of equal calls, tuples, projections and constants where one is computed before the other.
+    """Merge equal calls, tuples, projections and constants if one is computed before the other.
 
-    Calls of operators, of constructors and of functions without effects count. What two branches of an ``if``
-    or two functions compute stays apart: the one computation would come to stand before the branch.
+    The calls are those of operators, of constructors and of functions without effects. What two branches of
+    an ``if`` or two functions compute stays apart: merged, it would have to be computed before the branch.
     """
     effects = Effects(module)
     return map_functions(module, lambda function: _Numbering(function, effects).function())
@@ -38,9 +38,9 @@ def eliminate_common_subexpr(module: Module) -> Module:
 
 @dataclass(slots=True)
 class _Visit:
-    """A scope to be visited, and the let that opens it if one does; then, what to forget when it is left."""
+    """A scope to visit, and the let that opens it if one does; then, what to forget on leaving it."""
 
-    scope: Scope
+    scope: PlacementScope
     let: Let | None = None
     is_left: bool = False
     keys: list[Hashable] = field(default_factory=list)
@@ -48,7 +48,7 @@ class _Visit:
 
 
 class _Numbering:
-    """Global value numbering: scope by scope, outer ones first, so that what is found is computed anyway.
+    """Global value numbering: scope by scope, outer ones first, so that an equal node is computed anyway.
 
     numbers: for a node the first one equal to it, for a variable the number of its value. first: by key, the
     nodes of the scopes around. names: by number, the variable that a let around binds to it.
@@ -64,9 +64,9 @@ class _Numbering:
         self.replaced: dict[Expr, Expr] = {}
 
     def function(self) -> Function:
-        nodes: dict[Scope, dict[Expr, None]] = {}
+        nodes: dict[PlacementScope, dict[Expr, None]] = {}
         for node in self.scopes.order:
-            nodes.setdefault(self.scopes.place[node], {})[node] = None
+            nodes.setdefault(self.scopes.scope_of[node], {})[node] = None
         work = [_Visit(self.scopes.outermost)]
         while work:
             visit = work.pop()
@@ -94,7 +94,7 @@ class _Numbering:
         return self.numbers.get(expr, expr)
 
     def name(self, let: Let) -> Expr | None:
-        """In a let's body its variable names the value; gives the number, unless that has a name."""
+        """Let a variable name its value in the let's body; return the number, unless that has a name."""
         number = self.number(let.value)
         if let.var in self.scopes.early or number in self.names:
             return None
@@ -102,7 +102,7 @@ class _Numbering:
         return number
 
     def visit(self, node: Expr) -> Hashable:
-        """Numbers a node; gives its key where it is the first of its kind."""
+        """Assign a number to a node, and return its key if it is the first of its kind."""
         if isinstance(node, Let):
             self.visit_let(node)
         elif not is_atom(node) and not self.effects.own(node) and (key := self.key(node)) is not None:
@@ -114,7 +114,7 @@ class _Numbering:
         return None
 
     def visit_let(self, let: Let) -> None:
-        """A let of a value that has a name in scope is not needed."""
+        """Remove a let of a value that has a name in scope."""
         number = self.number(let.value)
         if let.var not in self.scopes.early:
             self.numbers[let.var] = number
@@ -122,7 +122,7 @@ class _Numbering:
             self.replaced |= {let: let.body, let.var: self.names[number]}
 
     def key(self, node: Expr) -> Hashable:
-        """What equal nodes have in common; None for nodes that are never joined."""
+        """Return a key that equal nodes share; None for nodes that are never merged."""
         match node:
             case Constant(data=data):
                 return "constant", data.dtype.name, data.shape, data.tobytes()
@@ -137,7 +137,7 @@ class _Numbering:
                 return None
 
     def part(self, expr: Expr) -> Hashable:
-        """A part of a key: equal for equal parts."""
+        """Return a part of a key, equal for equal parts."""
         match self.number(expr):
             case GlobalVar(name=name):
                 return "global", name
@@ -150,7 +150,10 @@ class _Numbering:
 
 
 def attrs_key(attrs: Attrs) -> Hashable:
-    """Equal for equal attributes: 1, True, 1.0 and 64-bit 1 differ, 0.0 and -0.0 too; NaN equals itself."""
+    """Return a key that is equal for equal attributes.
+
+    1, True, 1.0 and 64-bit 1 differ, 0.0 and -0.0 too; NaN equals itself.
+    """
     return tuple((name, _value_key(value)) for name, value in sorted(attrs.items()))
 
 

@@ -1,4 +1,4 @@
-"""Constant folding. Knows the machine that evaluates what is known."""
+"""Fold constants."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from nnmagic.relay.passes.rewriting import keeps_types
 
 @keeps_types
 def fold_constants(module: Module, evaluate: Evaluator = evaluate_with_numpy) -> Module:
-    """Replaces calls of operators on constants by their values.
+    """Replace calls of operators on constants by their values.
 
-    Lets of constants and branches that a constant decides go, too, and ``shape_of`` and ``ndarray_size`` of a
-    typed argument of known shape. A call without arguments (``zeros``) stays, as in Relay's FoldConstant.
-    ``evaluate`` gives the value of a call whose arguments are constants or tuples of them, or None to leave
-    it.
+    Lets of constants and branches that a constant decides are removed, too, and ``shape_of`` and
+    ``ndarray_size`` of a typed argument of static shape. A call without arguments (``zeros``) stays, as in
+    Relay's FoldConstant. ``evaluate`` returns the value of a call whose arguments are constants or tuples of
+    them, or None to leave it.
     """
     return evaluate_module(module, evaluate)

@@ -1,4 +1,4 @@
-"""Leaving out what nothing needs: bindings of values, functions of a module. Knows the IR only."""
+"""Eliminate dead code: bindings of unused values, unused functions of a module."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitut
 
 @keeps_types
 def dead_code_elimination(module: Module) -> Module:
-    """Drops every let whose variable the result does not depend on and whose value has no effect.
+    """Drop every let whose variable the result does not depend on and whose value has no effect.
 
-    Values that create, read or write references stay, and calls that may do so. As Relay's
-    DeadCodeElimination, which drops unused references, too.
+    Values that create, read or write references stay, and calls that may do so. Relay's DeadCodeElimination
+    drops unused references, too.
     """
     effects = Effects(module)
     return map_functions(module, lambda function: _without_dead_lets(function, effects))
 
 
 def _without_dead_lets(function: Function, effects: Effects) -> Function:
-    """Marks from the result what is needed; a let's value only once its variable is."""
+    """Mark what the result needs, a let's value only once its variable is; drop the other lets."""
     needed: set[Expr] = set()
     values: dict[Expr, Expr] = {}
     lets: list[Let] = []
@@ -55,9 +55,9 @@ def _without_dead_lets(function: Function, effects: Effects) -> Function:
 
 @keeps_types
 def remove_unused_functions(module: Module, entries: tuple[str, ...] = ("main",)) -> Module:
-    """Keeps the functions that ``entries`` need, as Relay's RemoveUnusedFunctions.
+    """Keep the functions that ``entries`` need, as Relay's RemoveUnusedFunctions.
 
-    Raises KeyError where the module has no function of such a name.
+    Raises KeyError if the module has no function of such a name.
     """
     missing = [name for name in entries if name not in module.functions]
     if missing:

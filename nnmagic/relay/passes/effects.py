@@ -1,4 +1,4 @@
-"""Which expressions may read, write or create references, Relay's only effects. Knows the IR only."""
+"""Decide which expressions may read, write or create references, Relay's only effects."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from nnmagic.relay.traverse import post_order
 
 
 class Effects:
-    """What may have effects in one module, and what passes make of it.
+    """The effects of the expressions of one module, and of those that passes derive from it.
 
-    A call of a function value (a variable, a closure) may have any effect that the module has at all. That a
-    computation may not end is no effect, as in Relay.
+    A call of a function value (a variable, a closure) may have any effect that the module has at all.
+    Nontermination is no effect, as in Relay.
     """
 
     def __init__(self, module: Module) -> None:
         nodes = {name: list(post_order(function)) for name, function in module.functions.items()}
-        self._none = not any(isinstance(node, _REFERENCES) for each in nodes.values() for node in each)
+        self._none = not any(
+            isinstance(node, _REFERENCES) for own_nodes in nodes.values() for node in own_nodes
+        )
         self._pure: set[str] = set()
         self._known: dict[Expr, bool] = {}
         for group in components(call_graph(module)):  # callees first
@@ -38,7 +40,7 @@ class Effects:
                 self._pure.difference_update(group)
 
     def own(self, node: Expr) -> bool:
-        """Whether computing this very node, its parts aside, may have an effect."""
+        """Return whether computing a node may have an effect, its parts aside."""
         if self._none:
             return False
         if isinstance(node, Call) and not isinstance(node.op, OpRef | Constructor):
@@ -46,7 +48,7 @@ class Effects:
         return isinstance(node, _REFERENCES)
 
     def within(self, root: Expr) -> bool:
-        """Whether computing an expression may have an effect; making a function has none."""
+        """Return whether computing an expression may have an effect; making a function has none."""
         if self._none:
             return False
         for node in post_order(root, skip=self._known):

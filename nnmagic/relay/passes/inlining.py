@@ -1,4 +1,4 @@
-"""Putting the bodies of global functions in the place of their calls. Knows the IR only."""
+"""Inline global functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnmagic.relay.infer.unify import substitute as substitute_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.normal_forms import without_lets
-from nnmagic.relay.passes.rewriting import copied, keeps_types
+from nnmagic.relay.passes.rewriting import copy_graph, keeps_types
 from nnmagic.relay.passes.scopes import is_opaque
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType, Type
@@ -27,33 +27,31 @@ def inline(
     *,
     max_nodes: int = 100_000,
 ) -> Module:
-    """Inlines calls of global functions that are not recursive.
+    """Inline calls of global functions that are not recursive.
 
     which: those with the attribute ``Inline=1``, as Relay's Inline, which are then dropped if nothing uses
     them any more; those that are used by one call only; those with a function among their parameters; or all.
-    max_nodes: a function does not grow beyond that. An argument is put in the place of its parameter unless
-    it may have an effect or only a function inside uses it; then a let binds it.
+    max_nodes: a function does not grow beyond that. An argument replaces its parameter unless it may have an
+    effect or only an inner function uses it; then a let binds it.
     """
     graph = call_graph(module)
-    chosen = _chosen(module, which) - recursive_functions(graph)
+    chosen = _select(module, which) - recursive_functions(graph)
     effects = Effects(module)
     new: dict[str, Function] = {}
     sizes: dict[str, int] = {}
     for name in (name for group in components(graph) for name in group):  # callees first
-        inlined = {each: new[each] for each in graph[name] if each in chosen}
-        new[name], sizes[name] = _with_calls_inlined(
-            module.functions[name], inlined, sizes, max_nodes, effects
-        )
+        inlined = {callee: new[callee] for callee in graph[name] if callee in chosen}
+        new[name], sizes[name] = _inline_calls(module.functions[name], inlined, sizes, max_nodes, effects)
     functions = {name: new[name] for name in module.functions}
     if which == "marked":
-        used = {each for callees in call_graph(Module(functions)).values() for each in callees}
-        gone = {each for callees in graph.values() for each in callees if each in chosen} - used
+        used = {callee for callees in call_graph(Module(functions)).values() for callee in callees}
+        gone = {callee for callees in graph.values() for callee in callees if callee in chosen} - used
         functions = {name: function for name, function in functions.items() if name not in gone}
     return replace(module, functions=functions)
 
 
-def _chosen(module: Module, which: str) -> set[str]:
-    """The functions to inline, recursive ones among them."""
+def _select(module: Module, which: str) -> set[str]:
+    """Return the functions to inline, recursive ones among them."""
     functions = {name: function for name, function in module.functions.items() if not is_opaque(function)}
     match which:
         case "marked":
@@ -82,14 +80,14 @@ def _takes_function(param: Var) -> bool:
     return isinstance(param.checked_type or param.type_annotation, FuncType)
 
 
-def _with_calls_inlined(
+def _inline_calls(
     function: Function,
     inlined: Mapping[str, Function],
     sizes: Mapping[str, int],
     max_nodes: int,
     effects: Effects,
 ) -> tuple[Function, int]:
-    """A function with the bodies of others in it, as far as there is room, and the number of its nodes."""
+    """Inline calls in a function, as far as there is room; return it and the number of its nodes."""
     size = sum(1 for _ in post_order(function))
     lets: set[Let] = set()
 
@@ -101,7 +99,7 @@ def _with_calls_inlined(
         if len(callee.params) != len(new.args) or size + sizes[new.op.name] > max_nodes:
             return new
         size += sizes[new.op.name]
-        callee = _without_type_params(copied(callee), new.type_args)
+        callee = _specialize(copy_graph(callee), new.type_args)
         body = callee.body
         for param, arg in reversed(list(zip(callee.params, new.args, strict=True))):
             body = Let(param, arg, body, span=new.span)
@@ -115,25 +113,25 @@ def _with_calls_inlined(
     return without_lets(new, effects, lets), size
 
 
-def _without_type_params(function: Function, type_args: Sequence[Type]) -> Function:
-    """A generic function for the type arguments of one call.
+def _specialize(function: Function, type_args: Sequence[Type]) -> Function:
+    """Return a generic function for the type arguments of one call.
 
-    Where the call has none, the annotations that mention type parameters are left out, for inference to find.
+    If the call has none, annotations that mention type parameters are left out, for inference to find.
     """
-    known = len(type_args) == len(function.type_params)
-    types = dict(zip(function.type_params, type_args, strict=True)) if known else {}
+    has_type_args = len(type_args) == len(function.type_params)
+    types = dict(zip(function.type_params, type_args, strict=True)) if has_type_args else {}
 
     def special(type_: Type | None) -> Type | None:
         if type_ is None or not any(mentions(type_, var) for var in function.type_params):
             return type_
-        return substitute_types(type_, types) if known else None
+        return substitute_types(type_, types) if has_type_args else None
 
     def specialise(_old: Expr, new: Expr) -> Expr:
         match new:
-            case Var(type_annotation=annotation) if (found := special(annotation)) is not annotation:
-                return replace(new, type_annotation=found)
-            case Function(ret_type=annotation) if (found := special(annotation)) is not annotation:
-                return replace(new, ret_type=found)
+            case Var(type_annotation=annotation) if (special_type := special(annotation)) is not annotation:
+                return replace(new, type_annotation=special_type)
+            case Function(ret_type=annotation) if (special_type := special(annotation)) is not annotation:
+                return replace(new, ret_type=special_type)
             case Call(type_args=args) if args and not isinstance(new.op, OpRef):
                 new_args = tuple(special(arg) for arg in args)
                 complete = tuple(arg for arg in new_args if arg is not None)

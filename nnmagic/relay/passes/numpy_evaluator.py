@@ -1,8 +1,8 @@
-"""Operators on constants by NumPy, as far as it does to the bit what Relay means. Knows the operators' table.
+"""Evaluate operators on constants with NumPy, where its result is Relay's to the bit.
 
-Left out: what is rounded in an order of its own (sums and means of floats, exp, tanh), and single values for
-which Relay leaves the result open or a CPU stops: division of integers by zero, the maximum of NaN, an
-integer made of a float outside its range.
+Operators that round in an order of their own are left out (sums and means of floats, exp, tanh), and single
+values for which Relay leaves the result open or a CPU stops: division of integers by zero, the maximum of
+NaN, an integer made of a float outside its range.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 
 Array = np.ndarray
-#: Gives a result from arrays (those of a tuple one after the other), attributes and result type, or None.
+#: Returns a result for arrays (those of a tuple in sequence), attributes and result type, or None.
 Rule = Callable[[Sequence[Array], Attrs, TensorType], "Array | None"]
 
-#: By how many elements a result may exceed its arguments; else the call stays, which is the shorter program.
+#: How many elements a result may have more than its arguments; beyond, the call is the shorter program.
 MAX_GROWTH = 1024
 
 
 def evaluate_with_numpy(call: Call) -> Constant | None:
-    """The value of an operator's call on constants (or tuples of them); None where NumPy is no judge of it.
+    """Return the value of an operator's call on constants (or tuples of them); None if NumPy's may differ.
 
-    ``shape_of`` and ``ndarray_size`` ask for their argument's type only.
+    ``shape_of`` and ``ndarray_size`` need only their argument's type.
     """
     if not isinstance(call.op, OpRef) or (rule := _RULES.get(call.op.name)) is None:
         return None
@@ -37,7 +37,7 @@ def evaluate_with_numpy(call: Call) -> Constant | None:
         attrs = operator.complete_attrs(call.attrs)
         result = operator.result_type([type_ for type_ in types if type_ is not None], attrs)
     except RelationError:
-        return None  # type inference will say what is wrong, and where
+        return None  # type inference reports it with its span
     if (
         None in types
         or not isinstance(result, TensorType)
@@ -81,7 +81,7 @@ def _is_static(type_: TensorType) -> bool:
 
 
 def _arrays(arg: Expr) -> list[Array]:
-    """The arrays of a constant or of a tuple of constants."""
+    """Return the arrays of a constant or of a tuple of constants."""
     if isinstance(arg, Tuple):
         return [field.data for field in arg.fields if isinstance(field, Constant)]
     return [arg.data] if isinstance(arg, Constant) else []
@@ -102,8 +102,8 @@ _KINDS = {
 }
 
 
-def _plain(function: Callable[..., Array], kind: str) -> Rule:
-    """An element-wise operator that is NumPy's for element types of a kind."""
+def _elementwise(function: Callable[..., Array], kind: str) -> Rule:
+    """Return an element-wise operator that is NumPy's for element types of a kind."""
 
     def rule(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array | None:
         return function(*arrays) if _are(arrays, kind) else None
@@ -116,7 +116,10 @@ def _are(arrays: Sequence[Array], kind: str) -> bool:
 
 
 def _integer_division(function: Callable[[Array, Array], Array], *, floats: bool = False) -> Rule:
-    """A division of integers, refused where a CPU would stop or overflow; ``floats``: also IEEE division."""
+    """Return a division of integers, refused where a CPU would stop or overflow.
+
+    ``floats``: also IEEE division.
+    """
 
     def rule(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array | None:
         left, right = arrays
@@ -142,13 +145,13 @@ def _truncated_remainder(left: Array, right: Array) -> Array:
 
 
 def _extreme(is_better: Callable[[Array, Array], Array]) -> Rule:
-    """The larger or smaller of two; refused where it matters which is asked first (NaN, zeros)."""
+    """Return the larger or smaller of two, refused where their order matters (NaN, zeros)."""
 
     def rule(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array | None:
         left, right = np.broadcast_arrays(*arrays)
-        one = np.where(is_better(left, right), left, right)
-        other = np.where(is_better(right, left), right, left)
-        return one if _are(arrays, "number") and one.tobytes() == other.tobytes() else None
+        first = np.where(is_better(left, right), left, right)
+        second = np.where(is_better(right, left), right, left)
+        return first if _are(arrays, "number") and first.tobytes() == second.tobytes() else None
 
     return rule
 
@@ -158,7 +161,7 @@ def _relu(arrays: Sequence[Array], attrs: Attrs, type_: TensorType) -> Array | N
 
 
 def _round(data: Array) -> Array:
-    """Half away from zero."""
+    """Round half away from zero."""
     whole = np.trunc(data)
     return cast(
         "Array", np.where(np.abs(data - whole) >= 0.5, whole + np.copysign(1, data), whole).astype(data.dtype)
@@ -228,7 +231,7 @@ def _filled(value: int) -> Rule:
 
 
 def _take(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> Array | None:
-    """Of indices that are in range, so that the mode does not matter."""
+    """Take indices that are in range, so that the mode does not matter."""
     data, indices = arrays
     axis = cast("int | None", attrs["axis"])
     size = data.size if axis is None else data.shape[axis]
@@ -242,15 +245,15 @@ def _take(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> Array | N
 
 
 def _strided_slice(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> Array | None:
-    """Plain slices; those of ``slice_mode="size"`` only without negative begins."""
+    """Slice; with ``slice_mode="size"`` only without negative begins."""
     (data,) = arrays
     begin, end, strides = (cast("tuple[int, ...]", attrs[name]) for name in ("begin", "end", "strides"))
     axes = range(len(begin)) if attrs["axes"] is None else cast("tuple[int, ...]", attrs["axes"])
     if len(end) != len(begin):
         return None
     slices = [slice(None)] * data.ndim
-    for place, (axis, first, last) in enumerate(zip(axes, begin, end, strict=True)):
-        step = strides[place] if place < len(strides) else 1
+    for position, (axis, first, last) in enumerate(zip(axes, begin, end, strict=True)):
+        step = strides[position] if position < len(strides) else 1
         if attrs["slice_mode"] == "size":
             if first < 0:
                 return None
@@ -264,7 +267,7 @@ def _strided_slice(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> 
 
 
 def _reduction(function: Callable[..., Array], kind: str, *, of_none: bool = True) -> Rule:
-    """A reduction that gives the same in any order; ``of_none``: also of no elements."""
+    """Return a reduction that is the same in any order; ``of_none``: also of no elements."""
 
     def rule(arrays: Sequence[Array], attrs: Attrs, type_: TensorType) -> Array | None:
         (data,) = arrays
@@ -272,12 +275,12 @@ def _reduction(function: Callable[..., Array], kind: str, *, of_none: bool = Tru
             return None
         axes = _axes(attrs, data.ndim)
         if not _are(arrays, kind):
-            # Floats: nothing to add up, and no zero of which the sign could get lost.
+            # Floats: nothing to add up, and no zero whose sign could get lost.
             alone = (
                 all(data.shape[axis] == 1 for axis in axes) and _are(arrays, "number") and bool(data.all())
             )
             return data.reshape(cast("tuple[int, ...]", type_.shape)) if alone else None
-        # NumPy would add int32 up in int64; Relay's sum is of the element type, and wraps around.
+        # NumPy would sum int32 in int64; Relay's sum is of the element type, and wraps around.
         more = {"dtype": data.dtype} if function in (np.sum, np.prod) else {}
         return function(data, axis=axes, keepdims=attrs["keepdims"], **more).astype(NUMPY_DTYPES[type_.dtype])
 
@@ -285,7 +288,7 @@ def _reduction(function: Callable[..., Array], kind: str, *, of_none: bool = Tru
 
 
 def _extreme_along(function: Callable[..., Array]) -> Rule:
-    """The largest or smallest element; of floats where there is no NaN and no zero of either sign."""
+    """Return the largest or smallest element; of floats only without NaN and zeros of either sign."""
     rule = _reduction(function, "number", of_none=False)
 
     def checked(arrays: Sequence[Array], attrs: Attrs, type_: TensorType) -> Array | None:
@@ -296,14 +299,14 @@ def _extreme_along(function: Callable[..., Array]) -> Rule:
 
 
 def _axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
-    """The axes to reduce; no axis, or an empty list, means all of them, excluded or not."""
+    """Return the axes to reduce; no axis, or an empty list, means all of them, excluded or not."""
     listed = {axis % rank for axis in cast("Sequence[int]", attrs["axis"] or ())}
     return tuple(axis for axis in range(rank) if not listed or (axis in listed) != (attrs["exclude"] is True))
 
 
 # --- types --------------------------------------------------------------------------------------------------
 
-#: Operators that ask for the type of their argument, not for its value.
+#: Operators that depend on the type of their argument, not on its value.
 OF_TYPES = frozenset({"shape_of", "ndarray_size"})
 
 
@@ -315,9 +318,9 @@ def _of_type(name: str, type_: TensorType) -> Array | None:
 
 
 _RULES: dict[str, Rule] = {
-    "add": _plain(np.add, "number"),
-    "subtract": _plain(np.subtract, "number"),
-    "multiply": _plain(np.multiply, "number"),
+    "add": _elementwise(np.add, "number"),
+    "subtract": _elementwise(np.subtract, "number"),
+    "multiply": _elementwise(np.multiply, "number"),
     "divide": _integer_division(_truncated_quotient, floats=True),
     "trunc_divide": _integer_division(_truncated_quotient),
     "floor_divide": _integer_division(np.floor_divide),
@@ -327,29 +330,29 @@ _RULES: dict[str, Rule] = {
     "maximum": _extreme(np.greater),
     "minimum": _extreme(np.less),
     "nn.relu": _relu,
-    "equal": _plain(np.equal, "any"),
-    "not_equal": _plain(np.not_equal, "any"),
-    "less": _plain(np.less, "number"),
-    "less_equal": _plain(np.less_equal, "number"),
-    "greater": _plain(np.greater, "number"),
-    "greater_equal": _plain(np.greater_equal, "number"),
-    "logical_and": _plain(np.logical_and, "bool"),
-    "logical_or": _plain(np.logical_or, "bool"),
-    "logical_xor": _plain(np.logical_xor, "bool"),
-    "logical_not": _plain(np.logical_not, "bool"),
-    "bitwise_and": _plain(np.bitwise_and, "bits"),
-    "bitwise_or": _plain(np.bitwise_or, "bits"),
-    "bitwise_xor": _plain(np.bitwise_xor, "bits"),
-    "bitwise_not": _plain(np.bitwise_not, "int"),
+    "equal": _elementwise(np.equal, "any"),
+    "not_equal": _elementwise(np.not_equal, "any"),
+    "less": _elementwise(np.less, "number"),
+    "less_equal": _elementwise(np.less_equal, "number"),
+    "greater": _elementwise(np.greater, "number"),
+    "greater_equal": _elementwise(np.greater_equal, "number"),
+    "logical_and": _elementwise(np.logical_and, "bool"),
+    "logical_or": _elementwise(np.logical_or, "bool"),
+    "logical_xor": _elementwise(np.logical_xor, "bool"),
+    "logical_not": _elementwise(np.logical_not, "bool"),
+    "bitwise_and": _elementwise(np.bitwise_and, "bits"),
+    "bitwise_or": _elementwise(np.bitwise_or, "bits"),
+    "bitwise_xor": _elementwise(np.bitwise_xor, "bits"),
+    "bitwise_not": _elementwise(np.bitwise_not, "int"),
     "left_shift": _shift(np.left_shift),
     "right_shift": _shift(np.right_shift),
-    "negative": _plain(np.negative, "signed"),
+    "negative": _elementwise(np.negative, "signed"),
     "abs": _absolute,
-    "copy": _plain(np.copy, "any"),
-    "floor": _plain(np.floor, "float"),
-    "ceil": _plain(np.ceil, "float"),
-    "trunc": _plain(np.trunc, "float"),
-    "round": _plain(_round, "float"),
+    "copy": _elementwise(np.copy, "any"),
+    "floor": _elementwise(np.floor, "float"),
+    "ceil": _elementwise(np.ceil, "float"),
+    "trunc": _elementwise(np.trunc, "float"),
+    "round": _elementwise(_round, "float"),
     "sqrt": _sqrt,
     "cast": _cast,
     "cast_like": _cast,

@@ -1,8 +1,8 @@
-"""Computing what is known when compiling: the machine behind folding and control flow. Knows the IR.
+"""Evaluate modules partially: the basis of constant folding and of control flow simplification.
 
-It goes through a function in the order of evaluation and rebuilds it, so that at every node the new parts,
-and what is known of variables, are at hand. Every node is visited once, in one context: a function that is
-put in the place of several calls is copied for all but one.
+The evaluator visits a function in the order of evaluation and rebuilds it, so that at every node the new
+parts, and what is known of variables, are at hand. Every node is visited once, in one context: a function
+that is inlined at several calls is copied for all but one.
 """
 
 from __future__ import annotations
@@ -39,35 +39,36 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.normal_forms import without_lets
 from nnmagic.relay.passes.numpy_evaluator import OF_TYPES
-from nnmagic.relay.passes.rewriting import copied, map_functions
+from nnmagic.relay.passes.rewriting import copy_graph, map_functions
 from nnmagic.relay.passes.scopes import computing_order, is_atom, is_opaque
 from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.traverse import with_parts
 from nnmagic.relay.types import scalar_type
 
-#: Gives the value of an operator's call whose arguments are constants or tuples of them, or None.
+#: Returns the value of an operator's call whose arguments are constants or tuples of them, or None.
 Evaluator = Callable[[Call], "Constant | None"]
 
 
 def evaluate_module(
     module: Module, evaluate: Evaluator | None, *, reduce: bool = False, unroll: int = 0
 ) -> Module:
-    """Every function evaluated as far as is known.
+    """Evaluate every function as far as its values are known at compile time.
 
     evaluate: for operators on constants. reduce: also match, projections, calls of function literals and lets
     of names. unroll: how many calls of recursive functions may be replaced by the functions' bodies.
     """
-    machine = _Machine(module, evaluate, reduce=reduce, unroll=unroll)
-    return map_functions(module, machine.function)
+    evaluator = PartialEvaluator(module, evaluate, reduce=reduce, unroll=unroll)
+    return map_functions(module, evaluator.function)
 
 
-class _Machine:
-    """memo: the new node for each old one, and what stands for a variable that was done away with.
+class PartialEvaluator:
+    """An online partial evaluator of one module.
 
-    known: the new values of variables that stay. uses, calls: how many nodes use a node, and how many call
-    it. early: the variables that are used before they are bound. once: the functions bound by a let whose
-    only use is a call; taken: those that a call has become. recursive: those bound by a let that call
-    themselves. introduced: the lets that were put in the place of calls and matches.
+    memo: the new node for each old one, and what replaces a variable whose let is gone. known: the new values
+    of variables that stay. uses, calls: how many nodes use a node, and how many call it. early: the variables
+    that are used before they are bound. once: the functions bound by a let whose only use is a call; taken:
+    those already inlined at a call. recursive: those bound by a let that call themselves. introduced: the
+    lets that replaced calls and matches.
     """
 
     def __init__(self, module: Module, evaluate: Evaluator | None, *, reduce: bool, unroll: int) -> None:
@@ -88,13 +89,14 @@ class _Machine:
         self.introduced: set[Let] = set()
 
     def function(self, function: Function) -> Function:
+        """Evaluate a function of the module."""
         self.count(function)
         new = run(self.visit(function))
         assert isinstance(new, Function)
         return without_lets(new, self.effects, self.introduced)
 
     def count(self, function: Function) -> None:
-        """Counts the uses of nodes, and those as what a call calls."""
+        """Count the uses of nodes, and their uses as callees."""
         order, early = computing_order(function.body)
         self.early |= early
         for node in dict.fromkeys(order):
@@ -103,7 +105,7 @@ class _Machine:
                 self.calls[node.op] += 1
 
     def visit(self, node: Expr) -> Steps[Expr]:
-        """The new node for an old one."""
+        """Return the new node for an old one."""
         if node not in self.memo:
             match node:
                 case Let():
@@ -123,15 +125,16 @@ class _Machine:
                         yield self.visit(part)
                     new = with_parts(node, self.new)
                     if isinstance(new, TupleGetItem):
-                        new = self.projection(new)
+                        new = self.project(new)
             self.memo[node] = new
         return self.memo[node]
 
     def new(self, expr: Expr) -> Expr:
+        """Return the new expression for an old one; itself if it has none."""
         return self.memo.get(expr, expr)
 
     def value(self, expr: Expr) -> Expr:
-        """What a new expression is known to be: itself, or what a let bound to it."""
+        """Return what a new expression is known to be: itself, or what a let bound to it."""
         while self.reduce and expr in self.known:
             expr = self.known[expr]
         return expr
@@ -139,6 +142,7 @@ class _Machine:
     # Lets and calls of functions
 
     def let(self, let: Let) -> Steps[Expr]:
+        """Evaluate a let, and drop it if its value is a name, a constant or a function used once."""
         var, value, early = let.var, let.value, let.var in self.early
         if isinstance(value, Function) and not is_opaque(value):
             if self.reduce and not early and self.uses[var] == self.calls[var] <= 1 and not value.type_params:
@@ -157,19 +161,20 @@ class _Machine:
         return with_parts(let, self.new)
 
     def call(self, call: Call) -> Steps[Expr]:
+        """Evaluate a call: inline, unroll or fold it where that is possible."""
         for arg in call.args:
             yield self.visit(arg)
         args = tuple(map(self.new, call.args))
-        function = self.inlined(call) or self.unrolled(call, args)
+        function = self.function_to_inline(call) or self.function_to_unroll(call, args)
         if function is not None:
-            return (yield self.bound(dict(zip(function.params, args, strict=True)), function.body, call.span))
+            return (yield self.bind(dict(zip(function.params, args, strict=True)), function.body, call.span))
         yield self.visit(call.op)
         new = with_parts(call, self.new)
         assert isinstance(new, Call)
-        return self.folded(new)
+        return self.fold(new)
 
-    def inlined(self, call: Call) -> Function | None:
-        """The function that a call is the only one to use."""
+    def function_to_inline(self, call: Call) -> Function | None:
+        """Return the function to inline at a call, which is its only use; else None."""
         op = call.op
         function = self.once.get(op)
         if self.reduce and isinstance(op, Function) and self.uses[op] == 1:
@@ -183,8 +188,8 @@ class _Machine:
         self.taken.add(function)
         return function
 
-    def unrolled(self, call: Call, args: Sequence[Expr]) -> Function | None:
-        """A copy of the recursive function called, where what it does first is decided by what is known."""
+    def function_to_unroll(self, call: Call, args: Sequence[Expr]) -> Function | None:
+        """Return a copy of the recursive function called, if known values decide what it does first."""
         function: Function | None = None
         match call.op:
             case GlobalVar(name=name) if name in self.recursive_globals:
@@ -196,11 +201,11 @@ class _Machine:
         if len(function.params) != len(args) or not self.is_decided(function, args):
             return None
         self.unroll -= 1
-        # Functions of the module share nothing; copies of a local one may share what they find outside.
+        # Functions of the module share nothing; copies of a local one may share nodes outside of it.
         return self.copy(function, only=_must_stay if isinstance(call.op, Var) else lambda _node: True)
 
     def is_decided(self, function: Function, args: Sequence[Expr]) -> bool:
-        """Whether the arguments decide which branch a function takes in the end."""
+        """Return whether the arguments decide which branch a function takes in the end."""
         values: dict[Expr, Expr] = {}
         values |= {param: self.value(arg) for param, arg in zip(function.params, args, strict=True)}
         lets: dict[Expr, Expr] = {}
@@ -209,39 +214,40 @@ class _Machine:
             lets[last.var] = last.value
             last = last.body
         while last in lets:
-            last = lets.pop(last)  # a let of itself must not hold us up
+            last = lets.pop(last)  # popped, as a let of itself would loop forever
         match last:
             case If(cond=cond):
                 return isinstance(run(self.constant(cond, values, lets)), Constant)
             case Match(data=Var() as data):
-                found = values.get(data)
-                return isinstance(found, Call) and isinstance(found.op, Constructor)
+                value = values.get(data)
+                return isinstance(value, Call) and isinstance(value.op, Constructor)
             case _:
                 return False
 
     def constant(self, node: Expr, values: dict[Expr, Expr], lets: Mapping[Expr, Expr]) -> Steps[Expr]:
-        """What is known of an old node, a constant perhaps; ``values`` are known already, and grow."""
+        """Return what is known of an old node, a constant perhaps; ``values`` are known already, and grow."""
         if node not in values:
             if isinstance(node, Call) and isinstance(node.op, OpRef) and self.evaluate is not None:
                 for arg in node.args:
                     yield self.constant(arg, values, lets)
                 args = tuple(values[arg] for arg in node.args)
-                known = bool(args) and all(map(_is_constant, args))
-                values[node] = (self.evaluate(replace(node, args=args)) if known else None) or node
+                are_constant = bool(args) and all(map(_is_constant, args))
+                values[node] = (self.evaluate(replace(node, args=args)) if are_constant else None) or node
             elif node in lets:
-                values[node] = node  # as it is found by a let of itself
+                values[node] = node  # for a let of itself
                 values[node] = yield self.constant(lets[node], values, lets)
             else:
                 values[node] = self.value(self.new(node))
         return values[node]
 
     def copy(self, function: Function, only: Callable[[Expr], bool]) -> Function:
-        new = copied(function, only=only)
+        """Copy a function for one more call."""
+        new = copy_graph(function, only=only)
         self.count(new)
         return new
 
-    def bound(self, values: Mapping[Var, Expr], body: Expr, span: Span | None) -> Steps[Expr]:
-        """The new node for ``body`` with variables bound to new expressions, in their order."""
+    def bind(self, values: Mapping[Var, Expr], body: Expr, span: Span | None) -> Steps[Expr]:
+        """Return the new node for ``body`` with variables bound to new expressions, in their order."""
         lets = []
         for var, value in values.items():
             if is_atom(value) or isinstance(value, Constant):
@@ -257,8 +263,8 @@ class _Machine:
 
     # What is known of values
 
-    def folded(self, call: Call) -> Expr:
-        """A call of an operator on constants, computed."""
+    def fold(self, call: Call) -> Expr:
+        """Compute a call of an operator on constants."""
         if self.evaluate is None or not isinstance(call.op, OpRef) or not call.args:
             return call
         if call.op.name in OF_TYPES:
@@ -268,8 +274,8 @@ class _Machine:
             return call
         return self.evaluate(call) or call
 
-    def projection(self, node: TupleGetItem) -> Expr:
-        """A field of a tuple that is known; not where leaving out the tuple would leave out an effect."""
+    def project(self, node: TupleGetItem) -> Expr:
+        """Return a field of a known tuple, unless dropping the tuple would drop an effect."""
         whole = self.value(node.tuple_value)
         if not isinstance(whole, Tuple) or not 0 <= node.index < len(whole.fields):
             return node
@@ -279,6 +285,7 @@ class _Machine:
         return whole.fields[node.index]
 
     def conditional(self, node: If) -> Steps[Expr]:
+        """Evaluate an ``if``, of which a constant condition leaves one branch."""
         cond = yield self.visit(node.cond)
         if isinstance(cond, Constant) and cond.tensor_type == scalar_type("bool"):
             return (yield self.visit(node.true_branch if cond.data.item() else node.false_branch))
@@ -287,34 +294,38 @@ class _Machine:
         return with_parts(node, self.new)
 
     def match(self, node: Match) -> Steps[Expr]:
+        """Evaluate a match, of which a known value leaves one arm."""
         data = yield self.visit(node.data)
         if self.reduce and not self.effects.within(data):
             for clause in node.clauses:
-                found = self.matched(clause.lhs, data)
-                if found is None:
+                bindings = self.match_pattern(clause.lhs, data)
+                if bindings is None:
                     break
-                if found is False:
+                if bindings is False:
                     continue
                 if self.value(data) is data:
-                    return (yield self.bound(found, clause.rhs, node.span))
-                # What a let binds is computed there, also for those who use a part of it.
-                self.memo |= cast(dict[Expr, Expr], found)
+                    return (yield self.bind(bindings, clause.rhs, node.span))
+                # The let computes the value, also for the arm, which uses parts of it.
+                self.memo |= cast(dict[Expr, Expr], bindings)
                 return (yield self.visit(clause.rhs))
         for clause in node.clauses:
             yield self.visit(clause.rhs)
         return with_parts(node, self.new)
 
-    def matched(self, pattern: Pattern, data: Expr) -> dict[Var, Expr] | Literal[False] | None:
-        """The variables that a pattern binds; False where it does not match, None where that is not known."""
+    def match_pattern(self, pattern: Pattern, data: Expr) -> dict[Var, Expr] | Literal[False] | None:
+        """Return the variables that a pattern binds.
+
+        False if it does not match, None if that is not known.
+        """
         bound: dict[Var, Expr] = {}
         is_known = True
         work = [(pattern, data)]
         while work:
-            part, given = work.pop()
-            found = self.value(given)
-            match part, found:
+            part, expr = work.pop()
+            value = self.value(expr)
+            match part, value:
                 case PatternVar(var=var), _:
-                    bound[var] = given
+                    bound[var] = expr
                 case PatternWildcard(), _:
                     pass
                 case PatternConstructor(), Call(op=Constructor(name=name), args=args):
@@ -329,21 +340,21 @@ class _Machine:
 
 
 def _is_constant(expr: Expr) -> bool:
-    """Whether an expression is a constant, or a tuple of constants."""
+    """Return whether an expression is a constant, or a tuple of constants."""
     return isinstance(expr, Constant) or (
         isinstance(expr, Tuple) and all(isinstance(field, Constant) for field in expr.fields)
     )
 
 
-#: Operators that stop the machine on some integers.
+#: Operators that stop the CPU on some integers.
 _MAY_STOP = frozenset({"divide", "floor_divide", "floor_mod", "mod", "trunc_divide", "trunc_mod"})
 
 
 def _must_stay(node: Expr) -> bool:
-    """Whether a node may stop the program, or never end, if it is computed earlier than the program says.
+    """Return whether a node may stop the program, or never end, if it is hoisted.
 
-    What does not depend on the variables of a function that is copied, and need not stay, is computed once
-    for all copies.
+    A node of a copied function that does not depend on the function's variables, and need not stay, is
+    computed once for all copies.
     """
     if not isinstance(node, Call) or isinstance(node.op, Constructor):
         return False

@@ -1,7 +1,4 @@
-"""What passes share: the rule for types, replacing nodes of a graph, copies with variables of their own.
-
-Knows the IR and type inference.
-"""
+"""Share what passes need: the rule for types, replacing nodes of a graph, copies with new variables."""
 
 from __future__ import annotations
 
@@ -23,9 +20,9 @@ P = ParamSpec("P")
 def keeps_types(
     rewriting: Callable[Concatenate[Module, P], Module],
 ) -> Callable[Concatenate[Module, P], Module]:
-    """The rule of all passes: a typed module comes out typed anew, an untyped one untyped.
+    """Wrap a pass: a typed module comes out typed anew, an untyped one untyped.
 
-    A module in which nothing changed comes out as it is.
+    A module in which nothing changed is returned itself.
     """
 
     @wraps(rewriting)
@@ -40,9 +37,9 @@ def keeps_types(
 
 
 def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
-    """The graph with some nodes, and so what they were made of, replaced by others.
+    """Return the graph with some nodes, and so what they were made of, replaced by others.
 
-    A replacement is rewritten in turn. Sharing is kept. A binder may be replaced where what binds it is, too.
+    A replacement is rewritten in turn. Sharing is kept. A binder may be replaced if what binds it is, too.
     """
     targets: dict[Expr, Expr] = {}
     memo: dict[Expr, Expr] = {}
@@ -56,8 +53,8 @@ def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
         return expr
 
     def new(expr: Expr) -> Expr:
-        found = target(expr)
-        return memo.get(found, found)  # a binder that is used nowhere is not in the memo
+        replacement = target(expr)
+        return memo.get(replacement, replacement)  # a binder that is used nowhere is not in the memo
 
     stack = [root]
     entered: set[Expr] = set()
@@ -75,9 +72,9 @@ def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
 
 
 def with_flat_lets(function: Function) -> Function:
-    """The function with ``let %a = (let %b = x; y); z`` written ``let %b = x; let %a = y; z``.
+    """Return the function with ``let %a = (let %b = x; y); z`` written ``let %b = x; let %a = y; z``.
 
-    That is what text can say. A chain of lets that several nodes use stays where it is.
+    Only that has a text. A chain of lets that several nodes use stays where it is.
     """
     order = list(post_order(function))
     lets = [node for node in order if isinstance(node, Let)]
@@ -95,10 +92,10 @@ def with_flat_lets(function: Function) -> Function:
 
 
 def _flatten(root: Let, uses: Counter[Expr], seen: set[Let], replaced: dict[Expr, Expr]) -> None:
-    """Enters the flat chain that replaces a let and the lets that it alone uses."""
+    """Enter the flat chain that replaces a let and the lets that it alone uses."""
     chain: list[tuple[Let, Expr]] = []
     result: Expr = root
-    # What comes next: a node whose value is wanted, or a let whose value was found.
+    # What to do next: flatten a node, or enter a let whose value is flattened.
     work: list[tuple[Expr, bool]] = [(root, False)]
     while work:
         node, has_value = work.pop()
@@ -118,10 +115,10 @@ def _flatten(root: Let, uses: Counter[Expr], seen: set[Let], replaced: dict[Expr
     replaced[root] = result
 
 
-def copied(function: Function, *, only: Callable[[Expr], bool] = lambda _node: True) -> Function:
-    """A copy with variables and nodes of its own.
+def copy_graph(function: Function, *, only: Callable[[Expr], bool] = lambda _node: True) -> Function:
+    """Return a copy with variables and nodes of its own.
 
-    ``only`` says which nodes to copy; those that depend on a variable that the function binds are copied
+    ``only`` selects the nodes to copy; those that depend on a variable that the function binds are copied
     anyway.
     """
     bound = {var for node in post_order(function) for var in binders(node)}
@@ -139,7 +136,7 @@ def copied(function: Function, *, only: Callable[[Expr], bool] = lambda _node: T
 
 
 def map_functions(module: Module, change: Callable[[Function], Function]) -> Module:
-    """The module with every function changed but those that no pass looks into."""
+    """Change every function of a module except those that no pass looks into."""
     functions = {
         name: function if is_opaque(function) else change(function)
         for name, function in module.functions.items()

@@ -1,4 +1,4 @@
-"""Where and in what order a function computes the nodes of its graph. Knows the IR only.
+"""Decide where and in what order a function computes the nodes of its graph.
 
 Relay's graphs leave both open; Relay's ToANormalForm decides, and this is its rule. A node is computed once,
 in the innermost scope that holds all its uses; a scope is the body of a function, a branch of an ``if`` or an
@@ -25,15 +25,16 @@ from nnmagic.relay.expr import (
 )
 
 
-class Scope:
-    """One scope. ``function`` is the innermost function around it; ``jump`` an ancestor, to climb fast.
+class PlacementScope:
+    """A scope that nodes are placed in.
 
-    The outermost scope is its own parent.
+    ``function`` is the innermost function around it; ``jump`` an ancestor, to climb fast. The outermost scope
+    is its own parent.
     """
 
     __slots__ = ("depth", "function", "jump", "parent")
 
-    def __init__(self, function: Function, parent: Scope | None = None) -> None:
+    def __init__(self, function: Function, parent: PlacementScope | None = None) -> None:
         self.function = function
         self.parent = parent or self
         self.depth: int = parent.depth + 1 if parent else 0
@@ -42,9 +43,9 @@ class Scope:
             # Myers (1983): ancestors at skew-binary distances, so that climbing takes logarithmic time.
             self.jump = parent.jump.jump
 
-    def inner(self, function: Function | None = None) -> Scope:
-        """A new scope inside this one; ``function`` where it is that function's body."""
-        return Scope(function or self.function, self)
+    def inner(self, function: Function | None = None) -> PlacementScope:
+        """Return a new scope inside this one; ``function`` if it is that function's body."""
+        return PlacementScope(function or self.function, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,46 +53,46 @@ class Scopes:
     """The scopes of one function.
 
     order: the nodes, each after what it needs; a let stands twice, where it binds (between its value and its
-    body) and where it ends. place: the scope that computes a node; of a variable, the innermost one that
+    body) and where it ends. scope_of: the scope that computes a node; of a variable, the innermost one that
     holds all its uses. inner: the scopes that a node opens, in the order of its parts. early: the variables
     that are used before their let binds them, as those of recursive functions are.
     """
 
-    outermost: Scope
+    outermost: PlacementScope
     order: list[Expr]
-    place: dict[Expr, Scope]
-    inner: dict[Expr, tuple[Scope, ...]]
+    scope_of: dict[Expr, PlacementScope]
+    inner: dict[Expr, tuple[PlacementScope, ...]]
     early: frozenset[Var]
 
 
 def is_opaque(function: Function) -> bool:
-    """Whether a function was marked as one kernel, or as another compiler's: no pass looks into it."""
+    """Return whether a function is marked as one kernel, or as another compiler's: passes skip it."""
     return "Primitive" in function.attrs or "Compiler" in function.attrs
 
 
 def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
-    """Places every node of a function's body. With ``lets`` the body of a let is a scope, too."""
-    outermost = Scope(function)
+    """Place every node of a function's body. With ``lets`` the body of a let is a scope, too."""
+    outermost = PlacementScope(function)
     order, early = computing_order(function.body)
-    place: dict[Expr, Scope] = {function.body: outermost}
-    inner: dict[Expr, tuple[Scope, ...]] = {}
+    scope_of: dict[Expr, PlacementScope] = {function.body: outermost}
+    inner: dict[Expr, tuple[PlacementScope, ...]] = {}
     ended: set[Expr] = set()
-    for node in reversed(order):  # users before what they use, so a node's place is final when it is reached
+    for node in reversed(order):  # users first, so a node's scope is final when it is reached
         if node in ended:
             continue  # where a let binds
         if isinstance(node, Let):
             ended.add(node)
-        uses = list(_uses(node, place[node], lets))
-        if opened := tuple(scope for _, scope in uses if scope is not place[node]):
+        uses = list(_uses(node, scope_of[node], lets))
+        if opened := tuple(scope for _, scope in uses if scope is not scope_of[node]):
             inner[node] = opened
         for part, user in uses:
-            known = place.get(part)
-            place[part] = user if known is None else common_scope(known, user)
-    return Scopes(outermost, order, place, inner, early)
+            current = scope_of.get(part)
+            scope_of[part] = user if current is None else common_scope(current, user)
+    return Scopes(outermost, order, scope_of, inner, early)
 
 
-def common_scope(left: Scope, right: Scope) -> Scope:
-    """The innermost scope that holds both."""
+def common_scope(left: PlacementScope, right: PlacementScope) -> PlacementScope:
+    """Return the innermost scope that holds both."""
     if left.depth < right.depth:
         left, right = right, left
     while left.depth > right.depth:
@@ -105,7 +106,7 @@ def common_scope(left: Scope, right: Scope) -> Scope:
 
 
 def computing_order(root: Expr) -> tuple[list[Expr], frozenset[Var]]:
-    """The nodes in the order of computation, and the variables that are used before they are bound."""
+    """Return the nodes in the order of computation, and the variables used before they are bound."""
     order: list[Expr] = []
     entered: set[Expr] = set()
     early: set[Var] = set()
@@ -125,7 +126,7 @@ def computing_order(root: Expr) -> tuple[list[Expr], frozenset[Var]]:
 
 
 def _steps(node: Expr) -> list[tuple[int, Expr]]:
-    """What computing a node takes, the last first."""
+    """Return the steps that computing a node takes, the last first."""
     match node:
         case Call(op=op, args=args):
             return [(2, node), (0, op), *((0, arg) for arg in reversed(args))]
@@ -137,8 +138,8 @@ def _steps(node: Expr) -> list[tuple[int, Expr]]:
             return [(2, node), *((0, part) for part in reversed(children(node)))]
 
 
-def _uses(node: Expr, scope: Scope, lets: bool) -> Iterator[tuple[Expr, Scope]]:
-    """The parts of a node, each with the scope that uses it."""
+def _uses(node: Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[Expr, PlacementScope]]:
+    """Yield the parts of a node, each with the scope that uses it."""
     match node:
         case If(cond=cond, true_branch=then, false_branch=other):
             yield cond, scope
@@ -159,5 +160,5 @@ def _uses(node: Expr, scope: Scope, lets: bool) -> Iterator[tuple[Expr, Scope]]:
 
 
 def is_atom(expr: Expr) -> bool:
-    """Whether an expression is a name: it has no value to compute."""
+    """Return whether an expression is a name: it has no value to compute."""
     return isinstance(expr, Var | GlobalVar | OpRef | Constructor)

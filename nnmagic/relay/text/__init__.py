@@ -1,1 +1,1 @@
-"""Relay's text format: printing and parsing."""
+"""Print and parse Relay's text format."""

@@ -1,4 +1,4 @@
-"""Parses ``name=value`` attributes and completes those of an operator. Knows operators' declarations."""
+"""Parse ``name=value`` attributes and complete those of an operator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops import Attr, Operator, RelationError
 from nnmagic.relay.ops.attributes import BOOL
-from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
+from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, clip, did_you_mean
 from nnmagic.relay.text.literals import read_number, read_string
 from nnmagic.relay.text.metadata import METADATA_ATTRS
 from nnmagic.relay.text.type_parser import Metadata
@@ -29,13 +29,13 @@ class GivenAttrs:
 
 
 def at_attribute(cursor: Cursor) -> bool:
-    """Whether ``name=`` stands at the cursor."""
+    """Return whether the cursor is at ``name=``."""
     following = cursor.ahead()
     return cursor.current.kind == "name" and following.text == "=" and following.kind == "symbol"
 
 
 def parse_attributes(cursor: Cursor, metadata: Metadata) -> GivenAttrs:
-    """``name=value, name=value``; a comma may follow. Relay takes the last value of one given twice."""
+    """Parse ``name=value, name=value``; a comma may follow. Relay takes the last of repeated names."""
     given = GivenAttrs()
     while at_attribute(cursor):
         name = cursor.advance()
@@ -72,7 +72,7 @@ def _value(cursor: Cursor, metadata: Metadata, depth: int) -> object:
             cursor.advance()
             return ANY
         case "symbol", "[":
-            return tuple(cursor.listed("[", "]", lambda: _value(cursor, metadata, depth + 1)))
+            return tuple(cursor.parse_list("[", "]", lambda: _value(cursor, metadata, depth + 1)))
         case "symbol", "(":
             cursor.advance()
             inner = _value(cursor, metadata, depth + 1)
@@ -82,10 +82,10 @@ def _value(cursor: Cursor, metadata: Metadata, depth: int) -> object:
 
 
 def complete(cursor: Cursor, operator: Operator, given: GivenAttrs, call: Span) -> Attrs:
-    """All attributes of a call of ``operator``. Fails at the attribute that is wrong, or at the call."""
+    """Complete the attributes of a call of ``operator``. Fails at the wrong attribute, or at the call."""
     values: dict[str, object] = {}
     for name, written in given.values.items():
-        # Relay wants it beside the attributes of operators that are registered without an attribute class.
+        # Relay requires it with the attributes of operators that are registered without an attribute class.
         if name == "attrs_type_key" and written == operator.attrs_key and operator.name in METADATA_ATTRS:
             continue
         attr = operator.attr(name) or _unknown(cursor, operator, name, given.name_spans[name])
@@ -100,7 +100,7 @@ def complete(cursor: Cursor, operator: Operator, given: GivenAttrs, call: Span) 
 
 
 def _as_number(attr: Attr, value: object) -> object:
-    """Relay reads True and False as 1 and 0 where a number is wanted, and any number as a bool."""
+    """Convert as Relay does: True and False to 1 and 0 for a number, any number to a bool."""
     if attr.kind is BOOL:
         return value != 0 if isinstance(value, int) else value
     if _problem(attr, value) is None:
@@ -116,7 +116,7 @@ def _without_bools(value: object) -> object:
 
 
 def _problem(attr: Attr, value: object) -> str | None:
-    """What is wrong with a value, as the end of the sentence "attribute 'x' ..."."""
+    """Say what is wrong with a value, as the end of the sentence "attribute 'x' ..."."""
     try:
         coerced = attr.kind.coerce(value)
     except (TypeError, ValueError) as error:
@@ -129,10 +129,10 @@ def _problem(attr: Attr, value: object) -> str | None:
 def _unknown(cursor: Cursor, operator: Operator, name: str, span: Span) -> NoReturn:
     names = [attr.name for attr in operator.attrs]
     hint = did_you_mean(name, names) or (f"its attributes: {', '.join(names)}" if names else None)
-    cursor.fail(f"{operator.name} has no attribute `{shown(name)}`", span, hint=hint)
+    cursor.fail(f"{operator.name} has no attribute `{clip(name)}`", span, hint=hint)
 
 
-def given_from_metadata(values: Mapping[str, object], span: Span) -> GivenAttrs:
-    """Attributes that stand in the metadata section, all at the place that refers to them."""
-    places = dict.fromkeys(values, span)
-    return GivenAttrs(dict(values), places, places)
+def attrs_from_metadata(values: Mapping[str, object], span: Span) -> GivenAttrs:
+    """Return attributes from the metadata section, with the span of the reference to them."""
+    spans = dict.fromkeys(values, span)
+    return GivenAttrs(dict(values), spans, spans)

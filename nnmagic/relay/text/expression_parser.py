@@ -1,7 +1,4 @@
-"""Parses expressions: precedence climbing over step-wise computations, so that deep text needs no deep stack.
-
-Knows the operators' names and the names that the module declares.
-"""
+"""Parse expressions by precedence climbing; deep text needs no deep stack, as each parser is a generator."""
 
 from __future__ import annotations
 
@@ -34,30 +31,30 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.text.attribute_parser import (
     GivenAttrs,
     at_attribute,
+    attrs_from_metadata,
     complete,
-    given_from_metadata,
     parse_attributes,
 )
-from nnmagic.relay.text.cursor import Cursor, ParseFailure, did_you_mean, shown
+from nnmagic.relay.text.cursor import Cursor, ParseError, clip, did_you_mean
 from nnmagic.relay.text.lexer import Token
+from nnmagic.relay.text.lexical_scope import LexicalScope
 from nnmagic.relay.text.literals import read_number
 from nnmagic.relay.text.pattern_parser import parse_pattern
-from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.trampoline import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
 from nnmagic.relay.traverse import pattern_vars
 
-#: How deeply expressions may be nested; those that hold bindings, which are printed with indentation; and the
-#: scopes of functions, branches and arms, through which other parts of the compiler walk by recursion.
+#: How deeply expressions may be nested; expressions with bindings, which are printed with indentation; and
+#: the scopes of functions, branches and arms, which other parts of the compiler visit recursively.
 MAX_NESTING_OF = {"expressions": 10_000, "bindings": 400, "scopes": 100}
 
-#: After so many errors the rest is not looked at.
+#: The number of errors after which the parser stops.
 MAX_ERRORS = 100
 
-#: What ends an operand at once.
+#: The symbols that end an operand.
 _ENDS_OPERAND = frozenset(("", ",", ")", ";", "}"))
 
-#: Infix operators: the level (a higher one binds tighter) and the operator that they stand for.
+#: Infix operators: the level (a higher one binds tighter) and the operator that they call.
 _INFIX = {
     "*": (3, "multiply"),
     "/": (3, "divide"),
@@ -73,10 +70,15 @@ _INFIX = {
 
 
 class ExpressionParser:
-    """Parses the expressions of one definition."""
+    """A parser of the expressions of one definition."""
 
     def __init__(
-        self, cursor: Cursor, types: TypeParser, metadata: Metadata, scope: Scope, diagnostics: Diagnostics
+        self,
+        cursor: Cursor,
+        types: TypeParser,
+        metadata: Metadata,
+        scope: LexicalScope,
+        diagnostics: Diagnostics,
     ) -> None:
         self.cursor = cursor
         self.types = types
@@ -90,7 +92,7 @@ class ExpressionParser:
     # Scopes
 
     def body(self) -> Steps[Expr]:
-        """What a scope holds: bindings and statements, then an expression."""
+        """Parse the content of a scope: bindings and statements, then an expression."""
         lets: list[tuple[Var, Expr, Span]] = []
         scopes = 0
         while True:
@@ -121,19 +123,19 @@ class ExpressionParser:
         return value
 
     def _bind_graph(self, token: Token, value: Expr) -> None:
-        """``%0 = value``: the first value of a number counts, in the whole module."""
+        """Parse ``%0 = value``: the first value of a number counts, in the whole module."""
         if not self.scope.bind_graph(_graph_key(token), value):
             self._foreign(token)
 
     def _foreign(self, token: Token) -> NoReturn:
         self.cursor.fail(
-            f"`{shown(token.text)}` is bound already, in another function and from its variables",
+            f"`{clip(token.text)}` is bound already, in another function and from its variables",
             token,
             hint="the numbers count through the whole module: take one that is free",
         )
 
     def block(self) -> Steps[Expr]:
-        """``{ body }``."""
+        """Parse ``{ body }``."""
         opening = self.cursor.expect("{")
         self._scope_depth += 1
         self._check_depth("scopes", self._scope_depth, opening)
@@ -145,10 +147,11 @@ class ExpressionParser:
         return value
 
     def _let(self) -> Generator[Steps[Expr], Expr, tuple[Var, Expr]]:
-        """``let %x: T = value``. The scope at hand binds the variable, one that is left later what follows.
+        """Parse ``let %x: T = value``.
 
-        So a variable means itself in its own value (type inference refuses that of all but functions), and a
-        let that stands first in a function does not hide a parameter, as in Relay.
+        The current scope binds the variable, a scope that is closed later what follows. So a variable means
+        itself in its own value (type inference refuses that for all but functions), and a let that stands
+        first in a function does not hide a parameter, as in Relay.
         """
         self.cursor.advance()
         var = self.types.binder()
@@ -187,7 +190,7 @@ class ExpressionParser:
             )
 
     def _leaf(self) -> Expr | None:
-        """A variable, a graph variable or a number that nothing follows: most operands are one."""
+        """Parse a variable, a graph variable or a number that nothing follows: most operands are one."""
         token, following = self.cursor.current, self.cursor.ahead()
         if following.text not in _ENDS_OPERAND or token.kind not in ("local", "graph", "number"):
             return None
@@ -195,7 +198,7 @@ class ExpressionParser:
         return self._variable(token) if token.kind != "number" else self._number(token)
 
     def _postfix(self) -> Steps[Expr]:
-        """An atom, its projection, and calls behind it. As in Relay a call's result cannot be projected."""
+        """Parse an atom, its projection, and calls behind it; as in Relay, calls come last."""
         first = self.cursor.current
         self._expression_depth += 1
         self._check_depth("expressions", self._expression_depth, first)
@@ -221,7 +224,7 @@ class ExpressionParser:
         index = self.cursor.expect_kind("number")
         if not index.text.isdecimal() or len(index.text) > 9:
             self.cursor.fail(
-                f"invalid index `{shown(index.text)}`",
+                f"invalid index `{clip(index.text)}`",
                 index,
                 hint="bind the inner projection first: `%0 = %t.0; %0.1`" if "." in index.text else None,
             )
@@ -255,21 +258,21 @@ class ExpressionParser:
         if not isinstance(values, dict):
             self.cursor.fail("these are no attributes", span)
         self.cursor.accept(",")
-        return given_from_metadata(values, span)
+        return attrs_from_metadata(values, span)
 
     def _call_attrs(self, callee: Expr, given: GivenAttrs, span: Span) -> Attrs:
-        """The attributes of a call: all of an operator's, or those given to another callee."""
+        """Return the attributes of a call: all of an operator's, or those written for another callee."""
         if isinstance(callee, OpRef):
             operator = OPERATORS.get(callee.name)
             if operator is None:  # reported already
                 return given.values
             try:
                 return complete(self.cursor, operator, given, span)
-            except ParseFailure as failure:
+            except ParseError as failure:
                 self._report(failure)
         elif given.values and "attrs_type_key" not in given.values:
-            place = next(iter(given.name_spans.values()))
-            self._error("only an operator's call takes attributes", place)
+            location = next(iter(given.name_spans.values()))
+            self._error("only an operator's call takes attributes", location)
         return given.values
 
     # Atoms
@@ -301,21 +304,21 @@ class ExpressionParser:
 
     def _variable(self, token: Token) -> Expr:
         if token.kind == "graph":
-            found: Expr | None = self.scope.graph.get(_graph_key(token))
-            if found is not None and not self.scope.may_use(_graph_key(token)):
+            var: Expr | None = self.scope.graph.get(_graph_key(token))
+            if var is not None and not self.scope.may_use(_graph_key(token)):
                 self._foreign(token)
         else:
-            found = self.scope.variables.get(token.text[1:])
-            if found in self.scope.ended:
+            var = self.scope.variables.get(token.text[1:])
+            if var in self.scope.ended:
                 hint = "take another name for a second one: Relay reads this as the first"
                 self._error(f"the let of `{token.text}` has ended", self.cursor.span(token), hint=hint)
-        if found is not None:
-            return found
-        known = [*self.scope.variables] if token.kind == "local" else []
+        if var is not None:
+            return var
+        names = [*self.scope.variables] if token.kind == "local" else []
         self._error(
-            f"`{shown(token.text)}` is not defined",
+            f"`{clip(token.text)}` is not defined",
             self.cursor.span(token),
-            hint=did_you_mean(token.text[1:], known, "%"),
+            hint=did_you_mean(token.text[1:], names, "%"),
         )
         return Var(token.text[1:], span=self.cursor.span(token))
 
@@ -328,20 +331,20 @@ class ExpressionParser:
 
     def _metadata_constant(self) -> Constant:
         token = self.cursor.current
-        found = self.metadata.entry(self.cursor)
-        if not isinstance(found, Constant):
+        entry = self.metadata.entry(self.cursor)
+        if not isinstance(entry, Constant):
             self.cursor.fail("this is no constant", self.cursor.span_from(token))
-        return found
+        return entry
 
     def _name(self) -> Expr:
-        """A constructor or an operator."""
+        """Parse the name of a constructor or an operator."""
         token = self.cursor.advance()
         name = token.text
         if name in self.scope.constructors:
             return self.scope.constructors[name]
         span = self.cursor.span(token)
         if name not in OPERATORS:
-            self._error(f"operator `{shown(name)}` is not known", span, hint=self._name_hint(name))
+            self._error(f"operator `{clip(name)}` is not known", span, hint=self._name_hint(name))
         return OpRef(name, span=span)
 
     def _name_hint(self, name: str) -> str | None:
@@ -402,7 +405,7 @@ class ExpressionParser:
         return Match(data, tuple(clauses), complete_match, span=self.cursor.span_from(first))
 
     def _ref(self) -> Steps[Expr]:
-        """``ref(a)``, ``ref_read(r)``, ``ref_write(r, a)``."""
+        """Parse ``ref(a)``, ``ref_read(r)``, ``ref_write(r, a)``."""
         first = self.cursor.advance()
         self.cursor.expect("(")
         target = yield self.body()
@@ -416,7 +419,7 @@ class ExpressionParser:
             return RefWrite(target, value, span=span)
         return RefCreate(target, span=span) if first.text == "ref" else RefRead(target, span=span)
 
-    def _misplaced(self) -> Steps[Expr]:
+    def _report_misplaced(self) -> Steps[Expr]:
         token = self.cursor.current
         hint = "put it in parentheses" if token.text == "let" else None
         self.cursor.fail(f"`{token.text}` cannot stand here", token, hint=hint)
@@ -427,7 +430,7 @@ class ExpressionParser:
         return self.function(self.cursor.advance())
 
     def function(self, first: Token) -> Steps[Expr]:
-        """``[A](%x: T, Primitive=1) -> R { body }``, behind ``fn`` or ``def @name``."""
+        """Parse ``[A](%x: T, Primitive=1) -> R { body }``, behind ``fn`` or ``def @name``."""
         self.scope.enter()
         outer_type_vars = self.types.type_vars
         type_params = self.types.declare_type_vars()
@@ -459,27 +462,27 @@ class ExpressionParser:
         return tuple(params), attrs
 
     def _bind_all(self, variables: Iterable[Var]) -> None:
-        """Binds what a pattern or a list of parameters binds."""
+        """Bind the variables of a pattern or a list of parameters."""
         for var in variables:
             self.scope.bind(var.name_hint, var)
 
     # Errors
 
-    def _check_depth(self, what: str, depth: int, at: Token) -> None:
+    def _check_depth(self, what: str, depth: int, location: Token) -> None:
         if depth > MAX_NESTING_OF[what]:
             hint = "give inner parts names, `%0 = ...;`, or functions of their own"
-            self.cursor.fail(f"{what} are nested more than {MAX_NESTING_OF[what]} deep", at, hint=hint)
+            self.cursor.fail(f"{what} are nested more than {MAX_NESTING_OF[what]} deep", location, hint=hint)
 
     def _error(self, message: str, span: Span, *, hint: str | None = None) -> None:
-        self._report(ParseFailure(Diagnostic(message, span, hint)))
+        self._report(ParseError(Diagnostic(message, span, hint)))
 
-    def _report(self, failure: ParseFailure) -> None:
+    def _report(self, failure: ParseError) -> None:
         if len(self.diagnostics.found) >= MAX_ERRORS:
             raise failure
         self.diagnostics.add(failure.diagnostic)
 
 
-#: The words that begin an expression, and how the rest is parsed.
+#: The keywords that begin an expression, and their parsers.
 _WORDS: dict[str, Callable[[ExpressionParser], Steps[Expr]]] = {
     "fn": ExpressionParser._fn,
     "if": ExpressionParser._if,
@@ -487,10 +490,10 @@ _WORDS: dict[str, Callable[[ExpressionParser], Steps[Expr]]] = {
     "ref": ExpressionParser._ref,
     "ref_read": ExpressionParser._ref,
     "ref_write": ExpressionParser._ref,
-    **dict.fromkeys(("let", "free_var", "else", "def", "type", "extern"), ExpressionParser._misplaced),
+    **dict.fromkeys(("let", "free_var", "else", "def", "type", "extern"), ExpressionParser._report_misplaced),
 }
 
 
 def _graph_key(token: Token) -> str:
-    """The number of a graph variable: ``%007`` is ``%7``."""
+    """Return the number of a graph variable: ``%007`` is ``%7``."""
     return token.text[1:].lstrip("0")

@@ -1,4 +1,4 @@
-"""Relay text cut into tokens. Knows source text and spans, no grammar.
+"""Cut Relay text into tokens.
 
 Text that is no token (an unknown character, an unterminated string) becomes a token of kind "error" whose
 ``text`` is the message, so that the parser reports it where it meets it.
@@ -18,7 +18,7 @@ Kind = Literal[
 
 
 class Token(NamedTuple):
-    """A token and where it stands in the text (0-based offsets, end exclusive).
+    """A token and its position in the text (0-based offsets, end exclusive).
 
     ``text`` is as written; of "version" it is the version, of "metadata" the JSON text that follows.
     """
@@ -29,7 +29,7 @@ class Token(NamedTuple):
     end: int
 
 
-#: Letters, digits, `_`, and `/` where no comment begins with it.
+#: Letters, digits, `_`, and `/` unless it begins a comment.
 _IDENTIFIER = r"(?:[^\W\d]|/(?![/*]))(?:\w|/(?![/*]))*"
 
 _TOKEN = re.compile(
@@ -54,23 +54,23 @@ _METADATA = re.compile(r"\#\[\s*metadata\s*\]")
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of ``text``, the last of which is the end. An unterminated comment reaches to the end."""
+    """Return the tokens of ``text``, the last of which is the end. An open comment reaches to the end."""
     tokens: list[Token] = []
     position = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             token = _no_token(text, position)
-        elif found.lastgroup == "space":
-            position = found.end()
+        elif match.lastgroup == "space":
+            position = match.end()
             continue
-        elif found.lastgroup == "comment":
+        elif match.lastgroup == "comment":
             position = _comment_end(text, position)
             continue
-        elif found.lastgroup == "attribute":
-            token = _attribute(text, position, found.end())
+        elif match.lastgroup == "attribute":
+            token = _attribute(text, position, match.end())
         else:
-            token = Token(cast("Kind", found.lastgroup), found[0], position, found.end())
+            token = Token(cast("Kind", match.lastgroup), match[0], position, match.end())
         tokens.append(token)
         position = len(text) if token.kind == "metadata" else token.end
     tokens.append(Token("end", "", len(text), len(text)))
@@ -87,7 +87,7 @@ def _comment_end(text: str, start: int) -> int:
 
 
 def _attribute(text: str, start: int, end: int) -> Token:
-    """``#[...]``."""
+    """Read ``#[...]``."""
     version = _VERSION.fullmatch(text, start, end)
     if version:
         return Token("version", version[1], start, end)
@@ -110,15 +110,15 @@ def _no_token(text: str, start: int) -> Token:
     return Token("error", f"unexpected character {char!r}", start, start + 1)
 
 
-class Places:
-    """Spans for offsets of a source's text."""
+class SpanMap:
+    """A map from offsets in a source's text to spans."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._line_starts = [0, *(end.end() for end in _LINE_END.finditer(source.text))]
 
     def span(self, start: int, end: int) -> Span:
-        """The span of ``text[start:end]``."""
+        """Return the span of ``text[start:end]``."""
         line, column = self._place(start)
         end_line, end_column = self._place(end)
         return Span(self._source.filename, line, column, end_line, end_column, self._source)

@@ -1,4 +1,4 @@
-"""Numbers, strings and attribute values as Relay writes and reads them. Knows types and constants only."""
+"""Read and write numbers, strings and attribute values as Relay does."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'", "
 
 
 def scalar_text(constant: Constant, *, exact: bool = False) -> str | None:
-    """The literal of a rank-0 constant, or None where Relay has none and refers to the metadata instead.
+    """Return the literal of a rank-0 constant; None if Relay has none and refers to the metadata instead.
 
-    ``exact``: None, too, where the six digits that Relay writes would be read back as another number.
+    ``exact``: None, too, if the six digits that Relay writes would be read back as another number.
     """
     data = constant.data
     dtype = dtype_of_array(data)
@@ -51,9 +51,9 @@ def scalar_text(constant: Constant, *, exact: bool = False) -> str | None:
 
 
 def _reads_back(data: np.ndarray) -> bool:
-    """Whether Relay reads the six digits of a floating-point scalar as that very number.
+    """Return whether Relay reads the six digits of a floating-point scalar as that very number.
 
-    Its reader refuses NaN, some infinities and what is subnormal in double precision.
+    Its reader refuses NaN, some infinities and numbers that are subnormal in double precision.
     """
     value = float(data)
     normal = value == 0 or sys.float_info.min <= abs(value) < math.inf
@@ -61,14 +61,14 @@ def _reads_back(data: np.ndarray) -> bool:
 
 
 def string_text(value: str) -> str:
-    """A string in double quotes."""
+    """Return a string in double quotes."""
     return '"' + "".join(_ESCAPES.get(char, char) for char in value) + '"'
 
 
 def attr_text(
     value: object, reference: Callable[[Constant | Var | VarDim], str], *, exact: bool = False
 ) -> str:
-    """An attribute's value; ``reference`` gives the text of what stands in the metadata.
+    """Return an attribute's value as text; ``reference`` returns the text of what the metadata holds.
 
     ``exact``: floating-point numbers with all their digits, where Relay writes six.
     """
@@ -93,20 +93,20 @@ def attr_text(
 
 
 def _exact_float(value: float) -> str:
-    """All digits; Relay refuses a number with the suffix ``f`` that float32 cannot hold."""
+    """Return all digits; Relay refuses a number with the suffix ``f`` that float32 cannot hold."""
     suffix = "f64" if _MAX_FLOAT32 < abs(value) < math.inf else "f"
     return f"{float(value)!r}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written: its value and the dtype that its suffix says."""
+    """A number as written: its value and the dtype that its suffix says."""
 
     value: int | float
     dtype: str
 
     def constant_data(self) -> np.ndarray:
-        """The rank-0 array of it. Raises ValueError where the dtype cannot hold it."""
+        """Return the number as a rank-0 array. Raises ValueError if the dtype cannot hold it."""
         if self.dtype.startswith("float"):
             with np.errstate(over="ignore"):
                 data = np.array(self.value, NUMPY_DTYPES[self.dtype])
@@ -121,16 +121,16 @@ class Number:
         return data
 
     def attr_value(self) -> int | float:
-        """It as the value of an attribute or a dimension."""
+        """Return the number as the value of an attribute or a dimension."""
         return Int64(self.value) if self.dtype == "int64" else self.value
 
 
 def read_number(text: str) -> Number:
-    """A literal such as ``3``, ``3i64``, ``-0.5f``, ``1e-05f16``, ``-inff``. Raises ValueError."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    """Read a literal such as ``3``, ``3i64``, ``-0.5f``, ``1e-05f16``, ``-inff``. Raises ValueError."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         raise ValueError(f"invalid number `{_short(text)}`")
-    minus, digits, fraction, exponent, suffix = found.groups()
+    minus, digits, fraction, exponent, suffix = match.groups()
     dtype = _DTYPE_OF_SUFFIX.get(suffix)
     is_float = digits == "inf" or fraction is not None or exponent is not None
     if dtype is None:
@@ -151,11 +151,11 @@ def read_number(text: str) -> Number:
 
 
 def read_string(text: str) -> str:
-    """The value of a string literal, quotes included in ``text``."""
+    """Return the value of a string literal, quotes included in ``text``."""
     return re.sub(
         r"\\(x[0-9a-fA-F]{2}|.)",
-        lambda found: (
-            chr(int(found[1][1:], 16)) if len(found[1]) == 3 else _UNESCAPES.get(found[1], found[0])
+        lambda escape: (
+            chr(int(escape[1][1:], 16)) if len(escape[1]) == 3 else _UNESCAPES.get(escape[1], escape[0])
         ),
         text[1:-1],
     )

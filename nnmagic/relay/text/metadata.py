@@ -1,4 +1,4 @@
-"""What the metadata section of Relay text can hold, and which attributes stand there."""
+"""List the attribute classes that the metadata section of Relay text can hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VAR_KEY = "tir.Var"
 INCOMPLETE_KEY = "IncompleteType"
 RELAY_VAR_KEY = "relay.Var"
 
-#: How TVM stores a field of an attribute class: as text in place, or as the number of another node.
+#: How TVM stores a field of an attribute class: as inline text, or as the number of another node.
 REF, INT, BOOL, FLOAT, STR = "ref", "int", "bool", "float", "str"
 
 
@@ -28,7 +28,7 @@ def _attrs_class(name: str, **storage: str) -> AttrsClass:
 
 _SCAN = _attrs_class("ScanopAttrs", axis=REF, dtype=STR, exclusive=REF)
 
-#: The operators that are registered without (or with another) attribute class. Where there is a metadata
+#: The operators that are registered without (or with another) attribute class. With a metadata
 #: section, Relay prints their attributes as ``meta[relay.attrs.X][k]``, elsewhere by name.
 METADATA_ATTRS: dict[str, AttrsClass] = {
     "collapse_sum_to": _attrs_class("InitOpAttrs", shape=REF, dtype=STR),

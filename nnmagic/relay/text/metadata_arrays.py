@@ -1,4 +1,4 @@
-"""Arrays as TVM saves them in the metadata section of Relay text. Knows dtypes only."""
+"""Save and load arrays as TVM does in the metadata section of Relay text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DTYPE_OF_CODE = {code: name for name, code in _CODE_OF_DTYPE.items()}
 
 
 def save_array(data: np.ndarray) -> str:
-    """An array as TVM saves it, in base64."""
+    """Return an array as TVM saves it, in base64."""
     dtype = dtype_of_array(data)
     assert dtype is not None
     code, bits = _CODE_OF_DTYPE[dtype]
@@ -37,7 +37,7 @@ def save_array(data: np.ndarray) -> str:
 
 
 def load_array(text: str) -> np.ndarray:
-    """The read-only array of ``save_array``'s text. Raises ValueError."""
+    """Return the read-only array of ``save_array``'s text. Raises ValueError."""
     try:
         blob = base64.b64decode(text, validate=True)
         magic, _, _, _, rank, code, bits, lanes = _NDARRAY_HEAD.unpack_from(blob)

@@ -1,4 +1,4 @@
-"""Reads the metadata section of Relay text. Knows the IR, not the grammar around the section."""
+"""Read the metadata section of Relay text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnmagic.relay.types import ANY, IncompleteType, Int64, TensorType, VarDim
 
 
 class MetadataReader:
-    """What a metadata section holds. Raises ValueError for a section that is not as TVM writes it."""
+    """A metadata section. Raises ValueError for a section that is not as TVM writes it."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -32,7 +32,7 @@ class MetadataReader:
         }
 
     def entry(self, key: str, index: int) -> object:
-        """The constant, dimension or attributes of ``meta[key][index]``."""
+        """Return the constant, dimension or attributes of ``meta[key][index]``."""
         group = self._groups.get(key, [])
         if not 0 <= index < len(group):
             raise ValueError(f"the metadata section has no {key} number {index} (it has {len(group)})")
@@ -80,7 +80,8 @@ class MetadataReader:
                 return TensorType(shape if isinstance(shape, tuple) else (), str(fields.get("dtype")))
             case "relay.Var":
                 name, annotation = (
-                    self._value(_number(fields.get(each)), depth + 1) for each in ("vid", "type_annotation")
+                    self._value(_number(fields.get(field_name)), depth + 1)
+                    for field_name in ("vid", "type_annotation")
                 )
                 return Var(str(name), annotation if isinstance(annotation, TensorType) else None)
         if key in CLASSES:

@@ -1,7 +1,4 @@
-"""Writes the metadata section of Relay text: the JSON graph that ``meta[...]`` refers to, in TVM's layout.
-
-Knows the IR, not the grammar around the section.
-"""
+"""Write the metadata section of Relay text: the JSON graph that ``meta[...]`` refers to, as TVM does."""
 
 from __future__ import annotations
 
@@ -23,11 +20,11 @@ from nnmagic.relay.text.metadata import (
 from nnmagic.relay.text.metadata_arrays import save_array
 from nnmagic.relay.types import AnyDim, IncompleteType, Int64, TensorType, Type, VarDim
 
-#: What the text can refer to.
+#: The objects that the text can refer to.
 _Entry = Constant | Var | VarDim | IncompleteType | Attrs
 
 
-#: How many keys TVM keeps in the order in which they came, and the factor of its hash for more.
+#: The number of keys that TVM keeps in insertion order, and the factor of its hash for more.
 _SMALL_MAP, _GOLDEN_RATIO = 4, 11400714819323198485
 
 
@@ -43,7 +40,7 @@ class _JsonNode:
 
 
 class MetadataWriter:
-    """Gives numbers to what the text refers to, and the section that holds it all."""
+    """The numbers of what the text refers to, and the section that holds it all."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[_Entry]] = {}
@@ -53,7 +50,7 @@ class MetadataWriter:
         return bool(self._entries)
 
     def reference(self, value: Constant | Var | VarDim | IncompleteType) -> str:
-        """``meta[relay.Constant][k]``; the same constant has the same k."""
+        """Return ``meta[relay.Constant][k]``; the same constant has the same k."""
         keys = {
             Constant: CONSTANT_KEY,
             Var: RELAY_VAR_KEY,
@@ -63,7 +60,7 @@ class MetadataWriter:
         return self._reference(keys[type(value)], value, identity=value)
 
     def attrs_reference(self, attrs_class: AttrsClass, attrs: Attrs) -> str:
-        """``meta[relay.attrs.X][k]``; the same mapping has the same k."""
+        """Return ``meta[relay.attrs.X][k]``; the same mapping has the same k."""
         return self._reference(attrs_class.key, attrs, identity=(attrs_class.key, id(attrs)))
 
     def _reference(self, key: str, value: _Entry, identity: object) -> str:
@@ -74,14 +71,14 @@ class MetadataWriter:
         return f"meta[{key}][{number}]"
 
     def section(self) -> str:
-        """The JSON text, as TVM writes it."""
-        return _JsonGraph().text({key: self._entries[key] for key in _in_order_of_hashes(self._entries)})
+        """Return the JSON text, as TVM writes it."""
+        return _JsonGraph().text({key: self._entries[key] for key in _sort_by_hash(self._entries)})
 
 
-def _in_order_of_hashes(keys: Iterable[str]) -> list[str]:
-    """The keys in the order of the hash map from which TVM writes them.
+def _sort_by_hash(keys: Iterable[str]) -> list[str]:
+    """Sort the keys as the hash map from which TVM writes them.
 
-    That is GNU's ``std::unordered_map`` of 13 buckets: a new key comes first, or where its bucket has keys,
+    That is GNU's ``std::unordered_map`` of 13 buckets: a new key comes first, or, if its bucket has keys,
     before these. Up to four keys stay so; more go through TVM's own map, which sorts them by another hash.
     """
     order: list[str] = []
@@ -95,16 +92,16 @@ def _in_order_of_hashes(keys: Iterable[str]) -> list[str]:
 
 
 def _hash(key: str) -> int:
-    """TVM's hash of a string."""
-    data, found = key.encode(), 0
+    """Return TVM's hash of a string."""
+    data, result = key.encode(), 0
     for start in range(0, len(data), 8):
         part = int.from_bytes(data[start : start + 8], "little")
-        found = (found * 1099511628211 + part) % 2**64 % 2147483647
-    return found
+        result = (result * 1099511628211 + part) % 2**64 % 2147483647
+    return result
 
 
 class _JsonGraph:
-    """Builds the JSON graph: a node is numbered when it is reached first, fields in declaration order."""
+    """A JSON graph: a node is numbered when it is reached first, fields in declaration order."""
 
     def __init__(self) -> None:
         self.nodes = [_JsonNode("")]
@@ -173,7 +170,7 @@ class _JsonGraph:
         return number
 
     def _device(self) -> int:
-        """The one node "any device", which all constants share."""
+        """Return the node "any device", which all constants share."""
         if self.device is None:
             self.device = self._add(_JsonNode("VirtualDevice"))
             self.nodes[self.device].attrs = {
@@ -200,12 +197,12 @@ class _JsonGraph:
         for name, storage in attrs_class.storage.items():
             value = attrs.get(name)
             self.nodes[number].attrs[name] = (
-                str(self._value(value)) if storage == REF else _in_place(value, storage)
+                str(self._value(value)) if storage == REF else _inline_text(value, storage)
             )
         return number
 
     def _value(self, value: object) -> int:
-        """The node of an attribute's value; 0 stands for None."""
+        """Return the node of an attribute's value; 0 stands for None."""
         match value:
             case None:
                 return 0
@@ -235,7 +232,7 @@ class _JsonGraph:
         raise TypeError(f"not an attribute's value: {value!r}")
 
 
-def _in_place(value: object, storage: str) -> str:
+def _inline_text(value: object, storage: str) -> str:
     if storage == BOOL:
         return "1" if value else "0"
     return f"{value:.17g}" if isinstance(value, float) else str(value)
@@ -253,7 +250,7 @@ def _node_json(node: _JsonNode) -> dict[str, object]:
 
 
 def _json_text(value: object, indent: str = "") -> str:
-    """JSON with TVM's line breaks: short lists of numbers and one-field attributes stand on one line."""
+    """Return JSON with TVM's line breaks: short lists of numbers and one-field attributes on one line."""
     inner = indent + "  "
     match value:
         case dict():

@@ -1,7 +1,7 @@
-"""Parses Relay text to a module or an expression. Every error of the text is reported at once, each located.
+"""Parse Relay text to a module or an expression, and report every error at once, each with its span.
 
-Accepts what Relay's own parser accepts, with the same meaning, and some more where Relay has no reason to
-refuse.
+Everything that Relay's own parser accepts is accepted, with the same meaning, and some more where Relay has
+no reason to refuse.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from itertools import pairwise
 from nnmagic.diagnostics import Diagnostics, Note, RelayError, Source
 from nnmagic.relay.expr import Constructor, Expr, Function, GlobalVar
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.text.cursor import Cursor, ParseFailure, did_you_mean, shown
+from nnmagic.relay.text.cursor import Cursor, ParseError, clip, did_you_mean
 from nnmagic.relay.text.expression_parser import MAX_ERRORS, ExpressionParser
 from nnmagic.relay.text.lexer import Token
+from nnmagic.relay.text.lexical_scope import LexicalScope
 from nnmagic.relay.text.metadata_reader import MetadataReader
-from nnmagic.relay.text.scope import Scope
 from nnmagic.relay.text.trampoline import run
 from nnmagic.relay.text.type_parser import Metadata, TypeHeader, TypeParser
 from nnmagic.relay.types import GlobalTypeVar
@@ -26,15 +26,15 @@ VERSION = "0.0.5"
 
 
 def parse_module(text: str | Source, filename: str = "from_string") -> Module:
-    """The module of a text that begins with the version line; no types are inferred.
+    """Parse a text that begins with the version line; no types are inferred.
 
-    ``text`` may be a Source, which says where in a file or a cell the text stands. Raises RelayError.
+    ``text`` may be a Source, which says where in a file or a cell the text is. Raises RelayError.
     """
     return _ModuleParser(_source(text, filename)).module()
 
 
 def parse_expression(text: str | Source, filename: str = "from_string") -> Expr:
-    """The expression of a text without a version line; ``free_var %x: T;`` declares a variable of it.
+    """Parse an expression without a version line; ``free_var %x: T;`` declares a variable of it.
 
     Raises RelayError.
     """
@@ -46,7 +46,7 @@ def _source(text: str | Source, filename: str) -> Source:
 
 
 class _ModuleParser:
-    """Data types first, then functions, because both may be used before they are declared."""
+    """A parser of data types first, then functions: both may be used before they are declared."""
 
     def __init__(self, source: Source) -> None:
         self.cursor = Cursor(source)
@@ -63,7 +63,7 @@ class _ModuleParser:
     def module(self) -> Module:
         try:
             self.version_line()
-        except ParseFailure as failure:
+        except ParseError as failure:
             raise RelayError([failure.diagnostic]) from None
         self.read_metadata()
         self.declare_types()
@@ -82,7 +82,7 @@ class _ModuleParser:
             expr = run(parser.body())
             if self.cursor.current.kind not in ("end", "metadata"):
                 self.cursor.unexpected("the end of the text")
-        except ParseFailure as failure:
+        except ParseError as failure:
             self.diagnostics.add(failure.diagnostic)
         self.diagnostics.raise_if_any(RelayError)
         return expr
@@ -93,7 +93,7 @@ class _ModuleParser:
         if token.kind != "version":
             self.cursor.unexpected("the version line", hint=f"the text of a module begins with `{line}`")
         if token.text != VERSION:
-            self.cursor.fail(f"invalid version `{shown(token.text)}`", token, hint=f"this is `{line}`")
+            self.cursor.fail(f"invalid version `{clip(token.text)}`", token, hint=f"this is `{line}`")
         self.cursor.advance()
 
     def read_metadata(self) -> None:
@@ -112,14 +112,14 @@ class _ModuleParser:
     # Data types
 
     def declare_types(self) -> None:
-        """Reads all declarations of data types, wherever they stand: the headers, then the constructors."""
+        """Read all declarations of data types: the headers, then the constructors."""
         start = self.cursor.index
         words = [index for index, token in enumerate(self.cursor.tokens) if token.text == "type"]
-        places = list(filter(self.begins_type, words))
-        for index in places:
+        positions = list(filter(self.begins_type, words))
+        for index in positions:
             self.cursor.move_to(index)
             self.attempt(self.type_header)
-        for index in places:
+        for index in positions:
             self.cursor.move_to(index)
             self.attempt(self.type_data)
         self.cursor.move_to(start)
@@ -149,7 +149,7 @@ class _ModuleParser:
         types.declare_type_vars()
         types.type_vars = {var.name: var for var in header.type_vars}
         constructors: list[Constructor] = []
-        self.cursor.listed(
+        self.cursor.parse_list(
             "{", "}", lambda: constructors.append(self.constructor(types, header, len(constructors)))
         )
         self.types[header.name.name] = TypeData(header.name, header.type_vars, tuple(constructors))
@@ -161,7 +161,7 @@ class _ModuleParser:
             before = self.constructors[token.text].span
             notes = [Note("it was declared here", before)] if before is not None else []
             self.cursor.fail(f"a constructor with the name `{token.text}` exists already", token, notes=notes)
-        inputs = self.cursor.listed("(", ")", types.type) if self.cursor.at("(") else []
+        inputs = self.cursor.parse_list("(", ")", types.type) if self.cursor.at("(") else []
         span = self.cursor.span_from(token)
         self.constructors[token.text] = Constructor(token.text, tuple(inputs), header.name, tag, span=span)
         return self.constructors[token.text]
@@ -169,7 +169,7 @@ class _ModuleParser:
     # Functions
 
     def definition(self) -> None:
-        """The definition at the cursor; after an error, goes to the next one."""
+        """Parse the definition at the cursor; after an error, go to the next one."""
         start = self.cursor.index
         if start in self.ends:
             self.cursor.move_to(self.ends[start])
@@ -198,22 +198,22 @@ class _ModuleParser:
         self.functions[name] = function
 
     def check_globals(self) -> None:
-        """Reports the functions that are used and not defined (one whose definition has an error is)."""
+        """Report used functions that are not defined; a definition with an error counts as one."""
         tokens = self.cursor.tokens
         defined = [name.text[1:] for word, name in pairwise(tokens) if word.text == "def"]
         known = {*defined, *self.functions}
         unknown = [used for used in self.used_globals if used.name not in known]
         for used in unknown[:MAX_ERRORS]:
             hint = did_you_mean(used.name, known, "@")
-            self.diagnostics.error(f"`@{shown(used.name)}` is not defined", used.span, hint=hint)
+            self.diagnostics.error(f"`@{clip(used.name)}` is not defined", used.span, hint=hint)
 
     # Parts
 
     def attempt(self, parse: Callable[[], None]) -> bool:
-        """Parses something; records the error that ends it."""
+        """Run a parser; record the error that ends it."""
         try:
             parse()
-        except ParseFailure as failure:
+        except ParseError as failure:
             self.diagnostics.add(failure.diagnostic)
             return False
         return True
@@ -222,5 +222,5 @@ class _ModuleParser:
         return TypeParser(self.cursor, self.metadata, self.headers)
 
     def expression_parser(self) -> ExpressionParser:
-        scope = Scope(self.constructors, self.graph)
+        scope = LexicalScope(self.constructors, self.graph)
         return ExpressionParser(self.cursor, self.type_parser(), self.metadata, scope, self.diagnostics)

@@ -1,4 +1,4 @@
-"""Parses the patterns of a match. Knows the constructors of the module's data types."""
+"""Parse the patterns of a match."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from nnmagic.relay.expr import (
     PatternVar,
     PatternWildcard,
 )
-from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
+from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, clip, did_you_mean
 from nnmagic.relay.text.type_parser import TypeParser
 
 
 def parse_pattern(
     cursor: Cursor, types: TypeParser, constructors: Mapping[str, Constructor], depth: int = 0
 ) -> Pattern:
-    """``_``, ``%v``, ``(p, q)`` or ``Cons(p, q)``."""
+    """Parse ``_``, ``%v``, ``(p, q)`` or ``Cons(p, q)``."""
     token = cursor.current
     if depth > MAX_NESTING:
         cursor.fail(f"patterns are nested more than {MAX_NESTING} deep", token)
 
     def patterns() -> tuple[Pattern, ...]:
-        return tuple(cursor.listed("(", ")", lambda: parse_pattern(cursor, types, constructors, depth + 1)))
+        return tuple(
+            cursor.parse_list("(", ")", lambda: parse_pattern(cursor, types, constructors, depth + 1))
+        )
 
     if cursor.at_word("_"):
         cursor.advance()
@@ -38,8 +40,8 @@ def parse_pattern(
         cursor.unexpected("a pattern")
     constructor = constructors.get(token.text)
     if constructor is None:
-        hint = did_you_mean(token.text, constructors) or f"a variable is written `%{shown(token.text)}`"
-        cursor.fail(f"constructor `{shown(token.text)}` is not known", token, hint=hint)
+        hint = did_you_mean(token.text, constructors) or f"a variable is written `%{clip(token.text)}`"
+        cursor.fail(f"constructor `{clip(token.text)}` is not known", token, hint=hint)
     cursor.advance()
     fields = patterns() if cursor.at("(") else ()
     if len(fields) != len(constructor.inputs):

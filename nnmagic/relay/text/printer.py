@@ -1,8 +1,7 @@
-"""Relay text from a module or an expression, to the letter of Relay's own printer.
+"""Print a module or an expression as Relay text, to the letter of Relay's own printer.
 
-Knows the IR and the operators' declarations (which attributes to print). The rules of numbering, in short:
-all but the simplest expressions are bound, ``%0 = ...;``, unless they end a scope and are used once; the
-number is given when the expression's first user is written.
+The rules of numbering, in short: all but the simplest expressions are bound, ``%0 = ...;``, unless they end a
+scope and are used once; the number is assigned when the expression's first user is written.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ _METADATA_LEFT_OUT = (
     " * option to `True` when invoking `astext`. \n */"
 )
 
-#: What is written where it is used and never gets a number.
+#: Expressions that are written where they are used and never get a number.
 _NEVER_NUMBERED = (Var, GlobalVar, OpRef, Constructor, Constant)
 
-#: What is followed by ``/* ty=... */``; binders of variables are, too.
-_TYPE_SHOWN = (Call, Function, Tuple, TupleGetItem, Constant)
+#: Expressions that are followed by ``/* ty=... */``, as are binders of variables.
+_TYPE_COMMENTED = (Call, Function, Tuple, TupleGetItem, Constant)
 
 
 def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = False) -> str:
-    """The version line, the body, and the metadata section or the comment that stands in its place.
+    """Return the version line, the body, and the metadata section or the comment that replaces it.
 
     ``exact``: every number can be read back as it is, where Relay writes six digits of those in the body.
     """
@@ -73,31 +72,31 @@ def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = Fa
     return VERSION_LINE + body + section
 
 
-#: Marks the text that stands for an expression; it may add what takes up no line.
+#: Marks the text of an expression; it may add characters, but no line breaks.
 Mark = Callable[[Expr, str], str]
 
 
-def _unmarked(_expr: Expr, text: str) -> str:
+def _no_mark(_expr: Expr, text: str) -> str:
     return text
 
 
-def module_body(module: Module, mark: Mark = _unmarked) -> str:
-    """The data types and the functions, each sorted by name.
+def module_body(module: Module, mark: Mark = _no_mark) -> str:
+    """Return the data types and the functions, each sorted by name.
 
-    ``mark`` is given every expression with its text, where it is written and where its number is.
+    ``mark`` takes every expression with its text, where it is written and where its number is.
     """
     return _Printer(attrs_in_metadata=False, mark=mark).module(module)
 
 
 def expr_text(expr: Expr) -> str:
-    """An expression and the bindings it needs; a free variable is declared before its first use."""
+    """Return an expression and the bindings it needs; a free variable is declared before its first use."""
     return _Printer(attrs_in_metadata=False).expression(expr)
 
 
 class _Printer:
-    """The state of one printing: numbers and names are unique over the whole module."""
+    """The state of one printing: numbers and names are unique in the whole module."""
 
-    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False, mark: Mark = _unmarked) -> None:
+    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False, mark: Mark = _no_mark) -> None:
         self.metadata = MetadataWriter()
         self.exact = exact
         self.mark = mark
@@ -105,13 +104,13 @@ class _Printer:
         self.texts: dict[Expr, str] = {}  # an expression's own text until it is bound, then its `%0`
         self.bound: set[Expr] = set()
         self.names: Counter[str] = Counter()  # taken names, and how many were derived from each
-        self.uses: Counter[Expr] = Counter()  # how often the function at hand uses an expression
+        self.uses: Counter[Expr] = Counter()  # how often the current function uses an expression
         self.scopes: list[list[str]] = []  # lines of the open scopes
         self.undeclared: dict[Expr, str] = {}  # declarations of free variables, until these are used
-        self.shown_types: Mapping[Expr, Type] = {}
+        self.printed_types: Mapping[Expr, Type] = {}
 
     def module(self, module: Module) -> str:
-        self.shown_types = module.shown_types
+        self.printed_types = module.printed_types
         types = [self.type_data(module.types[name]) for name in sorted(module.types)]
         functions = [self.definition(name, module.functions[name]) for name in sorted(module.functions)]
         return "\n".join(types + functions)
@@ -119,8 +118,8 @@ class _Printer:
     def type_data(self, data: TypeData) -> str:
         generic = f"[{', '.join(var.name for var in data.type_vars)}]" if data.type_vars else ""
         lines = [
-            f"  {each.name}{f'({self.types(each.inputs)})' if each.inputs else ''},"
-            for each in data.constructors
+            f"  {constructor.name}{f'({self.types(constructor.inputs)})' if constructor.inputs else ''},"
+            for constructor in data.constructors
         ] or ["  "]
         return "\n".join([f"type {data.header.name}{generic} {{", *lines, "}\n"])
 
@@ -135,22 +134,22 @@ class _Printer:
     # Scopes and references
 
     def scope(self, expr: Expr) -> Steps[str]:
-        """The lines that a scope needs, the last of which is ``expr``."""
+        """Return the lines that a scope needs, the last of which is ``expr``."""
         self.scopes.append([])
         last = yield self.reference(expr, may_inline=True)
         return "\n".join([*self.scopes.pop(), last])
 
     def block(self, expr: Expr) -> Steps[str]:
         text = yield self.scope(expr)
-        return f"{{\n  {_indented(text)}\n}}"
+        return f"{{\n  {_indent(text)}\n}}"
 
     def reference(self, expr: Expr, *, may_inline: bool = False) -> Steps[str]:
-        """The text by which ``expr`` is used; binds it to a number first where that is needed."""
+        """Return the text by which ``expr`` is used; binds it to a number first if necessary."""
         yield self.visit(expr)
         return self.use(expr, may_inline=may_inline)
 
     def use(self, expr: Expr, *, may_inline: bool = False) -> str:
-        """What ``reference`` gives for an expression whose text is there."""
+        """Return what ``reference`` does, for an expression whose text is known."""
         if expr in self.bound:
             return self.mark(expr, self.texts[expr])
         if expr in self.undeclared:
@@ -159,14 +158,14 @@ class _Printer:
         if isinstance(expr, _NEVER_NUMBERED) or (may_inline and self.uses[expr] <= 1):
             return text
         if isinstance(expr, Let):
-            text = f"(\n  {_indented(text)}\n)"
+            text = f"(\n  {_indent(text)}\n)"
         number = self.texts[expr] = f"%{len(self.bound)}"
         self.bound.add(expr)
         self.scopes[-1].append(f"{self.mark(expr, number)} = {text};")
         return self.mark(expr, number)
 
     def visit(self, root: Expr) -> Steps[str]:
-        """Makes the text of ``root`` and of all it computes from, depth first through the dataflow."""
+        """Make the text of ``root`` and of all it is computed from, depth first through the dataflow."""
         pending = [root]
         while pending:
             expr = pending[-1]
@@ -174,23 +173,23 @@ class _Printer:
                 pending.pop()
             elif missing := [child for child in _dataflow(expr) if child not in self.texts]:
                 pending += reversed(missing)
-            elif (text := self.simple(expr)) is not None:
+            elif (text := self.simple_text(expr)) is not None:
                 self.texts[expr] = text
             else:
-                self.texts[expr] = yield self.scoped(expr)
+                self.texts[expr] = yield self.scoped_text(expr)
         return self.texts[root]
 
     def type_comment(self, expr: Expr) -> str:
-        return self.comment(expr) if isinstance(expr, _TYPE_SHOWN) else ""
+        return self.comment(expr) if isinstance(expr, _TYPE_COMMENTED) else ""
 
     def comment(self, expr: Expr) -> str:
-        type_ = self.shown_types.get(expr, expr.checked_type)
+        type_ = self.printed_types.get(expr, expr.checked_type)
         return "" if type_ is None else f" /* ty={self.type(type_)} */"
 
     # The text of one expression
 
-    def simple(self, expr: Expr) -> str | None:
-        """The text of an expression without scopes, whose children have theirs; None for the others."""
+    def simple_text(self, expr: Expr) -> str | None:
+        """Return the text of an expression without scopes, whose children have theirs; None for others."""
         match expr:
             case Var():
                 self.undeclared[expr] = f"free_var {self.binder(expr)};"
@@ -202,7 +201,7 @@ class _Printer:
             case OpRef(name=name) | Constructor(name=name):
                 return name
             case Tuple(fields=fields):
-                return f"({', '.join([self.use(each) for each in fields])}{',' if len(fields) == 1 else ''})"
+                return f"({', '.join([self.use(part) for part in fields])}{',' if len(fields) == 1 else ''})"
             case TupleGetItem(tuple_value=value, index=index):
                 return f"{self.use(value)}.{index}"
             case Call():
@@ -210,7 +209,7 @@ class _Printer:
         return None
 
     def call(self, call: Call) -> str:
-        arguments = [self.use(each) for each in call.args]
+        arguments = [self.use(arg) for arg in call.args]
         arguments += self.call_attrs(call)
         callee = self.use(call.op)
         if isinstance(call.op, Constructor) and not call.op.inputs:
@@ -223,8 +222,8 @@ class _Printer:
             return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
         return [self.attr(key, value) for key, value in printed_attrs(call).items()]
 
-    def scoped(self, expr: Expr) -> Steps[str]:
-        """The text of an expression that has scopes of its own, or that no dataflow goes through."""
+    def scoped_text(self, expr: Expr) -> Steps[str]:
+        """Return the text of an expression that opens scopes, or that no dataflow goes through."""
         match expr:
             case Function():
                 return (yield self.function("fn ", expr))
@@ -241,7 +240,7 @@ class _Printer:
                 for clause in clauses:
                     arms += yield self.arm(clause)
                 word = "match" if complete else "match?"
-                return f"{word} ({matched}) {{{_indented(arms)}\n}}"
+                return f"{word} ({matched}) {{{_indent(arms)}\n}}"
             case RefCreate(value=value):
                 return f"ref({(yield self.reference(value))})"
             case RefRead(ref=ref):
@@ -255,14 +254,17 @@ class _Printer:
         generic = f"[{self.types(function.type_params)}]" if function.type_params else ""
         params = [self.binder(param) for param in function.params]
         params += [self.attr(key, value) for key, value in function.attrs.items()]
-        shown = self.shown_types.get(function)
-        ret_type = shown.ret_type if isinstance(shown, FuncType) else function.ret_type
+        printed = self.printed_types.get(function)
+        ret_type = printed.ret_type if isinstance(printed, FuncType) else function.ret_type
         result = "" if ret_type is None else f"-> {self.type(ret_type)} "
         body = yield self.block(function.body)
         return f"{head}{generic}({', '.join(params)}) {result}{body}"
 
     def lets(self, first: Let) -> Steps[str]:
-        """A chain of lets. What the first value needs is bound outside of the let, the rest inside."""
+        """Return a chain of lets.
+
+        What the first value needs is bound outside of the let, the rest inside.
+        """
         expr: Expr = first
         while isinstance(expr, Let):
             binder = self.binder(expr.var)
@@ -291,12 +293,12 @@ class _Printer:
                 return f"{constructor.name}({self.patterns(patterns)})" if patterns else constructor.name
 
     def patterns(self, patterns: Sequence[Pattern]) -> str:
-        return ", ".join([self.pattern(each) for each in patterns])
+        return ", ".join([self.pattern(part) for part in patterns])
 
     # Names, types, attributes
 
     def binder(self, var: Var) -> str:
-        """A variable where it is bound: its name, which is made unique, its annotation and its type."""
+        """Return a variable where it is bound: its name, made unique, its annotation and its type."""
         hint = var.name_hint
         base = f"%{hint}" if hint[:1].isascii() and hint[:1].isalpha() else f"%v{hint}"
         name = base
@@ -305,7 +307,7 @@ class _Printer:
             name = f"{base}{self.names[base]}"
         self.names[name] = 0
         self.texts[var] = name
-        type_ = self.shown_types.get(var, var.type_annotation)
+        type_ = self.printed_types.get(var, var.type_annotation)
         annotation = "" if type_ is None else f": {self.type(type_)}"
         return self.mark(var, name) + annotation + self.comment(var)
 
@@ -313,7 +315,7 @@ class _Printer:
         return type_text(type_, self.dim, self.metadata.reference)
 
     def types(self, types: Sequence[Type]) -> str:
-        return ", ".join([self.type(each) for each in types])
+        return ", ".join([self.type(type_) for type_ in types])
 
     def dim(self, dim: Dim) -> str:
         return self.metadata.reference(dim) if isinstance(dim, VarDim) else dim_text(dim)
@@ -323,7 +325,7 @@ class _Printer:
 
 
 def printed_attrs(call: Call) -> Attrs:
-    """The attributes of a call that its text shows: those that are not what the operator declares."""
+    """Return the attributes of a call that its text shows: those that differ from the declared defaults."""
     name = call.op.name if isinstance(call.op, OpRef) else ""
     declared = {attr.name: attr for attr in OPERATORS[name].attrs} if name in OPERATORS else {}
     return {
@@ -334,7 +336,7 @@ def printed_attrs(call: Call) -> Attrs:
 
 
 def _dataflow(expr: Expr) -> Sequence[Expr]:
-    """The children through which the dataflow goes: those of calls, tuples and projections."""
+    """Return the children through which the dataflow goes: those of calls, tuples and projections."""
     match expr:
         case Call(op=op, args=args):
             return (op, *args)
@@ -346,7 +348,7 @@ def _dataflow(expr: Expr) -> Sequence[Expr]:
 
 
 def _count_uses(root: Expr) -> Counter[Expr]:
-    """How many expressions use each expression; twice by the same one counts two."""
+    """Return how often each expression is used; twice by the same expression counts two."""
     uses: Counter[Expr] = Counter()
     pending = [root]
     while pending:
@@ -362,12 +364,12 @@ def _is_default(value: object, attr: Attr) -> bool:
 
 
 def _same_value(left: object, right: object) -> bool:
-    """Equality that tells a 64-bit integer from another one, and 1 from True."""
+    """Return whether values are equal, where a 64-bit integer differs from another one, and 1 from True."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(_same_value, left, right))
     return type(left) is type(right) and left == right
 
 
-def _indented(text: str) -> str:
-    """Two columns more at the start of each line but the first."""
+def _indent(text: str) -> str:
+    """Indent each line but the first by two columns."""
     return text.replace("\n", "\n  ")

@@ -1,4 +1,4 @@
-"""A module's text and the places of its expressions in it: what colours and tooltips need."""
+"""Map a module's text to its expressions, for colours and tooltips."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from nnmagic.relay.expr import Expr
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.printer import module_body
 
-#: Characters that Unicode keeps for a program's own use; three that the text does not have enclose a mark.
+#: Unicode's noncharacters, for a program's own use; three that the text does not contain delimit marks.
 _NONCHARACTERS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """``text[start:end]`` stands for ``expr``: its own text, its name, or its number."""
+class TextRange:
+    """The range ``text[start:end]`` that stands for ``expr``: its own text, its name, or its number."""
 
     start: int
     end: int
     expr: Expr
 
 
-def marked_text(module: Module) -> tuple[str, tuple[Place, ...]]:
-    """What ``str(module)`` gives, and the places of the expressions, outer ones before those inside them."""
+def text_with_ranges(module: Module) -> tuple[str, tuple[TextRange, ...]]:
+    """Return ``str(module)`` and the ranges of its expressions, outer ones before those inside them."""
     text = str(module)
     begin, middle, end = [char for char in _NONCHARACTERS if char not in text][:3]
     exprs: list[Expr] = []
@@ -33,16 +33,16 @@ def marked_text(module: Module) -> tuple[str, tuple[Place, ...]]:
         return f"{begin}{len(exprs) - 1}{middle}{part}{end}"
 
     marked = module_body(module, mark)
-    places: list[Place] = []
+    ranges: list[TextRange] = []
     opened: list[tuple[int, int, Expr]] = []
     position = 0
     for part in re.split(f"({begin}[0-9]+{middle}|{end})", marked):
         if part.startswith(begin):
-            opened.append((len(places), position, exprs[int(part[1:-1])]))
-            places.append(Place(position, position, opened[-1][2]))
+            opened.append((len(ranges), position, exprs[int(part[1:-1])]))
+            ranges.append(TextRange(position, position, opened[-1][2]))
         elif part == end:
             index, start, expr = opened.pop()
-            places[index] = Place(start, position, expr)
+            ranges[index] = TextRange(start, position, expr)
         else:
             position += len(part)
-    return text, tuple(places)
+    return text, tuple(ranges)

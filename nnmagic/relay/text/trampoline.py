@@ -1,4 +1,4 @@
-"""Recursion without Python's call stack, whose depth is limited. Knows nothing of Relay."""
+"""Run recursive generators without Python's call stack, whose depth is limited."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TypeVar, cast
 
 T = TypeVar("T")
 
-#: A computation of a T in steps: yields a part of it, is resumed with the part's result, returns its own.
+#: A computation of a T: yields a nested computation, is resumed with its result, returns its own.
 Steps = Generator["Steps[T]", T, T]
 
 
 def run(steps: Steps[T]) -> T:
-    """The result of ``steps``; what would be nested calls stands on a list instead."""
+    """Return the result of ``steps``; nested computations are kept on a list instead of the call stack."""
     stack: list[Steps[T]] = []
     part: Steps[T] | None = steps
     result: T | None = None

@@ -1,4 +1,4 @@
-"""Parses types and variables with their annotations. Knows the data types and type variables in scope."""
+"""Parse types and variables with their annotations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nnmagic.relay.expr import Constant, Var
-from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, did_you_mean, shown
+from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, clip, did_you_mean
 from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.literals import read_number
 from nnmagic.relay.text.metadata import VAR_KEY
@@ -28,7 +28,7 @@ from nnmagic.relay.types import (
     VarDim,
 )
 
-#: What Relay takes for a dtype, also where nothing can compute with it (`float33`).
+#: A dtype as Relay reads it, even one that no tensor can have (`float33`).
 _DTYPE = re.compile(r"bool|(?:int|uint|float|bfloat)[0-9]{1,3}(?:x[0-9]{1,4})?")
 _OTHER_NAMES = {"int": "int32", "uint": "uint32", "float": "float32", "uint1": "bool"}
 
@@ -44,13 +44,13 @@ class TypeHeader:
 
 @dataclass(slots=True)
 class Metadata:
-    """The metadata section of the text at hand, if it has one."""
+    """The metadata section of a text, if it has one."""
 
     reader: MetadataReader | None = None
     _entries: dict[tuple[str, int], object] = field(default_factory=dict)
 
     def entry(self, cursor: Cursor) -> object:
-        """Parses ``meta[relay.Constant][0]`` and looks it up; it is the same object each time."""
+        """Parse ``meta[relay.Constant][0]`` and look it up; it is the same object each time."""
         first = cursor.advance()
         cursor.expect("[")
         key = cursor.expect_kind("name").text
@@ -66,20 +66,20 @@ class Metadata:
                 hint="print the module with `astext()`, which writes the section",
             )
         if not index.text.isdecimal() or len(index.text) > 9:
-            cursor.fail(f"invalid index `{shown(index.text)}`", index)
-        place = (key, int(index.text))
+            cursor.fail(f"invalid index `{clip(index.text)}`", index)
+        position = (key, int(index.text))
         try:
-            if place not in self._entries:
-                entry = self.reader.entry(*place)
-                self._entries[place] = replace(entry, span=span) if isinstance(entry, Constant) else entry
+            if position not in self._entries:
+                entry = self.reader.entry(*position)
+                self._entries[position] = replace(entry, span=span) if isinstance(entry, Constant) else entry
         except ValueError as error:
             cursor.fail(str(error), span)
-        return self._entries[place]
+        return self._entries[position]
 
 
 @dataclass(slots=True)
 class TypeParser:
-    """Parses the types of one definition at a cursor."""
+    """A parser of the types of one definition."""
 
     cursor: Cursor
     metadata: Metadata
@@ -88,30 +88,30 @@ class TypeParser:
     _depth: int = 0
 
     def annotation(self) -> Type | None:
-        """A type, or ``_`` for one that is to be inferred."""
+        """Parse a type, or ``_`` for one that is to be inferred."""
         if self.cursor.at_word("_"):
             self.cursor.advance()
             return None
         return self.type()
 
     def binder(self) -> Var:
-        """``%x`` or ``%x: T``, where a variable is bound."""
+        """Parse ``%x`` or ``%x: T``, where a variable is bound."""
         token = self.cursor.expect_kind("local")
         annotation = self.annotation() if self.cursor.accept(":") else None
         return Var(token.text[1:], annotation, span=self.cursor.span_from(token))
 
     def type(self) -> Type:
-        """A type."""
+        """Parse a type."""
         if self._depth >= MAX_NESTING:
             self.cursor.fail(f"types are nested more than {MAX_NESTING} deep", self.cursor.current)
         self._depth += 1
-        found = self._tuple() if self.cursor.at("(") else self._named()
+        type_ = self._tuple() if self.cursor.at("(") else self._named()
         self._depth -= 1
-        return found
+        return type_
 
     def _tuple(self) -> TupleType:
-        """``(A, B)``; ``(A)`` is a tuple, too."""
-        return TupleType(tuple(self.cursor.listed("(", ")", self.type)))
+        """Parse ``(A, B)``; ``(A)`` is a tuple, too."""
+        return TupleType(tuple(self.cursor.parse_list("(", ")", self.type)))
 
     def _named(self) -> Type:
         token = self.cursor.current
@@ -139,15 +139,15 @@ class TypeParser:
         return TensorType((), self._dtype(token))
 
     def _incomplete(self, token: Token) -> IncompleteType:
-        """``meta[IncompleteType][k]``."""
-        found = self.metadata.entry(self.cursor)
-        if not isinstance(found, IncompleteType):
+        """Parse ``meta[IncompleteType][k]``."""
+        type_ = self.metadata.entry(self.cursor)
+        if not isinstance(type_, IncompleteType):
             self.cursor.fail("this is no type", self.cursor.span_from(token))
-        return found
+        return type_
 
     def _tensor(self) -> TensorType:
         self.cursor.expect("[")
-        shape = self.cursor.listed("(", ")", self._dim)
+        shape = self.cursor.parse_list("(", ")", self._dim)
         self.cursor.expect(",", hint="a tensor type is written `Tensor[(2, 3), float32]`")
         dtype = self._dtype(self.cursor.expect_kind("name"))
         self.cursor.expect("]")
@@ -176,21 +176,21 @@ class TypeParser:
     def _dtype(self, token: Token) -> str:
         name = _OTHER_NAMES.get(token.text, token.text)
         if not _DTYPE.fullmatch(name):
-            known = [*NUMPY_DTYPES, "Tensor", *self.type_vars, *self.headers]
-            self.cursor.fail(f"unknown type `{shown(name)}`", token, hint=did_you_mean(name, known))
+            dtypes = [*NUMPY_DTYPES, "Tensor", *self.type_vars, *self.headers]
+            self.cursor.fail(f"unknown type `{clip(name)}`", token, hint=did_you_mean(name, dtypes))
         return name
 
     def _function(self) -> FuncType:
         outer = dict(self.type_vars)
         params = self.declare_type_vars()
-        args = self.cursor.listed("(", ")", self.type)
+        args = self.cursor.parse_list("(", ")", self.type)
         self.cursor.expect("->")
         result = self.type()
         self.type_vars = outer
         return FuncType(tuple(args), result, params)
 
     def _data_type(self, token: Token, header: TypeHeader) -> TypeCall:
-        args = self.cursor.listed("[", "]", self.type) if self.cursor.at("[") else []
+        args = self.cursor.parse_list("[", "]", self.type) if self.cursor.at("[") else []
         if len(args) != len(header.type_vars):
             wanted = len(header.type_vars)
             self.cursor.fail(
@@ -200,10 +200,10 @@ class TypeParser:
         return TypeCall(header.name, tuple(args))
 
     def declare_type_vars(self) -> tuple[TypeVar, ...]:
-        """``[A, B]``, where it stands: new type variables, in scope from here on."""
+        """Parse ``[A, B]`` at the cursor: new type variables, in scope from here on."""
         if not self.cursor.at("["):
             return ()
-        names = self.cursor.listed("[", "]", lambda: self.cursor.expect_kind("name").text)
+        names = self.cursor.parse_list("[", "]", lambda: self.cursor.expect_kind("name").text)
         declared = tuple(TypeVar(name) for name in names)
         self.type_vars = self.type_vars | dict(zip(names, declared, strict=True))
         return declared

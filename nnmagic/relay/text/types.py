@@ -1,4 +1,4 @@
-"""Types as Relay writes them. Knows types only."""
+"""Write types as Relay does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nnmagic.relay.types import (
 
 
 def dim_text(dim: Dim) -> str:
-    """A dimension: ``3``, ``3i64``, ``?``. A VarDim without a module around it is shown by its name."""
+    """Return a dimension's text: ``3``, ``3i64``, ``?``; a VarDim without a module is shown by its name."""
     match dim:
         case AnyDim():
             return "?"
@@ -42,12 +42,15 @@ def type_text(
     dim: Callable[[Dim], str] = dim_text,
     incomplete: Callable[[IncompleteType], str] = _incomplete_text,
 ) -> str:
-    """A type as Relay prints it; ``dim`` and ``incomplete`` give the text of a dimension, an unknown type."""
+    """Return a type as Relay prints it.
+
+    ``dim`` and ``incomplete`` return the text of a dimension and of an unknown type.
+    """
 
     def text(part: Type) -> str:
         return type_text(part, dim, incomplete)
 
-    def listed(types: Sequence[Type]) -> str:
+    def join(types: Sequence[Type]) -> str:
         return ", ".join(map(text, types))
 
     match type_:
@@ -56,10 +59,10 @@ def type_text(
         case TensorType(shape=shape, dtype=dtype):
             return f"Tensor[({', '.join(map(dim, shape))}), {dtype}]"
         case TupleType(fields=fields):
-            return f"({listed(fields)}{',' if len(fields) == 1 else ''})"
+            return f"({join(fields)}{',' if len(fields) == 1 else ''})"
         case FuncType(arg_types=args, ret_type=ret, type_params=params):
-            generic = f"[{listed(params)}]" if params else ""
-            return f"fn {generic}({listed(args)}) -> {text(ret)}"
+            generic = f"[{join(params)}]" if params else ""
+            return f"fn {generic}({join(args)}) -> {text(ret)}"
         case RefType(value=value):
             return f"ref({text(value)})"
         case IncompleteType():
@@ -67,5 +70,5 @@ def type_text(
         case TypeVar(name=name) | GlobalTypeVar(name=name):
             return name
         case TypeCall(func=func, args=args):
-            return f"{func.name}[{listed(args)}]"
+            return f"{func.name}[{join(args)}]"
     raise TypeError(f"not a Relay type: {type_!r}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.signatures import dim_shown, dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
@@ -366,13 +366,13 @@ def fixed(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
     """A dimension that must be a number."""
     if isinstance(dim, int):
         return dim
-    message = f"{call.name}: {what} must be known while compiling, not the dimension {dim_shown(dim)}"
+    message = f"{call.name}: {what} must be known while compiling, not the dimension {format_dim(dim)}"
     raise RefusalError(message, span, hint=only_the_call_knows(dim))
 
 
 def only_the_call_knows(dim: Dim) -> str:
     """What to do where a size is needed and only the call determines it."""
-    return f"write a number in place of {dim_shown(dim)} in the annotation: the size must be fixed"
+    return f"write a number in place of {format_dim(dim)} in the annotation: the size must be fixed"
 
 
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
@@ -380,7 +380,7 @@ def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> 
     if data.rank < least:
         span = call.given[parameter].span
         message = (
-            f"{call.name} takes a tensor of rank {least} or more, not one of shape {shape_shown(data.shape)}"
+            f"{call.name} takes a tensor of rank {least} or more, not one of shape {format_shape(data.shape)}"
         )
         raise RefusalError(message, span)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, floor_divide, product
 from nnmagic.relay.polynomials import NoPolynomialError
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
@@ -54,7 +54,7 @@ def _checked(size: Value, span: Span) -> Dim:
 def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
     """The new shape with -1 filled in; the numbers of elements must agree as far as they are known."""
     size, rest = product(given), product(dim for dim in wanted if dim != -1)
-    refusal = RefusalError(f"reshape: {shape_shown(given)} cannot become {shape_shown(wanted)}", span)
+    refusal = RefusalError(f"reshape: {format_shape(given)} cannot become {format_shape(wanted)}", span)
     if -1 in wanted:
         if isinstance(size, int) and isinstance(rest, int) and (rest == 0 or size % rest):
             raise refusal

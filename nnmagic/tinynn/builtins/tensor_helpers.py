@@ -9,7 +9,7 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
@@ -27,7 +27,7 @@ def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim,
             if found[place] == 1:
                 found[place] = dim
             elif dim != 1 and dims_differ(found[place], dim):
-                shown = " and ".join(map(shape_shown, shapes))
+                shown = " and ".join(map(format_shape, shapes))
                 raise RefusalError(f"{call.name}: the shapes {shown} do not broadcast", call.span)
             elif isinstance(dim, int) and dim != 1:
                 found[place] = dim

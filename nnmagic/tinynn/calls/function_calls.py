@@ -10,8 +10,8 @@ from typing import Protocol
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.ops.dims import dim_names, matched, renamed
-from nnmagic.relay.signatures import dim_shown, type_shown
+from nnmagic.relay.ops.dims import dim_names, match_dim, rename_dim
+from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.calls.defaults import renewed
@@ -105,7 +105,7 @@ def value_call(function: Computed, operands: Sequence[Operand], span: Span, make
     if len(operands) != wanted:
         plural = "" if wanted == 1 else "s"
         raise RefusalError(
-            f"{type_shown(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
+            f"{format_type(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
         )
     ordered = [(f"argument {index + 1}", operand) for index, operand in enumerate(operands)]
     return _applied("the function", function.expr, function.type, ordered, span, maker)
@@ -144,8 +144,8 @@ def _applied(
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
     known = {name: dim for name, (dim, _) in dims.items()}
     for label, (dim, place) in dims.items():  # arithmetic on names that later arguments told
-        if dim_names(AnyDim(label)) <= set(known) and dims_differ(renamed(AnyDim(label), known), dim):
-            both = f"{dim_shown(renamed(AnyDim(label), known))} and {dim_shown(dim)}"
+        if dim_names(AnyDim(label)) <= set(known) and dims_differ(rename_dim(AnyDim(label), known), dim):
+            both = f"{format_dim(rename_dim(AnyDim(label), known))} and {format_dim(dim)}"
             raise RefusalError(f'{written}: the dimension "{label}" would be {both}', place)
     return computed(call, with_dims(type_.ret_type, known, own=not isinstance(callee, ir.Var)))
 
@@ -216,7 +216,7 @@ def _match(
                 _match(function, parameter, one, other, operand, dims)
         case TensorType(), TensorType() if len(wanted.shape) == len(found.shape):
             if wanted.dtype != found.dtype:
-                short = type_shown(TensorType((), wanted.dtype))
+                short = format_type(TensorType((), wanted.dtype))
                 raise refuse(hint=f"convert it, as in {source_text(operand.span)}.astype({short})")
             for ours_, theirs_ in zip(wanted.shape, found.shape, strict=True):
                 if isinstance(ours_, AnyDim) and ours_.label is not None:
@@ -232,17 +232,17 @@ def _match_dim(
 ) -> None:
     """What a named dimension of the function, or arithmetic on some, is by this argument."""
     known = {name: dim for name, (dim, _) in dims.items()}
-    learned = matched(wanted, given, known)
+    learned = match_dim(wanted, given, known)
     if learned is not None:
         dims[learned] = known[learned], operand.span
         return
-    here = renamed(wanted, known)
+    here = rename_dim(wanted, known)
     if dims_differ(here, given):
         places = [
             (name, *dims[name]) for name in sorted({wanted.label or "", *dim_names(wanted)} & set(dims))
         ]
-        notes = [Note(f'here "{name}" is {dim_shown(dim)}', place) for name, dim, place in places]
-        both = f"{dim_shown(here)} and {dim_shown(given)}"
+        notes = [Note(f'here "{name}" is {format_dim(dim)}', place) for name, dim, place in places]
+        both = f"{format_dim(here)} and {format_dim(given)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
         raise RefusalError(message, operand.span, notes=notes)
 
@@ -262,6 +262,6 @@ def with_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type
 
 def _with_names(dim: Dim, dims: Mapping[str, Dim], *, own: bool) -> Dim:
     if own or not isinstance(dim, AnyDim) or dim.label is None:
-        return renamed(dim, dims)
+        return rename_dim(dim, dims)
     outer: dict[str, Dim] = {name: AnyDim(name) for name in dim_names(dim)}
-    return renamed(dim, {**outer, **dims})
+    return rename_dim(dim, {**outer, **dims})

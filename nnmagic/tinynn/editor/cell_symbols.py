@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from synr import ast
 
 from nnmagic.diagnostics import Source
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import format_type
 from nnmagic.tinynn.editor.local_types import parse_incomplete
 from nnmagic.tinynn.editor.symbols import Symbol
 from nnmagic.tinynn.elaborate import Elaborator
@@ -46,8 +46,8 @@ def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object
 def _function_word(elaborator: Elaborator, source: Source, definition: tree.FunctionNode) -> Symbol:
     known = elaborator.scope.functions[definition.name].type
     if known is not None:
-        types = [type_shown(type_) for type_ in known.arg_types]
-        result: str | None = type_shown(known.ret_type)
+        types = [format_type(type_) for type_ in known.arg_types]
+        result: str | None = format_type(known.ret_type)
     else:
         types = [_text(elaborator, source, each.ty) for each in definition.params]
         result = None if definition.ret_type is None else _text(elaborator, source, definition.ret_type)

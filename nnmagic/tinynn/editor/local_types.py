@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
-from nnmagic.relay.signatures import dim_shown, type_shown
+from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.tinynn.elaborate import Elaborator
 from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
 from nnmagic.tinynn.syntax import parse, tree
@@ -145,13 +145,13 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
         case Computed(weak=True):
             return described(value).removeprefix("a Python ")
         case Computed(type=type_):
-            return type_shown(type_)
+            return format_type(type_)
         case TupleOf(items=items):
             parts = [_shown(item, inside=True) for item in items]
             known = [part for part in parts if part is not None]
             return f"tuple[{', '.join(known) or '()'}]" if len(known) == len(parts) else None
         case Dimension(dim=dim):
-            return "int" if inside else f"int, the dimension {dim_shown(dim)}"
+            return "int" if inside else f"int, the dimension {format_dim(dim)}"
         case Known(value=bool() | int() | float() | str() as found):
             kind = type(found).__name__
             return kind if inside else f"{kind}, known while compiling"

@@ -8,7 +8,7 @@ from keyword import iskeyword
 from nnmagic.diagnostics import Note, Span, closest
 from nnmagic.relay import expr as ir
 from nnmagic.relay.polynomials import NoPolynomialError, polynomial
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import (
     AnyDim,
     Dim,
@@ -213,7 +213,7 @@ def as_declared(
     part = relay_value(value, declared)
     if not _fits(declared, part.type):
         notes = () if place is None else (Note(words, place),)
-        message = f"{what} is declared as {type_shown(declared)}, but is {type_shown(part.type)}"
+        message = f"{what} is declared as {format_type(declared)}, but is {format_type(part.type)}"
         hint = _cast_hint(declared, part.type, source_text(value.span))
         raise RefusalError(message, value.span, hint=hint, notes=notes)
     return Computed(part.expr, _refined(declared, part.type))
@@ -222,13 +222,13 @@ def as_declared(
 def _cast_hint(declared: Type, found: Type, written: str) -> str | None:
     match declared, found:
         case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
-            return f"convert it, as in {written}.astype({type_shown(scalar_type(wanted))})"
+            return f"convert it, as in {written}.astype({format_type(scalar_type(wanted))})"
         case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
             isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
         ):
             return "give both dimensions the same name or number in the annotations"
         case TensorType(), TensorType():
-            return f"declare it as {type_shown(found)}, or change its shape"
+            return f"declare it as {format_type(found)}, or change its shape"
     return None
 
 

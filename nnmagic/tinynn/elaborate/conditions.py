@@ -9,7 +9,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.signatures import dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import mentioned_names
 from nnmagic.tinynn.elaborate.branches import Branches
@@ -236,5 +236,5 @@ def _filled(values: Sequence[Value]) -> str | None:
             [Known(value=int() | float() as number), Computed(type=TensorType() as type_)]
         ):
             dtype = dtype_short_name(type_.dtype)
-            return f"write full({shape_shown(type_.shape)}, {number}, {dtype}) for the number"
+            return f"write full({format_shape(type_.shape)}, {number}, {dtype}) for the number"
     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.signatures import dtype_short_name, shape_shown, type_shown
+from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 from nnmagic.tinynn.elaborate.annotation_types import relay_value
 from nnmagic.tinynn.syntax.unsupported import FILL_A_TENSOR
@@ -237,7 +237,7 @@ def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
             assert isinstance(type_, TensorType)
             if dtype == "float64" and not type_.dtype.startswith(("float", "bfloat")):
                 hint = "convert it, as in int(x), or give both the same dtype"
-                raise RefusalError(f"a Python float cannot become {type_shown(type_)}", span, hint=hint)
+                raise RefusalError(f"a Python float cannot become {format_type(type_)}", span, hint=hint)
             return cast(value, type_.dtype, span).expr
         case GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)
@@ -304,7 +304,7 @@ def _zeros(type_: Type) -> str:
     """A tensor of a type, as a cell begins with it."""
     if not isinstance(type_, TensorType) or not all(isinstance(dim, int) for dim in type_.shape):
         return "zeros((3,), f32)"
-    return f"zeros({shape_shown(type_.shape)}, {dtype_short_name(type_.dtype)})"
+    return f"zeros({format_shape(type_.shape)}, {dtype_short_name(type_.dtype)})"
 
 
 def whole(plan: Plan, value: Operand) -> Computed:

@@ -10,7 +10,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.signatures import type_shown
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
@@ -122,7 +122,7 @@ def same_type(one: TypeData, other: TypeData) -> bool:
 
 def constructors_shown(data: TypeData) -> str:
     """The constructors of a data type as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
-    return ", ".join(f"{each.name}({', '.join(map(type_shown, each.inputs))})" for each in data.constructors)
+    return ", ".join(f"{each.name}({', '.join(map(format_type, each.inputs))})" for each in data.constructors)
 
 
 def _same(one: ir.Function, other: ir.Function) -> bool:

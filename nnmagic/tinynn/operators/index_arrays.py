@@ -13,7 +13,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_integer
 from nnmagic.tinynn.values.operator_calls import apply, cast, tensor_type, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -198,7 +198,7 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
     _require_mask_fits(mask.type.shape, dims, span)
     if any(dim == ANY for dim in (*mask.type.shape, *dims)):
         if rank > 1:
-            message = f"a mask of shape {shape_shown(mask.type.shape)}, of which nothing says that it fits"
+            message = f"a mask of shape {format_shape(mask.type.shape)}, of which nothing says that it fits"
             raise RefusalError(message, span, hint="write where(mask, x, 0)")
         like = {"lhs_begin": 0, "lhs_end": 1, "rhs_begin": axis, "rhs_end": axis + 1}
         mask = apply("reshape_like", span, mask, tensor, **like)  # fails where they are not of one length
@@ -213,7 +213,7 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
 
 def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> None:
     if len(mask) != len(dims) or any(dims_differ(*pair) for pair in zip(mask, dims, strict=True)):
-        message = f"a mask of shape {shape_shown(mask)} does not fit axes of {shape_shown(dims)}"
+        message = f"a mask of shape {format_shape(mask)} does not fit axes of {format_shape(dims)}"
         raise RefusalError(message, span, hint="a mask has the shape of the axes that it chooses from")
 
 
@@ -226,7 +226,7 @@ def broadcast_shape(shapes: Sequence[Sequence[Dim]], span: Span) -> tuple[Dim, .
             if found[place] == 1:
                 found[place] = dim
             elif dim != 1 and dims_differ(found[place], dim):
-                shown = " and ".join(map(shape_shown, shapes))
+                shown = " and ".join(map(format_shape, shapes))
                 raise RefusalError(f"the indices have the shapes {shown}, which do not broadcast", span)
             elif dim != 1 and not isinstance(found[place], int) and dim != ANY:
                 found[place] = dim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.signatures import dim_shown, shape_shown
+from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import Dim, TensorType
 from nnmagic.tinynn.values.operator_calls import (
     apply,
@@ -72,8 +72,8 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
     for first, second in zip(reversed(one[:-2]), reversed(other[:-2]), strict=False):
         if first != 1 and second != 1 and dims_differ(first, second):
             raise RefusalError(
-                f"{sign}: the leading dimensions of {shape_shown(one)} and {shape_shown(other)} "
-                f"do not broadcast ({dim_shown(first)} against {dim_shown(second)})",
+                f"{sign}: the leading dimensions of {format_shape(one)} and {format_shape(other)} "
+                f"do not broadcast ({format_dim(first)} against {format_dim(second)})",
                 span,
                 notes=(typed_note(left), typed_note(right)),
             )

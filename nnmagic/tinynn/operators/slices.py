@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
-from nnmagic.relay.polynomials import not_negative
+from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
 from nnmagic.tinynn.values.symbolic_sizes import dim_of, number_of, size_along, weak_int
@@ -162,7 +162,7 @@ def _from_start(bound: Value, dim: Dim) -> Dim:
 def _is_sure(dim: Dim) -> bool:
     """Whether a difference of dimensions is surely 0 or more."""
     found = as_polynomial(dim)
-    return found is not None and not_negative(found)
+    return found is not None and is_nonnegative(found)
 
 
 def _later(

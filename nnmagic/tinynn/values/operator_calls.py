@@ -15,7 +15,6 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.dims import multiply
-from nnmagic.relay.ops.preconditions import demand
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
@@ -47,7 +46,7 @@ def call_operator(
         types = [computed_part(operand).type for operand in operands]
         check_restrictions(operator, types, complete)
         result = operator.result_type(types, complete)
-        demand(operator.name, types, complete)
+        operator.check_preconditions(types, complete)
         check_result(operator, result)
     except RelationError as error:
         raise located(error, operands, span, places or {}) from None

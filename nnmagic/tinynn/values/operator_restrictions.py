@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Operator, RelationError
-from nnmagic.relay.signatures import dim_shown, dtype_short_name, shape_shown, type_shown
+from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, is_float, is_integer
 
 _MATHEMATICS = (
@@ -86,7 +86,7 @@ def check_result(operator: Operator, result: Type) -> None:
             continue
         if any(isinstance(dim, int) and not 0 <= dim < 2**63 for dim in tensor.shape):
             raise RelationError(
-                f"{operator.name}: the result would have the shape {shape_shown(tensor.shape)}"
+                f"{operator.name}: the result would have the shape {format_shape(tensor.shape)}"
             )
         if tensor.dtype not in NUMPY_DTYPES:
             hint = "give its dtype, as in dtype=f32" if operator.attr("dtype") else None
@@ -100,7 +100,7 @@ def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
             continue
         if not isinstance(type_, TensorType):
             wanted = "a tuple of tensors" if operator.variadic else "a tensor"
-            raise RelationError(f"{operator.name} takes {wanted}, not {type_shown(type_)}", index)
+            raise RelationError(f"{operator.name} takes {wanted}, not {format_type(type_)}", index)
 
 
 def check_kind(what: str, name: str, types: Sequence[Type]) -> None:
@@ -178,8 +178,8 @@ def check_broadcast(
     for one, other in zip(reversed(left.shape), reversed(right.shape), strict=False):
         if one != 1 and other != 1 and dims_differ(one, other):
             raise RelationError(
-                f"{what}: the shapes {shape_shown(left.shape)} and {shape_shown(right.shape)} "
-                f"do not broadcast ({dim_shown(one)} against {dim_shown(other)})",
+                f"{what}: the shapes {format_shape(left.shape)} and {format_shape(right.shape)} "
+                f"do not broadcast ({format_dim(one)} against {format_dim(other)})",
                 *operands,
                 hint=_reduced_hint(left, right) or _names_hint(one, other),
             )
@@ -204,8 +204,8 @@ def check_product(what: str, left: TensorType, right: TensorType, inner: tuple[i
     one, other = left.shape[inner[0]], right.shape[inner[1]]
     if dims_differ(one, other):
         raise RelationError(
-            f"{what}: the inner dimensions of {shape_shown(left.shape)} and {shape_shown(right.shape)} "
-            f"differ ({dim_shown(one)} and {dim_shown(other)})",
+            f"{what}: the inner dimensions of {format_shape(left.shape)} and {format_shape(right.shape)} "
+            f"differ ({format_dim(one)} and {format_dim(other)})",
             0,
             1,
             hint=_names_hint(one, other),
@@ -216,7 +216,7 @@ def _rank(name: str, types: Sequence[Type], ranks: Sequence[int]) -> None:
     for index, rank in enumerate(ranks):
         found = _tensor(types, index)
         if len(found.shape) != rank:
-            raise RelationError(f"{name} takes a tensor of rank {rank}, not {type_shown(found)}", index)
+            raise RelationError(f"{name} takes a tensor of rank {rank}, not {format_type(found)}", index)
 
 
 def _matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
@@ -231,16 +231,16 @@ def _batch_matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     left, right = _tensor(types, 0), _tensor(types, 1)
     check_product(name, left, right, inner)
     if 1 not in (left.shape[0], right.shape[0]) and dims_differ(left.shape[0], right.shape[0]):
-        first, second = dim_shown(left.shape[0]), dim_shown(right.shape[0])
+        first, second = format_dim(left.shape[0]), format_dim(right.shape[0])
         raise RelationError(f"{name}: the batch dimensions {first} and {second} differ", 0, 1)
 
 
 def _dense(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
     left, right = _tensor(types, 0), _tensor(types, 1)
     if not left.shape:
-        raise RelationError(f"{name} takes a tensor of rank 1 or more, not {type_shown(left)}", 0)
+        raise RelationError(f"{name} takes a tensor of rank 1 or more, not {format_type(left)}", 0)
     if len(right.shape) != 2:
-        raise RelationError(f"{name} takes a weight of rank 2, not {type_shown(right)}", 1)
+        raise RelationError(f"{name} takes a weight of rank 2, not {format_type(right)}", 1)
     check_product(name, left, right, (-1, 1))
 
 
@@ -250,7 +250,7 @@ def _broadcast_to(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     pairs = list(zip(reversed(data.shape), reversed(shape), strict=False))
     if len(data.shape) > len(shape) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
         raise RelationError(
-            f"{name}: {shape_shown(data.shape)} cannot become the shape {shape_shown(shape)}", 0
+            f"{name}: {format_shape(data.shape)} cannot become the shape {format_shape(shape)}", 0
         )
 
 
@@ -267,7 +267,7 @@ def _concatenate(name: str, types: Sequence[Type], attrs: Attrs) -> None:
             pair for index, pair in enumerate(zip(first.shape, other.shape, strict=False)) if index != skipped
         ]
         if not same_rank or any(dims_differ(*pair) for pair in pairs):
-            shapes = f"{shape_shown(first.shape)} and {shape_shown(other.shape)}"
+            shapes = f"{format_shape(first.shape)} and {format_shape(other.shape)}"
             raise RelationError(f"{name}: the shapes {shapes} do not fit together", 0)
 
 
@@ -315,7 +315,7 @@ def _split(name: str, types: Sequence[Type], attrs: Attrs) -> None:
         return  # the operator's own rule speaks of the axis
     if isinstance(count, int) and count > 1 and not isinstance(shape[axis], int):
         raise RelationError(
-            f"{name}: dimension {axis} of {shape_shown(shape)} may not divide into {count} equal parts",
+            f"{name}: dimension {axis} of {format_shape(shape)} may not divide into {count} equal parts",
             0,
             hint="split along a dimension whose size is a number",
         )

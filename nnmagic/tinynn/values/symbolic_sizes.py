@@ -13,7 +13,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import add, as_polynomial, floor_divide, multiply, subtract
-from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, not_negative
+from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_integer
 from nnmagic.tinynn.values.operator_calls import apply, cast
 from nnmagic.tinynn.values.values import (
@@ -213,19 +213,19 @@ def _decided(op: object, left: Dim, right: Dim) -> bool | None:
     }
     if op in orders:
         yes, no = orders[op]
-        return True if not_negative(yes) else False if _positive(no) else None
+        return True if is_nonnegative(yes) else False if _positive(no) else None
     strict: dict[object, tuple[Polynomial, Polynomial]] = {
         BuiltinOp.GT: (more, less),
         BuiltinOp.LT: (less, more),
     }
     if op in strict:
         yes, no = strict[op]
-        return True if _positive(yes) else False if not_negative(no) else None
+        return True if _positive(yes) else False if is_nonnegative(no) else None
     return None
 
 
 def _positive(of: Polynomial) -> bool:
-    return not_negative(of - constant(1))
+    return is_nonnegative(of - constant(1))
 
 
 def _equal_tuples(op: object, left: TupleOf, right: TupleOf, span: Span) -> Value | None:

@@ -16,7 +16,7 @@ from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
-from nnmagic.relay.signatures import dim_shown, dtype_short_name, type_shown
+from nnmagic.relay.signatures import dtype_short_name, format_dim, format_type
 from nnmagic.relay.types import (
     NUMPY_DTYPES,
     AnyDim,
@@ -360,7 +360,7 @@ def _brief(number: bool | int | float) -> str:
 
 def with_article(type_: Type) -> str:
     """``a Tensor[(2,), f32]``, ``an f32``."""
-    text = type_shown(type_)
+    text = format_type(type_)
     vowel = text[0] in "AEIO" if isinstance(type_, TypeCall) else text[0] in "fi"
     return f"an {text}" if vowel else f"a {text}"
 
@@ -373,11 +373,11 @@ def described(value: Value) -> str:
     """What a value is, in words, with its article."""
     match value:
         case Computed(type=type_, weak=True):
-            return f"a Python {_PYTHON_NAMES[type_shown(type_)]}"
+            return f"a Python {_PYTHON_NAMES[format_type(type_)]}"
         case Computed(type=type_):
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
         case Dimension(dim=dim):
-            return f"the dimension {dim_shown(dim)}"
+            return f"the dimension {format_dim(dim)}"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
         case DictOf(items=found):
@@ -405,7 +405,7 @@ def described(value: Value) -> str:
         case TupleConstructor(name=name):
             return f"`{name}`"
         case TypeOf(type=type_):
-            return f"the type {type_shown(type_)}"
+            return f"the type {format_type(type_)}"
         case Known(value=known):
             return _known_described(known)
     return "a value"
@@ -422,7 +422,7 @@ def _known_described(known: object) -> str:
         case str():
             return f"the string {known!r}" if len(known) <= 40 else "a string"
         case AnyDim():
-            return f"the dimension {dim_shown(known)}"
+            return f"the dimension {format_dim(known)}"
     return "`...`" if known is Ellipsis else f"a {type(known).__name__}"
 
 

@@ -8,14 +8,14 @@ from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_SHARED_STORAGE
 from nnmagic.engine.relax.codegen.target import resolve_target
-from nnmagic.engine.relax.schedules import apply_schedule, machine_of
+from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 
 
 def ran(tensors, x):
     """What a kernel of these tensors (argument, result) gives, with our loops for this machine."""
     target = resolve_target(None, 3)
     function = te.create_prim_func(list(tensors)).with_attr("global_symbol", "main")
-    fast = apply_schedule(function, machine_of(target))
+    fast = apply_schedule(function, cpu_model(target))
     assert not tvm_ffi.structural_equal(fast, function)
     result = tvm.runtime.tensor(np.zeros_like(x))
     module = tvm.IRModule({"main": fast.with_attr("global_symbol", "main")})

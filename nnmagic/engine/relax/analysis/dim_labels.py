@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeVar
 
 from nnmagic.relay.ops.dims import dim_names
-from nnmagic.relay.polynomials import NoPolynomialError, evaluated, polynomial
+from nnmagic.relay.polynomials import NoPolynomialError, evaluate, polynomial
 from nnmagic.relay.types import AnyDim, Dim, VarDim
+
+#: A size that is not an int: an expression in the language of whoever asks, such as TIR.
+Size = TypeVar("Size")
 
 
 def label_of(dim: Dim) -> str | None:
-    """The name of a symbolic dimension; None where it has none."""
+    """Return the name of a symbolic dimension, or None if it has none."""
     return dim.label if isinstance(dim, AnyDim) else dim.name if isinstance(dim, VarDim) else None
 
 
-def size_of(dim: Dim, sizes: Mapping[str, Any], constant: Callable[[int], Any]) -> Any:
+def size_of(dim: Dim, sizes: Mapping[str, Size], constant: Callable[[int], Size]) -> int | Size | None:
     """Return the size of a dimension, an int or an expression of ``sizes``; None if unknown.
 
-    ``constant`` makes an expression of an int.
+    ``constant`` returns the expression of an int.
     """
     if isinstance(dim, int):
         return int(dim)
@@ -26,12 +29,13 @@ def size_of(dim: Dim, sizes: Mapping[str, Any], constant: Callable[[int], Any]) 
     if label is None or label in sizes:
         return sizes.get(label or "")
     try:
-        return evaluated(polynomial(label), sizes, constant)
+        size: Size = evaluate(polynomial(label), sizes, constant)
     except (KeyError, NoPolynomialError):
         return None
+    return size
 
 
 def names_in(dim: Dim) -> set[str]:
-    """The label of a dimension, and the names that it is made of."""
+    """Return the label of a dimension and the names in it."""
     label = label_of(dim)
     return set() if label is None else {label, *dim_names(dim)}

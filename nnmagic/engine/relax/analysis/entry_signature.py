@@ -1,6 +1,6 @@
-"""Which values go between Python and a program: tensors, tuples and data types, not functions or references.
+"""Check the types of an entry: Python can pass and take tensors, tuples and data types.
 
-Knows the IR and the checks of arguments.
+It can hold neither functions nor references.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TupleType, Typ
 
 
 def parameters_of(module: Module, entry: str) -> list[Parameter]:
-    """The parameters of a function, to check arguments by. Raises EngineError for what Python cannot hold."""
+    """Return an entry's parameters, to check arguments by. Raises EngineError for what Python cannot hold."""
     function = module.functions[entry]
     for var in function.params:
-        _check(module, type_of(var), f"the parameter %{var.name_hint}", var.span)
+        _refuse_unrepresentable(module, type_of(var), f"the parameter %{var.name_hint}", var.span)
     if function.ret_type is not None:
-        _check(module, function.ret_type, "the result", function.span)
+        _refuse_unrepresentable(module, function.ret_type, "the result", function.span)
     return [Parameter(var.name_hint, type_of(var), module.types) for var in function.params]
 
 
-def _check(module: Module, type_: Type, what: str, span: Span | None) -> None:
-    """Refuses a type that holds a function or a reference anywhere."""
+def _refuse_unrepresentable(module: Module, type_: Type, what: str, span: Span | None) -> None:
+    """Refuse a type that holds a function or a reference anywhere."""
     seen: set[str] = set()
     work: list[Type] = [type_]
     while work:
@@ -42,11 +42,12 @@ def _check(module: Module, type_: Type, what: str, span: Span | None) -> None:
                 work.extend(args)
                 if name not in seen and name in module.types:
                     seen.add(name)
-                    work.extend(part for each in module.types[name].constructors for part in each.inputs)
+                    constructors = module.types[name].constructors
+                    work.extend(part for constructor in constructors for part in constructor.inputs)
 
 
 def type_of(var: Var) -> Type:
-    """The type of a parameter. Raises EngineError where it is not known."""
+    """Return the type of a parameter. Raises EngineError if it is not known."""
     type_ = var.checked_type or var.type_annotation
     if type_ is None:
         raise engine_error(f"the type of %{var.name_hint} is not known", var.span, hint="infer types first")

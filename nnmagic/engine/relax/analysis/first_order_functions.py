@@ -1,11 +1,12 @@
-"""Which functions are plain: tensors and tuples in and out, and only branches and known calls inside.
+"""Find the first-order functions of a module.
 
-TVM's machine runs plain functions by itself; the others need the evaluator. Knows the IR only.
+These take and return tensors and tuples, and hold only branches and calls of operators and of first-order
+functions. TVM runs them without help; other functions need the interpreter.
 """
 
 from __future__ import annotations
 
-from nnmagic.relay.callgraph import call_graph, components, recursive_functions
+from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -26,39 +27,42 @@ from nnmagic.relay.types import TensorType, TupleType, Type
 
 
 def is_first_order(type_: Type | None) -> bool:
-    """Whether the type's values are tensors, or tuples of them."""
+    """Return whether the values of a type are tensors, or tuples of them."""
     if isinstance(type_, TupleType):
         return all(map(is_first_order, type_.fields))
     return isinstance(type_, TensorType)
 
 
-def first_order_functions(module: Module) -> frozenset[str]:
-    """The names of the plain functions. Linear in the size of the module."""
-    graph = call_graph(module)
+def first_order_functions(module: Module, graph: CallGraph) -> frozenset[str]:
+    """Return the names of the first-order functions of a module, whose call graph is ``graph``.
+
+    Linear in the size of the module.
+    """
     recursive = recursive_functions(graph)
-    plain: set[str] = set()
+    first_order: set[str] = set()
     for group in components(graph):  # callees first
-        known = plain.union(group)
-        if all(_is_first_order(module.functions[name], known, name in recursive) for name in group):
-            plain.update(group)
-    return frozenset(plain)
+        assumed = first_order.union(group)
+        functions = {name: module.functions[name] for name in group}
+        if all(_is_first_order_function(f, assumed, name in recursive) for name, f in functions.items()):
+            first_order.update(group)
+    return frozenset(first_order)
 
 
-def _is_first_order(function: Function, known: set[str], recursive: bool) -> bool:
-    """Whether a function is plain if those of the names ``known`` are."""
+def _is_first_order_function(function: Function, assumed: set[str], recursive: bool) -> bool:
+    """Return whether a function is first-order if the functions of the names ``assumed`` are."""
     if recursive or not function.type_params:  # generic functions are inlined where they are called
         types = [var.checked_type or var.type_annotation for var in function.params]
         if function.type_params or not all(map(is_first_order, [*types, function.ret_type])):
             return False
-    return all(_fits(node, known) for node in post_order(function.body))
+    return all(_is_first_order_node(node, assumed) for node in post_order(function.body))
 
 
-def _fits(node: Expr, known: set[str]) -> bool:
+def _is_first_order_node(node: Expr, assumed: set[str]) -> bool:
     match node:
         case Call(op=OpRef()):
             pass
         case Call(op=GlobalVar(name=name)):
-            if name not in known:
+            if name not in assumed:
                 return False
         case Var() | Constant() | Tuple() | TupleGetItem() | Let() | If() | OpRef() | GlobalVar():
             pass

@@ -1,36 +1,34 @@
-"""Which calls of global functions become part of the caller. Knows the IR only.
+"""Plan which global functions are inlined into their callers.
 
-Inlining lets kernels fuse across functions and costs no call; recursion and large functions called from many
-places stay functions.
+Inlining saves the call and lets kernels fuse across functions. Recursive and large functions stay functions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnmagic.relay.callgraph import call_graph, components, recursive_functions
+from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
 from nnmagic.relay.expr import GlobalVar
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 
-#: A function whose body, with all that is inlined into it, has more nodes than this is called instead.
+#: A function with more nodes than this, inlined ones included, is called instead.
 MAX_NODES = 2000
 
-#: Functions inlined into one another; lowering recurses over them.
+#: How deep functions are inlined into one another; lowering recurses over them.
 MAX_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
 class InlinePlan:
-    """The functions to inline, and those that recursion forbids to."""
+    """The functions to inline, and the recursive ones, which cannot be."""
 
     inlined: frozenset[str]
     recursive: frozenset[str]
 
 
-def plan_inlining(module: Module) -> InlinePlan:
-    """Decides for every function of the module; linear in its size."""
-    graph = call_graph(module)
+def plan_inlining(module: Module, graph: CallGraph) -> InlinePlan:
+    """Decide for every function of a module with the call graph ``graph``. Linear in the module's size."""
     recursive = recursive_functions(graph)
     nodes: dict[str, int] = {}
     depth: dict[str, int] = {}

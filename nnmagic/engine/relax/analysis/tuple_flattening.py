@@ -12,7 +12,7 @@ from nnmagic.relay.types import TensorType, TupleType, Type
 
 
 def leaves(type_: Type, span: Span | None) -> Iterator[TensorType]:
-    """The tensors of a type, tuples flattened. Raises EngineError for what is neither."""
+    """Yield the tensors of a type, tuples flattened. Raises EngineError for what is neither."""
     match type_:
         case TensorType():
             yield type_
@@ -24,14 +24,14 @@ def leaves(type_: Type, span: Span | None) -> Iterator[TensorType]:
 
 
 def rebuild(type_: Type, items: Iterator[Any]) -> Any:
-    """The inverse of flattening: nested tuples shaped as the type says, of the next items."""
+    """Undo ``flatten``: nest the next items in tuples as the type says."""
     if isinstance(type_, TupleType):
         return tuple(rebuild(part, items) for part in type_.fields)
     return next(items)
 
 
 def flatten(value: Any) -> Iterator[Any]:
-    """The tensors of a lowered value, in order."""
+    """Yield the tensors of a lowered value, in order."""
     if isinstance(value, tuple):
         for part in value:
             yield from flatten(part)
@@ -40,7 +40,7 @@ def flatten(value: Any) -> Iterator[Any]:
 
 
 def flat_names(name: str, type_: Type) -> Iterator[str]:
-    """A name for each tensor of a parameter: ``t_0_1`` for ``t.0.1``."""
+    """Yield a name for each tensor of a parameter: ``t_0_1`` for ``t.0.1``."""
     if isinstance(type_, TupleType):
         for index, part in enumerate(type_.fields):
             yield from flat_names(f"{name}_{index}", part)

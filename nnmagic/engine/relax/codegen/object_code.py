@@ -15,7 +15,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
-from nnmagic.engine.relax.schedules.registry import blocks
+from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
@@ -247,7 +247,7 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
     of_blocks, of_tiles = {}, {}
     for var, kernel in functions.items():
         function = keep_float_subtraction(kernel)
-        tiles = None if blocks(function) else flatten_buffers(let_to_buffers(function))
+        tiles = None if collect_blocks(function) else flatten_buffers(let_to_buffers(function))
         if tiles is None:
             of_blocks[var] = function
         else:

@@ -7,8 +7,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from nnmagic.engine.relax.legalize.kernel_cache import legalization
-from nnmagic.forks import Lock
+from nnmagic.engine.relax.legalize.kernel_cache import legalize_relax_ops
+from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = Lock()
@@ -27,7 +27,7 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
     fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
     passes = [
         transform.ConvertToDataflow(1),
-        legalization(),
+        legalize_relax_ops(),
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
         *fusion,
         transform.DeadCodeElimination(),

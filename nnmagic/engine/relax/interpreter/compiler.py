@@ -56,7 +56,7 @@ from nnmagic.relay.expr import (
     children,
 )
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.scopes import Scope, is_opaque, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, is_opaque, scopes_of
 from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.traverse import pattern_vars, post_order, rewrite
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
@@ -156,7 +156,7 @@ class _FunctionCompiler:
         self.meaning: dict[Expr, Expr] = {}
         self.owner: dict[Expr, Function] = dict.fromkeys(function.params, function)
         self.level: dict[Expr, int] = {}
-        self.in_scope: dict[Scope, list[Expr]] = {}
+        self.in_scope: dict[PlacementScope, list[Expr]] = {}
         self.used: set[Expr] = set()
         self.live: set[Expr] = set()
         self.layouts: dict[Function, _Layout] = {}
@@ -170,7 +170,7 @@ class _FunctionCompiler:
 
     def _place(self) -> None:
         bound = {node.var: node.value for node in self.scopes.order if isinstance(node, Let)}
-        barriers: dict[Scope, int] = {}
+        barriers: dict[PlacementScope, int] = {}
         for node in dict.fromkeys(self.scopes.order):
             self.meaning[node] = self._meaning(node, bound)
             if isinstance(node, Function):
@@ -184,14 +184,14 @@ class _FunctionCompiler:
                 raise engine_error("a let may use itself only inside of a function", node.span)
             if self.meaning[node] is not node or isinstance(node, Var | OpRef):
                 continue
-            scope = self.scopes.place[node]
+            scope = self.scopes.scope_of[node]
             self.owner[node] = scope.function
             self.in_scope.setdefault(scope, []).append(node)
             if self._is_barrier(node):
                 barriers[scope] = self.level[node] = barriers.get(scope, 0) + 1
             else:
                 parts = (self.meaning.get(part, part) for part in self._inputs(node))
-                here = (self.level.get(part, 0) for part in parts if self.scopes.place.get(part) is scope)
+                here = (self.level.get(part, 0) for part in parts if self.scopes.scope_of.get(part) is scope)
                 self.level[node] = max(here, default=0)
 
     def _meaning(self, node: Expr, bound: Mapping[Var, Expr]) -> Expr:
@@ -258,8 +258,8 @@ class _FunctionCompiler:
         self.used.add(found)
         self.live.add(found)
 
-    def _kernel_of(self, node: Expr) -> tuple[Scope, int]:
-        return self.scopes.place[node], self.level[node]
+    def _kernel_of(self, node: Expr) -> tuple[PlacementScope, int]:
+        return self.scopes.scope_of[node], self.level[node]
 
     def _operands(self, call: Expr) -> Iterator[tuple[Expr, bool]]:
         """Yield the operands of a node in a kernel, and whether the same kernel computes them."""
@@ -286,7 +286,7 @@ class _FunctionCompiler:
 
     # Instructions
 
-    def _function(self, function: Function, code: FunctionCode, scope: Scope) -> Steps[Any]:
+    def _function(self, function: Function, code: FunctionCode, scope: PlacementScope) -> Steps[Any]:
         layout = self.layouts[function] = _Layout(code)
         code.params = tuple(layout.own(param) for param in function.params)
         code.body = yield self._scope(scope, function.body)
@@ -312,7 +312,7 @@ class _FunctionCompiler:
             layout.code.size += 1
         return layout.captures[node]
 
-    def _scope(self, scope: Scope, result: Expr) -> Steps[Any]:
+    def _scope(self, scope: PlacementScope, result: Expr) -> Steps[Any]:
         """Compile a scope level by level: the barrier, what the kernel needs, the kernel, the rest.
 
         Nodes that use results of the level's kernel (tuples, projections, closures) come after it.
@@ -456,7 +456,7 @@ class _FunctionCompiler:
                     named -= set(_labels([_type_of(param)]))
             if function is self.root:
                 return
-            function = self.scopes.place[function].function
+            function = self.scopes.scope_of[function].function
 
 
 #: What a call needs no slot for.

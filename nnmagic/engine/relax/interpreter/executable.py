@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.diagnostics import located
+from nnmagic.diagnostics import append_location
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.interpreter.instructions import (
@@ -167,7 +167,7 @@ def _failure(instruction: Select, value: Any) -> Exception:
     """Return the exception for a value that no arm takes."""
     if instruction.assertion is not None:
         message = instruction.assertion or "the assertion does not hold"
-        return AssertionError(located(message, instruction.span))
+        return AssertionError(append_location(message, instruction.span))
     what = value.constructor if isinstance(value, AdtValue) else "this value"
     where = "" if instruction.span is None else f" at {instruction.span}"
     return RuntimeError(f"no arm of the match{where} takes {what}")

@@ -1,9 +1,9 @@
-"""Legalize Relay operators: one file a family, each of which fills the table of rules.
+"""Legalize Relay operators: one module per family, each of which adds its rules to the table.
 
 To add an operator: one line in the family's ``RULES.update``, and its row in tests/engine/test_operators.py.
 """
 
-from nnmagic.engine.relax.legalize import (  # noqa: F401  # each fills the table of rules
+from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules to the table
     activation,
     binary,
     convolution,
@@ -16,11 +16,14 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401  # each fills the tabl
     matmul,
     non_max_suppression,
     normalization,
+    padding,
     pooling,
     qnn,
     quantization,
     random,
     reduction,
+    reshaping,
+    slicing,
     sorting,
     unary,
     vision,

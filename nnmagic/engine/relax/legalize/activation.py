@@ -1,23 +1,24 @@
-"""Activations, softmax and losses."""
+"""Legalize activations, softmax and losses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import reduction, scalar_functions
-from nnmagic.engine.relax.legalize.indexing import within
+from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of
-from nnmagic.engine.relax.legalize.unary import elementwise
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.unary import elementwise_rule
 from nnmagic.engine.relax.tir import vector_math
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def _leaky_relu(attrs: Attrs, data: Any) -> Any:
+def _leaky_relu(attrs: Attrs, data: Tensor) -> Tensor:
     slope = tirx.const(number(attrs["alpha"]), data.dtype)
     zero = tirx.const(0, data.dtype)
     return te.compute(
@@ -25,73 +26,82 @@ def _leaky_relu(attrs: Attrs, data: Any) -> Any:
     )
 
 
-def _prelu(attrs: Attrs, data: Any, slope: Any) -> Any:
+def _prelu(attrs: Attrs, data: Tensor, slope: Tensor) -> Tensor:
     axis = integer(attrs["axis"]) % len(data.shape)
     zero = tirx.const(0, data.dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: Index) -> PrimExpr:
         value = data(*index)
         return tirx.Select(value > zero, value, value * slope(index[axis]))
 
     return te.compute(data.shape, element)
 
 
-def _softmax(attrs: Attrs, data: Any) -> Any:
-    """Along one axis, in float32 where the dtype is narrower."""
-    exps, total, at = _exponentials(attrs, data)
+def _softmax(attrs: Attrs, data: Tensor) -> Tensor:
+    """Compute softmax along one axis, in float32 where the dtype is narrower."""
+    exps, total, reduced_index = _axis_exponentials(attrs, data)
     factor = te.compute(total.shape, lambda *index: tirx.const(1, total.dtype) / total(*index))
     return te.compute(
-        data.shape, lambda *index: (exps(*index) * factor(*at(index))).astype(data.dtype), name="softmax"
+        data.shape,
+        lambda *index: (exps(*index) * factor(*reduced_index(index))).astype(data.dtype),
+        name="softmax",
     )
 
 
-def _log_softmax(attrs: Attrs, data: Any) -> Any:
-    """The logarithm of softmax along one axis, in float32 where the dtype is narrower."""
-    wide, largest, at = _largest(attrs, data)
-    _, total, _ = _exponentials(attrs, data)
+def _log_softmax(attrs: Attrs, data: Tensor) -> Tensor:
+    """Compute the logarithm of softmax along one axis, in float32 where the dtype is narrower."""
+    wide, largest, reduced_index = _axis_max(attrs, data)
+    _, total, _ = _axis_exponentials(attrs, data)
     unit = tirx.const(1 / vector_math.exp_scale(total.dtype), total.dtype)
     logs = te.compute(total.shape, lambda *index: tirx.log(total(*index) * unit))
 
-    def element(*index: Any) -> Any:
-        return (wide(*index) - largest(*at(index)) - logs(*at(index))).astype(data.dtype)
+    def element(*index: Index) -> PrimExpr:
+        reduced = reduced_index(index)
+        return (wide(*index) - largest(*reduced) - logs(*reduced)).astype(data.dtype)
 
     return te.compute(data.shape, element, name="log_softmax")
 
 
-def _exponentials(attrs: Attrs, data: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """The powers exp(x - largest along an axis), its sums, and where an element's sum stands.
+def _axis_exponentials(
+    attrs: Attrs, data: Tensor
+) -> tuple[Tensor, Tensor, Callable[[Sequence[Index]], list[Index]]]:
+    """Return exp(x - max) along an axis, its sums, and a function from an element's index to its sum's.
 
-    All are ``exp_scale`` times what they should be.
+    All are scaled by ``exp_scale``.
     """
-    wide, largest, at = _largest(attrs, data)
+    wide, largest, reduced_index = _axis_max(attrs, data)
 
-    def power(*index: Any) -> Any:
-        return vector_math.scaled_exp(wide(*index) - largest(*at(index)))
+    def power(*index: Index) -> PrimExpr:
+        return vector_math.scaled_exp(wide(*index) - largest(*reduced_index(index)))
 
     exps = te.compute(data.shape, power)
-    return exps, reduction.total(exps, [integer(attrs["axis"]) % len(data.shape)], keepdims=True), at
-
-
-def _largest(attrs: Attrs, data: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """The data in the dtype to compute in, the largest along an axis, and where that of an element stands."""
     axis = integer(attrs["axis"]) % len(data.shape)
-    wide = topi.cast(data, "float32") if data.dtype in ("float16", "bfloat16") else data
+    return exps, reduction.accumulate(exps, [axis], keepdims=True), reduced_index
+
+
+def _axis_max(attrs: Attrs, data: Tensor) -> tuple[Tensor, Tensor, Callable[[Sequence[Index]], list[Index]]]:
+    """Return the data in the dtype to compute in, the maximum along an axis, and a function of indices.
+
+    The function maps the index of an element to that of its maximum.
+    """
+    axis = integer(attrs["axis"]) % len(data.shape)
+    wide = topi.cast(data, "float32") if data.dtype in scalar_functions.NARROW_FLOATS else data
     largest = reduction.reduce(
-        lambda where, spans: reduction.MAX(wide(*where), axis=spans), wide, [axis], keepdims=True
+        lambda index, axes: reduction.MAX(wide(*index), axis=axes), wide, [axis], keepdims=True
     )
-    return wide, largest, lambda index: [0 if one == axis else place for one, place in enumerate(index)]
+    return wide, largest, lambda index: [0 if dim == axis else i for dim, i in enumerate(index)]
 
 
-def _fast_softmax(attrs: Attrs, data: Any) -> Any:
+def _fast_softmax(attrs: Attrs, data: Tensor) -> Tensor:
     return topi.nn.fast_softmax(data, axis=attrs["axis"])
 
 
-def _cross_entropy(predictions: Any, targets: Any, *, logits: bool) -> Any:
-    """-sum(targets * log(predictions)) over the batch size; logits are logarithms already."""
+def _cross_entropy(predictions: Tensor, targets: Tensor, *, logits: bool) -> Tensor:
+    """Compute -sum(targets * log(predictions)) / rows; logits are logarithms already."""
     rows, columns = predictions.shape
     i, j = te.reduce_axis((0, rows), "i"), te.reduce_axis((0, columns), "j")
 
-    def term(row: Any, column: Any) -> Any:
+    def term(row: Index, column: Index) -> PrimExpr:
         value = predictions(row, column)
         return (value if logits else tirx.log(value)) * targets(row, column)
 
@@ -100,36 +110,36 @@ def _cross_entropy(predictions: Any, targets: Any, *, logits: bool) -> Any:
     return te.compute((), lambda: -total() / number())
 
 
-def _nll_loss(site: OpCall) -> Value:
-    predictions, targets, _ = site.args
+def _nll_loss(call: OpCall) -> Value:
+    predictions, targets, _ = call.args
     classes, count = shape_of(predictions)[1], math.prod(shape_of(targets))
-    known = isinstance(classes, int) and (classes > 0 or isinstance(count, int))
-    wanted = classes > 0 or count == 0 if known else tirx.any(tirx.const(0, "int64") < classes, count < 1)
-    site.require(wanted, "there are no classes")
-    return site.te(lambda *tensors: _losses(site.attrs, *tensors), *site.args)
+    static = isinstance(classes, int) and (classes > 0 or isinstance(count, int))
+    condition = classes > 0 or count == 0 if static else tirx.any(tirx.const(0, "int64") < classes, count < 1)
+    call.require(condition, "there are no classes")
+    return call.te(lambda *tensors: _nll_losses(call.attrs, *tensors), *call.args)
 
 
-def _losses(attrs: Attrs, predictions: Any, targets: Any, weights: Any) -> Any:
+def _nll_losses(attrs: Attrs, predictions: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     ignored = integer(attrs["ignore_index"])
 
-    def fitted(*at: Any) -> Any:
-        target = targets(*at)
-        return tirx.Select(target == ignored, target, within(target, 0, predictions.shape[1] - 1))
+    def clip_target(*index: Index) -> PrimExpr:
+        target = targets(*index)
+        return tirx.Select(target == ignored, target, clip_to_range(target, 0, predictions.shape[1] - 1))
 
-    known = te.compute(targets.shape, fitted)
-    return topi.nn.nll_loss(predictions, known, weights, attrs["reduction"], ignored)
+    clipped = te.compute(targets.shape, clip_target)
+    return topi.nn.nll_loss(predictions, clipped, weights, attrs["reduction"], ignored)
 
 
-def _dropout(site: OpCall) -> Value:
-    """As in inference: the data unchanged, and a mask of ones."""
-    (data,) = site.args
-    mask = site.emit(site.te(lambda x: topi.full_like(x, 1.0), data))
+def _dropout(call: OpCall) -> Value:
+    """Return the data unchanged and a mask of ones, as in inference."""
+    (data,) = call.args
+    mask = call.emit(call.te(lambda x: topi.full_like(x, 1.0), data))
     return (data, mask)
 
 
 RULES.update(
     {
-        "nn.relu": elementwise(
+        "nn.relu": elementwise_rule(
             lambda value: scalar_functions.maximum(value, scalar_functions.constant(0, value))
         ),
         "nn.leaky_relu": te_of(_leaky_relu),

@@ -1,129 +1,131 @@
-"""Tensors from nothing: zeros, ones, full, arange, and the like of another tensor."""
+"""Legalize operators that create tensors: zeros, ones, full, arange, one_hot, and the shape of a tensor."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, attr_dtype, shape_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 
 
-def _dtype(site: OpCall) -> str:
-    return str(site.attrs["dtype"])
+def _dtype(call: OpCall) -> str:
+    return str(call.attrs["dtype"])
 
 
-def _shape(site: OpCall) -> list[Any]:
-    shape = site.attrs["shape"]
+def _shape(call: OpCall) -> list[Extent]:
+    shape = call.attrs["shape"]
     assert isinstance(shape, tuple)
-    return site.dims(shape)
+    return call.lower_dims(shape)
 
 
-def _filled(value: int) -> Rule:
-    return lambda site: relax.op.full(_shape(site), relax.const(value, _dtype(site)), _dtype(site))
+def _fill_rule(value: int) -> Rule:
+    return lambda call: relax.op.full(_shape(call), relax.const(value, _dtype(call)), _dtype(call))
 
 
-def _filled_like(value: int) -> Rule:
-    def rule(site: OpCall) -> Value:
-        (data, *_) = site.args
-        return relax.op.full(shape_of(data), relax.const(value, attr_dtype(data)), attr_dtype(data))
+def _fill_like_rule(value: int) -> Rule:
+    def rule(call: OpCall) -> Value:
+        (data, *_) = call.args
+        return relax.op.full(shape_of(data), relax.const(value, tensor_dtype(data)), tensor_dtype(data))
 
     return rule
 
 
-def _full(site: OpCall) -> Value:
-    (value,) = site.args
-    return _fill(site, value, _shape(site), _dtype(site) or attr_dtype(value))
+def _full(call: OpCall) -> Value:
+    (value,) = call.args
+    return _fill(call, value, _shape(call), _dtype(call) or tensor_dtype(value))
 
 
-def _full_like(site: OpCall) -> Value:
-    data, value = site.args
-    return _fill(site, value, shape_of(data), attr_dtype(data))
+def _full_like(call: OpCall) -> Value:
+    data, value = call.args
+    return _fill(call, value, shape_of(data), tensor_dtype(data))
 
 
-def _fill(site: OpCall, value: Value, shape: list[Any], dtype: str) -> Value:
-    return site.te(
+def _fill(call: OpCall, value: Value, shape: list[Extent], dtype: str) -> Value:
+    return call.te(
         lambda x, dims: te.compute(dims, lambda *_index: x().astype(dtype)), value, relax.ShapeExpr(shape)
     )
 
 
-def arange(site: OpCall) -> Value:
-    """From start to stop, without it; they and the step are constants."""
-    start, stop, step = (as_array(arg.value).item() for arg in site.args)
-    dtype = _dtype(site)
+def arange(call: OpCall) -> Value:
+    """Lower ``arange`` where start, stop and step are constants."""
+    start, stop, step = (as_array(arg.value).item() for arg in call.args)
+    dtype = _dtype(call)
     if step == 0:
-        site.refuse("the step must not be 0")
+        call.refuse("the step must not be 0")
     length = max(0, -int((start - stop) // step))
 
-    def element(index: Any) -> Any:
+    def element(index: Index) -> PrimExpr:
         return tirx.const(start, dtype) + index.astype(dtype) * tirx.const(step, dtype)
 
-    return site.te(lambda: te.compute((length,), element))
+    return call.te(lambda: te.compute((length,), element))
 
 
-def _shape_of(site: OpCall) -> Value:
-    (data,) = site.args
-    dims, dtype = shape_of(data), _dtype(site)
+def _shape_of(call: OpCall) -> Value:
+    (data,) = call.args
+    dtype = _dtype(call)
 
-    def compute(given: Any) -> Any:
-        def element(index: Any) -> Any:
-            value: Any = tirx.const(0, "int64")
-            for axis, dim in enumerate(given):
+    def compute(dims: Sequence[Extent]) -> Tensor:
+        def element(index: Index) -> PrimExpr:
+            value: PrimExpr = tirx.const(0, "int64")
+            for axis, dim in enumerate(dims):
                 value = tirx.Select(index == axis, tirx.convert(dim).astype("int64"), value)
             return value.astype(dtype)
 
-        return te.compute((len(given),), element)
+        return te.compute((len(dims),), element)
 
-    return site.te(compute, relax.ShapeExpr(dims))
+    return call.te(compute, relax.ShapeExpr(shape_of(data)))
 
 
-def _size(site: OpCall) -> Value:
-    (data,) = site.args
-    dtype = _dtype(site)
+def _size(call: OpCall) -> Value:
+    (data,) = call.args
+    dtype = _dtype(call)
 
-    def compute(dims: Any) -> Any:
-        number: Any = tirx.const(1, "int64")
+    def compute(dims: Sequence[Extent]) -> Tensor:
+        number: PrimExpr = tirx.const(1, "int64")
         for dim in dims:
             number = number * dim
         return te.compute((), lambda: number.astype(dtype))
 
-    return site.te(compute, relax.ShapeExpr(shape_of(data)))
+    return call.te(compute, relax.ShapeExpr(shape_of(data)))
 
 
-def _one_hot(site: OpCall) -> Value:
-    depth, axis, dtype = (site.attrs[name] for name in ("depth", "axis", "dtype"))
-    on, off = site.args[1:]
+def _one_hot(call: OpCall) -> Value:
+    depth, axis, dtype = (call.attrs[name] for name in ("depth", "axis", "dtype"))
+    on, off = call.args[1:]
 
-    def compute(indices: Any, hot: Any, cold: Any) -> Any:
+    def compute(indices: Tensor, hot: Tensor, cold: Tensor) -> Tensor:
         rank = len(indices.shape)
-        place = integer(axis) % (rank + 1)
-        shape = [*indices.shape[:place], integer(depth), *indices.shape[place:]]
+        depth_axis = integer(axis) % (rank + 1)
+        shape = [*indices.shape[:depth_axis], integer(depth), *indices.shape[depth_axis:]]
 
-        def element(*index: Any) -> Any:
-            where = [*index[:place], *index[place + 1 :]]
-            chosen = indices(*where).astype("int64") == index[place].astype("int64")
-            return tirx.Select(chosen, hot().astype(str(dtype)), cold().astype(str(dtype)))
+        def element(*index: Index) -> PrimExpr:
+            where = [*index[:depth_axis], *index[depth_axis + 1 :]]
+            is_hot = indices(*where).astype("int64") == index[depth_axis].astype("int64")
+            return tirx.Select(is_hot, hot().astype(str(dtype)), cold().astype(str(dtype)))
 
         return te.compute(shape, element)
 
-    return site.te(compute, site.args[0], on, off)
+    return call.te(compute, call.args[0], on, off)
 
 
 RULES.update(
     {
-        "zeros": _filled(0),
-        "ones": _filled(1),
+        "zeros": _fill_rule(0),
+        "ones": _fill_rule(1),
         "full": _full,
-        "zeros_like": _filled_like(0),
-        "ones_like": _filled_like(1),
+        "zeros_like": _fill_like_rule(0),
+        "ones_like": _fill_like_rule(1),
         "full_like": _full_like,
         "shape_of": _shape_of,
         "ndarray_size": _size,
         "one_hot": _one_hot,
-        "trilu": lambda site: site.te(
-            lambda data, k: topi.trilu(data, k(), bool(site.attrs["upper"])), *site.args
+        "trilu": lambda call: call.te(
+            lambda data, k: topi.trilu(data, k(), bool(call.attrs["upper"])), *call.args
         ),
     }
 )

@@ -1,41 +1,46 @@
-"""Tensors that loops of our own fill, where an element is not an expression of its place alone. Knows TVM."""
+"""Compute tensors by loops of our own, for elements that are no expression of their index alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
+from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
+
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Stmt
 
 
-def filled_by(function: Callable[..., None], result: tuple[Sequence[Any], str], *operands: Any) -> Any:
-    """A tensor of a shape and dtype; ``function`` takes the buffers of the operands and of the result.
+def fill_by_loops(
+    emit: Callable[..., None], result: tuple[Sequence[Extent], str], *operands: Tensor
+) -> Tensor:
+    """Return a tensor of a shape and dtype that the loops of ``emit`` fill.
 
-    TVM's fusion does not follow what such loops read: their kernels are to be OPAQUE.
+    ``emit`` takes the buffers of the operands and that of the result. TVM's fusion does not follow what such
+    loops read, so their kernels must be OPAQUE.
     """
 
-    def filled(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         with IRBuilder() as builder:
             with T.seq_scope():
-                function(*ins, outs[0])
+                emit(*ins, outs[0])
             return builder.get()
 
     shape, dtype = result
-    buffers = [tirx.decl_buffer(one.shape, one.dtype, one.op.name) for one in operands]
-    found = tirx.decl_buffer(shape, dtype, "found")
+    inputs = [tirx.decl_buffer(operand.shape, operand.dtype, operand.op.name) for operand in operands]
+    output = tirx.decl_buffer(shape, dtype, "found")
     return te.extern(
-        [shape], list(operands), filled, dtype=dtype, in_buffers=buffers, out_buffers=[found], name="found"
+        [shape], list(operands), loops, dtype=dtype, in_buffers=inputs, out_buffers=[output], name="found"
     )
 
 
 @contextmanager
-def grid(shape: Sequence[Any]) -> Iterator[list[Any]]:
-    """Loops over all places of a shape."""
+def grid(shape: Sequence[Extent]) -> Iterator[list[Index]]:
+    """Open loops over all indices of a shape."""
     if not shape:
         yield []
         return
-    with T.grid(*shape) as places:  # of one loop it gives the variable itself
-        yield [places] if isinstance(places, tirx.Var) else list(places)
+    with T.grid(*shape) as index:  # of one loop it gives the variable itself
+        yield [index] if isinstance(index, tirx.Var) else list(index)

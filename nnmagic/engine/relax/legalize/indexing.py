@@ -1,172 +1,173 @@
-"""Operators that read or write at places that other tensors name.
+"""Legalize operators that read or write at indices that other tensors hold.
 
-Relay reads outside the data where an index is out of range; here every index is brought into range first
-(negative ones count from the end where Relay lets them, others are clamped): none can touch foreign memory.
+Relay reads outside the data where an index is out of range. Here every index is brought into range first:
+negative ones count from the end where Relay lets them, others are clamped. None can touch foreign memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tvm import relax, te, tirx, topi
-from tvm.script.ir_builder import tirx as T  # noqa: N812  # the name that TVM gives it everywhere
+from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, element_at
-from nnmagic.engine.relax.legalize.extern_loops import filled_by, grid
-from nnmagic.engine.relax.legalize.manipulation import product
+from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
+from nnmagic.engine.relax.legalize.reshaping import element_count
+from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def clamped(index: Any, dim: Any) -> Any:
-    """The nearest index that exists."""
+def clamp(index: Index, dim: Extent) -> PrimExpr:
+    """Return the nearest index that exists."""
     return tirx.max(tirx.min(index.astype("int64"), dim - 1), tirx.const(0, "int64"))
 
 
-def from_end(index: Any, dim: Any) -> Any:
-    """As ``clamped``, after counting a negative index from the end."""
-    place = index.astype("int64")
-    return clamped(tirx.Select(place < 0, place + dim, place), dim)
+def clamp_from_end(index: Index, dim: Extent) -> PrimExpr:
+    """Count a negative index from the end, then clamp."""
+    i = index.astype("int64")
+    return clamp(tirx.Select(i < 0, i + dim, i), dim)
 
 
-def wrapped(index: Any, dim: Any) -> Any:
-    """The index modulo the dimension."""
+def wrap(index: Index, dim: Extent) -> PrimExpr:
+    """Return the index modulo the dimension."""
     return tirx.floormod(index.astype("int64"), tirx.max(dim, tirx.const(1, "int64")))
 
 
-def within(value: Any, low: Any, high: Any) -> Any:
-    """A number brought into a range, its dtype kept; NaN becomes the lowest."""
+def clip_to_range(value: PrimExpr, low: Extent, high: Extent) -> PrimExpr:
+    """Clip a number to a range, its dtype kept; NaN becomes ``low``."""
     least, most = (tirx.convert(bound).astype(scalar_functions.dtype_of(value)) for bound in (low, high))
     return tirx.Select(value > least, tirx.Select(value < most, value, most), least)
 
 
-def checked(rule: Rule, axes: Callable[[OpCall, list[Any]], Sequence[Any]]) -> Rule:
-    """The rule, refusing to look for an element where there is none in the dimensions that ``axes`` gives."""
+def refuse_empty(rule: Rule, axes: Callable[[OpCall, list[Extent]], Sequence[Extent]]) -> Rule:
+    """Refuse to index an empty dimension, of those that ``axes`` returns, and apply the rule otherwise."""
 
-    def looked(site: OpCall) -> Value:
-        data, indices = (site.args[0][0], site.args[0][1]) if len(site.args) == 1 else site.args[:2]
-        nothing = product(shape_of(indices)) == 0
-        for dim in axes(site, shape_of(data)):
+    def checked_rule(call: OpCall) -> Value:
+        data, indices = (call.args[0][0], call.args[0][1]) if len(call.args) == 1 else call.args[:2]
+        no_indices = element_count(shape_of(indices)) == 0
+        for dim in axes(call, shape_of(data)):
             present = dim > 0
-            if nothing is not True and present is not True:
-                site.require(tirx.any(present, nothing), "there is no element to take")
-        return rule(site)
+            if no_indices is not True and present is not True:
+                call.require(tirx.any(present, no_indices), "there is no element to take")
+        return rule(call)
 
-    return looked
+    return checked_rule
 
 
-def require_places(site: OpCall, indices: Value, dim: Any) -> None:
-    """Has the call raise IndexError for the first of the indices that is not from 0 to before ``dim``."""
+def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
+    """Have the program raise IndexError for the first index that is not in ``range(dim)``."""
 
-    def first(x: Any, shape: Any) -> Any:
+    def find_bad_index(x: Tensor, shape: Sequence[Extent]) -> Tensor:
         (size,) = shape
-        flat = x if len(x.shape) == 1 else topi.reshape(x, [product(x.shape)])
+        flat = x if len(x.shape) == 1 else topi.reshape(x, [element_count(x.shape)])
         count = flat.shape[0]
         k = te.reduce_axis((0, count), "k")
-        place = flat(k).astype("int64")
-        bad = tirx.any(place < 0, place >= size)
+        index = flat(k).astype("int64")
+        bad = tirx.any(index < 0, index >= size)
         far = tirx.const(2**62, "int64")
-        at = te.compute((), lambda: te.min(tirx.Select(bad, k.var.astype("int64"), far), axis=k))
+        position = te.compute((), lambda: te.min(tirx.Select(bad, k.var.astype("int64"), far), axis=k))
         last = tirx.max(count - 1, 0)
 
-        def element(i: Any) -> Any:
-            here = flat(tirx.min(at(), last)).astype("int64")
-            found = tirx.Select(i == 0, tirx.const(1, "int64"), here)
-            return tirx.if_then_else(at() < far, found, tirx.const(0, "int64"))
+        def element(i: Index) -> PrimExpr:
+            bad_index = flat(tirx.min(position(), last)).astype("int64")
+            report = tirx.Select(i == 0, tirx.const(1, "int64"), bad_index)
+            return tirx.if_then_else(position() < far, report, tirx.const(0, "int64"))
 
         return te.compute((2,), element)
 
     size = relax.ShapeExpr([dim])
-    found = site.emit(site.te(first, indices, size))
-    site.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [found, size], ty_args=[relax.TupleType([])]))
+    report = call.emit(call.te(find_bad_index, indices, size))
+    call.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [report, size], ty_args=[relax.TupleType([])]))
 
 
-def _take_with_mode(site: OpCall) -> Value:
-    """The mode "fast" leaves open what an index out of range gives: here it is an error."""
-    if site.attrs["mode"] != "fast":
-        return checked(te_of(_take), _take_axes)(site)
-    data, indices = site.args
-    axis, shape = site.attrs["axis"], shape_of(data)
-    dim = product(shape) if axis is None else shape[integer(axis) % len(shape)]
-    require_places(site, indices, dim)
-    return te_of(_take)(site) if dim != 0 else checked(te_of(_take), _take_axes)(site)
+def _take_with_mode(call: OpCall) -> Value:
+    """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
+    if call.attrs["mode"] != "fast":
+        return refuse_empty(te_of(_take), _take_axes)(call)
+    data, indices = call.args
+    axis, shape = call.attrs["axis"], shape_of(data)
+    dim = element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
+    require_indices_in_range(call, indices, dim)
+    return te_of(_take)(call) if dim != 0 else refuse_empty(te_of(_take), _take_axes)(call)
 
 
-def _take_axes(site: OpCall, shape: list[Any]) -> Sequence[Any]:
-    axis = site.attrs["axis"]
+def _take_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
+    axis = call.attrs["axis"]
     return shape if axis is None else [shape[integer(axis)]]
 
 
-def _take(attrs: Attrs, data: Any, indices: Any) -> Any:
-    """Elements (of the flat data), or slices along an axis."""
-    fit = wrapped if attrs["mode"] == "wrap" else clamped
+def _take(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
+    """Take elements of the flat data, or slices along an axis."""
+    into_range = wrap if attrs["mode"] == "wrap" else clamp
     if attrs["axis"] is None:
-        flat = topi.reshape(data, [product(data.shape)])
-        return te.compute(indices.shape, lambda *at: flat(fit(indices(*at), flat.shape[0])))
+        flat = topi.reshape(data, [element_count(data.shape)])
+        return te.compute(indices.shape, lambda *at: flat(into_range(indices(*at), flat.shape[0])))
     axis = integer(attrs["axis"]) % len(data.shape)
     batch = integer(attrs["batch_dims"])
     batch = batch + len(indices.shape) if batch < 0 else batch
     inner = len(indices.shape) - batch
     shape = [*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :]]
 
-    def element(*at: Any) -> Any:
+    def element(*at: Index) -> PrimExpr:
         chosen = indices(*at[:batch], *at[axis : axis + inner])
-        return data(*at[:axis], fit(chosen, data.shape[axis]), *at[axis + inner :])
+        return data(*at[:axis], into_range(chosen, data.shape[axis]), *at[axis + inner :])
 
     return te.compute(shape, element)
 
 
-def _gather(attrs: Attrs, data: Any, indices: Any) -> Any:
+def _gather(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
     axis = integer(attrs["axis"]) % len(data.shape)
 
-    def element(*at: Any) -> Any:
-        return data(*at[:axis], from_end(indices(*at), data.shape[axis]), *at[axis + 1 :])
+    def element(*at: Index) -> PrimExpr:
+        return data(*at[:axis], clamp_from_end(indices(*at), data.shape[axis]), *at[axis + 1 :])
 
     return te.compute(indices.shape, element)
 
 
-def _gather_nd(attrs: Attrs, data: Any, indices: Any) -> Any:
-    """Element ``data[indices[0], indices[1], ...]`` for each place of the other axes of ``indices``."""
+def _gather_nd(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
+    """Take ``data[indices[0], indices[1], ...]`` for each index of the other axes of ``indices``."""
     batch = integer(attrs["batch_dims"])
     depth = int(indices.shape[0].value)
-    places = len(indices.shape) - 1
+    rank = len(indices.shape) - 1
     shape = [*indices.shape[1:], *data.shape[batch + depth :]]
 
-    def element(*at: Any) -> Any:
-        outer, inner = at[:places], at[places:]
-        where = [from_end(indices(k, *outer), data.shape[batch + k]) for k in range(depth)]
+    def element(*at: Index) -> PrimExpr:
+        outer, inner = at[:rank], at[rank:]
+        where = [clamp_from_end(indices(k, *outer), data.shape[batch + k]) for k in range(depth)]
         return data(*outer[:batch], *where, *inner)
 
     return te.compute(shape, element)
 
 
-def _adv_index(site: OpCall) -> Value:
-    """``data[i, j, ...]`` with index tensors broadcast together."""
-    ((data, *indices),) = site.args
+def _adv_index(call: OpCall) -> Value:
+    """Take ``data[i, j, ...]`` with index tensors that are broadcast together."""
+    ((data, *indices),) = call.args
 
-    def compute(x: Any, *where: Any) -> Any:
-        common: list[Any] = []
-        for one in where:
-            common = broadcast_shape(common, one.shape)
+    def compute(x: Tensor, *where: Tensor) -> Tensor:
+        common: list[Extent] = []
+        for tensor in where:
+            common = broadcast_shape(common, tensor.shape)
 
-        def element(*at: Any) -> Any:
+        def element(*at: Index) -> PrimExpr:
             outer, inner = at[: len(common)], at[len(common) :]
-            places = [element_at(one, outer, common) for one in where]
-            fitted = [from_end(place, dim) for place, dim in zip(places, x.shape, strict=False)]
-            return x(*fitted, *inner)
+            chosen = [element_at(tensor, outer, common) for tensor in where]
+            in_range = [clamp_from_end(i, dim) for i, dim in zip(chosen, x.shape, strict=False)]
+            return x(*in_range, *inner)
 
         return te.compute([*common, *x.shape[len(where) :]], element)
 
-    return site.te(compute, data, *indices)
+    return call.te(compute, data, *indices)
 
 
-#: What is stored where there is ``old`` and ``new`` comes.
-_STORED: dict[str, Callable[[Any, Any], Any]] = {
+#: How a scatter combines the element ``old`` with the update ``new``.
+_REDUCTIONS: dict[str, ElementFunction] = {
     "update": lambda _old, new: new,
     "add": lambda old, new: tirx.any(old, new) if scalar_functions.dtype_of(old) == "bool" else old + new,
     "mul": lambda old, new: tirx.all(old, new) if scalar_functions.dtype_of(old) == "bool" else old * new,
@@ -176,69 +177,70 @@ _STORED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _scattered(site: OpCall, how: str, place: Callable[..., list[Any]], *operands: Value) -> Value:
-    """The data, with an update at ``place(indices, shape of the data, index of the update)``."""
-    if how not in _STORED:
-        site.refuse(f"cannot reduce by {how!r}")
-    store = _STORED[how]
+def _scatter(call: OpCall, how: str, target: Callable[..., list[Index]], *operands: Value) -> Value:
+    """Lower a scatter; an update goes to ``target(indices, shape of the data, index of the update)``."""
+    if how not in _REDUCTIONS:
+        call.refuse(f"cannot reduce by {how!r}")
+    combine = _REDUCTIONS[how]
 
-    def loops(data: Any, indices: Any, updates: Any, result: Any) -> None:
+    def loops(data: Buffer, indices: Buffer, updates: Buffer, result: Buffer) -> None:
         with grid(data.shape) as at:
             T.buffer_store(result, data[tuple(at)], at)
         with grid(updates.shape) as at:
-            where = place(indices, data.shape, at)
-            T.buffer_store(result, store(result[tuple(where)], updates[tuple(at)]), where)
+            where = target(indices, data.shape, at)
+            T.buffer_store(result, combine(result[tuple(where)], updates[tuple(at)]), where)
 
-    def compute(data: Any, indices: Any, updates: Any) -> Any:
-        return filled_by(loops, (data.shape, data.dtype), data, indices, updates)
+    def compute(data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+        return fill_by_loops(loops, (data.shape, data.dtype), data, indices, updates)
 
-    return site.te(compute, *operands, primfunc_attrs={"op_pattern": OPAQUE})
-
-
-def _scatter_elements(site: OpCall) -> Value:
-    axis = integer(site.attrs["axis"]) % len(shape_of(site.args[0]))
-
-    def place(indices: Any, shape: Sequence[Any], at: list[Any]) -> list[Any]:
-        return [*at[:axis], from_end(indices[tuple(at)], shape[axis]), *at[axis + 1 :]]
-
-    return _scattered(site, str(site.attrs["reduction"]), place, *site.args)
+    return call.te(compute, *operands, primfunc_attrs={"op_pattern": OPAQUE})
 
 
-def _scatter_nd(site: OpCall) -> Value:
-    depth, *rows = shape_of(site.args[1])
+def _scatter_elements(call: OpCall) -> Value:
+    axis = integer(call.attrs["axis"]) % len(shape_of(call.args[0]))
 
-    def place(indices: Any, shape: Sequence[Any], at: list[Any]) -> list[Any]:
+    def target(indices: Buffer, shape: Sequence[Extent], at: list[Index]) -> list[Index]:
+        return [*at[:axis], clamp_from_end(indices[tuple(at)], shape[axis]), *at[axis + 1 :]]
+
+    return _scatter(call, str(call.attrs["reduction"]), target, *call.args)
+
+
+def _scatter_nd(call: OpCall) -> Value:
+    depth, *rows = shape_of(call.args[1])
+
+    def target(indices: Buffer, shape: Sequence[Extent], at: list[Index]) -> list[Index]:
         row, rest = at[: len(rows)], at[len(rows) :]
-        named = [(k, *row) for k in range(depth)]
-        return [*(from_end(indices[each], dim) for each, dim in zip(named, shape, strict=False)), *rest]
+        sources = [(k, *row) for k in range(depth)]
+        chosen = (clamp_from_end(indices[source], dim) for source, dim in zip(sources, shape, strict=False))
+        return [*chosen, *rest]
 
-    return _scattered(site, str(site.attrs["mode"]), place, *site.args)
+    return _scatter(call, str(call.attrs["mode"]), target, *call.args)
 
 
-def _sparse_to_dense(site: OpCall) -> Value:
-    shape = site.attrs["output_shape"]
+def _sparse_to_dense(call: OpCall) -> Value:
+    shape = call.attrs["output_shape"]
     assert isinstance(shape, tuple)
     size = [int(dim) for dim in shape]
 
-    def loops(indices: Any, values: Any, default: Any, result: Any) -> None:
+    def loops(indices: Buffer, values: Buffer, default: Buffer, result: Buffer) -> None:
         with grid(size) as at:
             T.buffer_store(result, default[()].astype(values.dtype), at)
         with grid(indices.shape[:1]) as row:
             columns = len(indices.shape) == 2
-            named = [(*row, k) if columns else tuple(row) for k in range(len(size))]
+            sources = [(*row, k) if columns else tuple(row) for k in range(len(size))]
             where = [
-                within(indices[each].astype("int64"), 0, dim - 1)
-                for each, dim in zip(named, size, strict=True)
+                clip_to_range(indices[source].astype("int64"), 0, dim - 1)
+                for source, dim in zip(sources, size, strict=True)
             ]
             T.buffer_store(result, values[tuple(row) if values.shape else ()], where)
 
-    def compute(*operands: Any) -> Any:
-        return filled_by(loops, (size, operands[1].dtype), *operands)
+    def compute(*operands: Tensor) -> Tensor:
+        return fill_by_loops(loops, (size, operands[1].dtype), *operands)
 
-    return site.te(compute, *site.args, primfunc_attrs={"op_pattern": OPAQUE})
+    return call.te(compute, *call.args, primfunc_attrs={"op_pattern": OPAQUE})
 
 
-def _matrix_set_diag(attrs: Attrs, data: Any, diagonal: Any) -> Any:
+def _matrix_set_diag(attrs: Attrs, data: Tensor, diagonal: Tensor) -> Tensor:
     first, last = integer(attrs["k1"]), integer(attrs["k2"])
     sides = (
         "RIGHT" if attrs["super_diag_right_align"] else "LEFT",
@@ -247,12 +249,12 @@ def _matrix_set_diag(attrs: Attrs, data: Any, diagonal: Any) -> Any:
     return topi.matrix_set_diag(data, diagonal, (first, last), "_".join(sides))
 
 
-def _invert_permutation(permutation: Any) -> Any:
-    """Where each number stands in the permutation: last, if it is none; 0 where it does not."""
+def _invert_permutation(permutation: Tensor) -> Tensor:
+    """Return the position of each number in the permutation: the last if it repeats, 0 if it is missing."""
     (length,) = permutation.shape
     k = te.reduce_axis((0, length), "k")
 
-    def here(place: Any) -> Any:
+    def here(place: Index) -> PrimExpr:
         return tirx.Select(
             permutation(k) == place, k.var.astype(permutation.dtype), tirx.const(0, permutation.dtype)
         )
@@ -260,24 +262,24 @@ def _invert_permutation(permutation: Any) -> Any:
     return te.compute((length,), lambda place: te.max(here(place), axis=k))
 
 
-def _unravel_index(site: OpCall) -> Value:
-    """The coordinates of flat indices; a dimension of 0 counts as 1, as a division by it would trap."""
-    if not isinstance(shape_of(site.args[1])[0], int):
-        site.refuse("how long the shape is must be known when compiling")
+def _unravel_index(call: OpCall) -> Value:
+    """Lower to the coordinates of flat indices; a dimension of 0 counts as 1: dividing by 0 would trap."""
+    if not isinstance(shape_of(call.args[1])[0], int):
+        call.refuse("the length of the shape must be known at compile time")
 
-    def compute(indices: Any, shape: Any) -> Any:
+    def compute(indices: Tensor, shape: Tensor) -> Tensor:
         safe = te.compute(shape.shape, lambda axis: tirx.max(shape(axis), tirx.const(1, shape.dtype)))
         return topi.unravel_index(indices, safe)
 
-    return site.te(compute, *site.args)
+    return call.te(compute, *call.args)
 
 
 RULES.update(
     {
         "take": _take_with_mode,
-        "gather": checked(te_of(_gather), _take_axes),
-        "gather_nd": checked(te_of(_gather_nd), lambda _site, shape: shape),
-        "adv_index": checked(_adv_index, lambda _site, shape: shape),
+        "gather": refuse_empty(te_of(_gather), _take_axes),
+        "gather_nd": refuse_empty(te_of(_gather_nd), lambda _call, shape: shape),
+        "adv_index": refuse_empty(_adv_index, lambda _call, shape: shape),
         "scatter_elements": _scatter_elements,
         "scatter_nd": _scatter_nd,
         "sparse_to_dense": _sparse_to_dense,

@@ -1,37 +1,43 @@
-"""The same call again: an operator with the same attributes, on arrays of the same types, is the same kernel.
+"""Reuse kernels: equal calls of an operator, on tensors of the same types, share one.
 
-To make a kernel's function costs TVM half a millisecond; only then would it see that it has an equal one.
-Knows Relax only.
+Creating the function of a kernel costs TVM half a millisecond, and only then would it notice an equal one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TypeAlias
 
 import tvm
 from tvm import relax
 
+from nnmagic.engine.relax.legalize.registry import Value
+from nnmagic.engine.relax.tir.types import PrimExpr, RelaxExpr
+
 _CALL = tvm.ir.Op.get("relax.call_tir")
+
+#: Lowers a call of a Relax operator: ``FLegalize`` in TVM.
+_Legalize: TypeAlias = Callable[[relax.BlockBuilder, RelaxExpr], RelaxExpr]
 
 
 class KernelCache:
-    """The kernels that calls were lowered to, in one module."""
+    """The kernels of one module, by the calls that were lowered to them."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Any, list[int]]] = {}
+        #: The call of the kernel, and which argument of the operator each of its arguments is.
+        self._calls: dict[Hashable, tuple[RelaxExpr, list[int]]] = {}
 
-    def find(self, key: Hashable | None, args: Sequence[Any]) -> Any:
-        """The call with these arguments of what such a call was lowered to; None where none was."""
-        if key not in self._known:
+    def find(self, key: Hashable | None, args: Sequence[Value]) -> RelaxExpr | None:
+        """Return a call of the kernel for ``key`` with these arguments, or None if there is no kernel."""
+        if key not in self._calls:
             return None
-        call, places = self._known[key]
-        fields = relax.Tuple([args[place] for place in places])
+        call, positions = self._calls[key]
+        fields = relax.Tuple([args[position] for position in positions])
         return relax.Call(call.op, [call.args[0], fields], call.attrs, call.ty_args)
 
-    def remember(self, key: Hashable | None, args: Sequence[Any], lowered: Any) -> None:
-        """Keeps what a call was lowered to, if that is a call of one kernel with arguments of its own."""
+    def remember(self, key: Hashable | None, args: Sequence[Value], lowered: Value) -> None:
+        """Keep what a call was lowered to if that calls one kernel, with arguments of the call only."""
         if (
             key is None
             or not isinstance(lowered, relax.Call)
@@ -39,70 +45,72 @@ class KernelCache:
             or len(lowered.args) != 2
         ):
             return
-        places = [_place(part, args) for part in lowered.args[1].fields]
-        known = [place for place in places if place is not None]
-        if len(known) == len(places):
-            self._known[key] = lowered, known
+        fields = lowered.args[1].fields
+        positions = [position for field in fields if (position := _position(field, args)) is not None]
+        if len(positions) == len(fields):
+            self._calls[key] = lowered, positions
 
 
-def key_of(name: str, attrs: Mapping[str, object], args: Sequence[Any]) -> Hashable | None:
-    """What calls of an operator have in common that become the same; None where that is not known."""
-    parts = [*(_plain(value) for value in attrs.values()), *map(_type_of, args)]
+def key_of(name: str, attrs: Mapping[str, object], args: Sequence[Value]) -> Hashable | None:
+    """Return a key that calls have in common if one kernel can serve them, or None if that is not clear."""
+    parts = [*(_hashable(value) for value in attrs.values()), *map(_type_key, args)]
     if None in parts:
         return None
-    same = tuple(_place(arg, args) for arg in args)  # a kernel takes an array once that is given twice
-    return (name, *attrs, *parts, same)
+    # A kernel has one parameter for an array that is passed twice.
+    repeats = tuple(_position(arg, args) for arg in args)
+    return (name, *attrs, *parts, repeats)
 
 
-def _place(arg: Any, args: Sequence[Any]) -> int | None:
-    return next((place for place, each in enumerate(args) if each.same_as(arg)), None)
+def _position(arg: Value, args: Sequence[Value]) -> int | None:
+    return next((position for position, other in enumerate(args) if other.same_as(arg)), None)
 
 
-def _plain(value: object) -> Hashable | None:
-    """The value of an attribute, one that tells 1 and 1.0 apart, 0.0 and -0.0, too."""
+def _hashable(value: object) -> Hashable | None:
+    """Return an attribute in a form that tells 1 from 1.0, and 0.0 from -0.0."""
     if isinstance(value, tuple):
-        parts = tuple(map(_plain, value))
+        parts = tuple(map(_hashable, value))
         return None if None in parts else parts
     return (type(value), repr(value)) if isinstance(value, bool | int | float | str | None) else None
 
 
-def _type_of(arg: Any) -> Hashable | None:
-    """A variable's dtype and shape, the dimensions of a shape, a constant's number; None for what is else."""
+def _type_key(arg: Value) -> Hashable | None:
+    """Return a variable's dtype and shape, a shape's dimensions, or a scalar constant's value; else None."""
     if isinstance(arg, relax.ShapeExpr):
-        return _dims(arg.values)
+        return _static_dims(arg.values)
     if isinstance(arg, tvm.ir.GenericConst) and not arg.value.shape:
         return str(arg.value.dtype), arg.value.numpy().tobytes()
     if not isinstance(arg, relax.Var) or not isinstance(arg.ty, relax.TensorType):
         return None
-    dims = _dims(arg.ty.shape.values) if isinstance(arg.ty.shape, relax.ShapeExpr) else None
+    dims = _static_dims(arg.ty.shape.values) if isinstance(arg.ty.shape, relax.ShapeExpr) else None
     return None if dims is None else (str(arg.ty.dtype.dtype), dims)
 
 
-def _dims(values: Sequence[Any]) -> tuple[int, ...] | None:
-    dims = [value.value if isinstance(value, tvm.tirx.IntImm) else None for value in values]
-    known = tuple(dim for dim in dims if dim is not None)
-    return known if len(known) == len(dims) else None
+def _static_dims(dims: Sequence[PrimExpr]) -> tuple[int, ...] | None:
+    static = tuple(dim.value for dim in dims if isinstance(dim, tvm.tirx.IntImm))
+    return static if len(static) == len(dims) else None
 
 
-def legalization() -> tvm.transform.Pass:
-    """TVM's pass that makes kernels of Relax's operators; of equal calls, without attributes, one."""
-    repeats = KernelCache()
+def legalize_relax_ops() -> tvm.transform.Pass:
+    """Return TVM's pass that lowers Relax's operators to kernels, one for equal calls without attributes."""
+    kernels = KernelCache()
 
-    def once(legalize: Callable[..., Any]) -> Callable[..., Any]:
-        def legalized(builder: Any, call: Any) -> Any:
+    def cached(legalize: _Legalize) -> _Legalize:
+        def legalize_once(builder: relax.BlockBuilder, call: RelaxExpr) -> RelaxExpr:
             key = key_of(call.op.name, {}, call.args) if call.attrs is None else None
-            found = repeats.find(key, call.args)
-            if found is None:
-                found = legalize(builder, call)
-                repeats.remember(key, call.args, found)
-            return found
+            lowered = kernels.find(key, call.args)
+            if lowered is None:
+                lowered = legalize(builder, call)
+                kernels.remember(key, call.args, lowered)
+            return lowered
 
-        return legalized
+        return legalize_once
 
-    return relax.transform.LegalizeOps({name: once(legalize) for name, legalize in _legalizations().items()})
+    functions = {name: cached(legalize) for name, legalize in _legalize_functions().items()}
+    return relax.transform.LegalizeOps(functions)
 
 
 @cache
-def _legalizations() -> Mapping[str, Callable[..., Any]]:
+def _legalize_functions() -> Mapping[str, _Legalize]:
     names = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
-    return {name: found for name in names if (found := tvm.ir.Op.get(name).get_attr("FLegalize")) is not None}
+    functions = {name: tvm.ir.Op.get(name).get_attr("FLegalize") for name in names}
+    return {name: legalize for name, legalize in functions.items() if legalize is not None}

@@ -1,7 +1,7 @@
-"""Choosing among detected boxes: those of a high score, and of those that overlap the best one.
+"""Legalize non-maximum suppression: choose the best of the detected boxes that overlap.
 
-The kernels are loops, because each choice depends on the ones before. Numbers that Relay takes as operands
-(thresholds, limits) are tensors here, too. Places that Relay leaves uninitialised are 0.
+The kernels are loops, because each choice depends on the previous ones. Numbers that Relay takes as operands
+(thresholds, limits) are tensors here, too. Elements that Relay leaves uninitialised are 0.
 """
 
 from __future__ import annotations
@@ -9,43 +9,47 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.indexing import within
+from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, te_of
-from nnmagic.engine.relax.legalize.sorting import order
+from nnmagic.engine.relax.legalize.sorting import sort_order
+from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Attrs
 
 
 @contextmanager
-def _when(condition: Any) -> Iterator[None]:
+def _when(condition: PrimExpr) -> Iterator[None]:
     with T.If(condition), T.Then():
         yield
 
 
-def _local(dtype: str) -> Any:
+def _local(dtype: str) -> Buffer:
     return T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
 
 
-def _int(value: int) -> Any:
+def _int(value: int) -> PrimExpr:
     return tirx.const(value, "int32")
 
 
-def _wide(value: int) -> Any:
+def _wide(value: int) -> PrimExpr:
     return tirx.const(value, "int64")
 
 
 def _kernel(
-    body: Callable[..., None], inputs: Sequence[Any], shapes: Sequence[Any], dtypes: Sequence[str]
-) -> Any:
-    """What ``body`` writes into buffers of these shapes, reading those of the inputs."""
+    body: Callable[..., None],
+    inputs: Sequence[Tensor],
+    shapes: Sequence[Sequence[Extent]],
+    dtypes: Sequence[str],
+) -> Tensors:
+    """Return tensors of these shapes that ``body`` writes, reading the inputs."""
 
-    def emit(ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         with IRBuilder() as builder:
             with T.seq_scope():
                 body(*map(T.buffer_proxy, (*ins, *outs)))
@@ -54,13 +58,13 @@ def _kernel(
     return te.extern(list(shapes), list(inputs), emit, dtype=list(dtypes))
 
 
-def _scalar(tensor: Any, dtype: str) -> Any:
-    """The only element of a tensor, as a tensor of rank 1 and of a dtype that holds it exactly."""
+def _scalar(tensor: Tensor, dtype: str) -> Tensor:
+    """Return the only element of a tensor, as a tensor of rank 1 and of a dtype that holds it exactly."""
     return te.compute((1,), lambda _i: tensor(*(0 for _ in tensor.shape)).astype(dtype))
 
 
-def _overlap(corner_a: Callable[[int], Any], corner_b: Callable[[int], Any]) -> Any:
-    """The area that two boxes share by the area of both; a box is two opposite corners."""
+def _overlap(corner_a: Callable[[int], PrimExpr], corner_b: Callable[[int], PrimExpr]) -> PrimExpr:
+    """Return the intersection over union of two boxes; a box is two opposite corners."""
     zero = tirx.const(0, corner_a(0).ty.dtype)
     sides, areas = [], []
     bounds = [
@@ -76,44 +80,44 @@ def _overlap(corner_a: Callable[[int], Any], corner_b: Callable[[int], Any]) -> 
     return tirx.Select(both <= zero, zero, shared / both)
 
 
-def _rows(buffer: Any) -> Any:
+def _rows(buffer: Buffer) -> Extent:
     return buffer.shape[0]
 
 
-def _is_positive(value: Any) -> Any:
+def _is_positive(value: PrimExpr) -> PrimExpr:
     return value > tirx.const(0, value.ty.dtype)
 
 
-def _is_not_negative(value: Any) -> Any:
+def _is_not_negative(value: PrimExpr) -> PrimExpr:
     return value >= tirx.const(0, value.ty.dtype)
 
 
-def _fill(buffer: Any, row: tuple[Any, ...], value: int) -> None:
-    """Writes a number everywhere in a row."""
+def _fill(buffer: Buffer, row: tuple[Index, ...], value: int) -> None:
+    """Fill a row with a number."""
     with T.serial(0, buffer.shape[len(row)]) as k:
-        place = (*row, k)
-        buffer[place] = tirx.const(value, buffer.dtype)
+        index = (*row, k)
+        buffer[index] = tirx.const(value, buffer.dtype)
 
 
-def _copy(source: Any, here: tuple[Any, ...], target: Any, there: tuple[Any, ...]) -> None:
-    """Copies a row."""
+def _copy(source: Buffer, here: tuple[Index, ...], target: Buffer, there: tuple[Index, ...]) -> None:
+    """Copy a row."""
     with T.serial(0, source.shape[len(here)]) as k:
-        place, origin = (*there, k), (*here, k)
-        target[place] = source[origin]
+        to, origin = (*there, k), (*here, k)
+        target[to] = source[origin]
 
 
-def _drop(kept: Any, places: Any, i: Any, j: Any) -> None:
-    """Makes a box, and the place where it was, -1."""
+def _drop(kept: Buffer, positions: Buffer, i: Index, j: Index) -> None:
+    """Set a box and its index to -1."""
     _fill(kept, (i, j), -1)
-    places[i, j] = _int(-1)
+    positions[i, j] = _int(-1)
 
 
-def _get_valid_counts(attrs: Attrs, data: Any, threshold: Any) -> Any:
-    """How many boxes of each image score higher, these moved to the front, and where they were."""
+def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: Tensor) -> Tensors:
+    """Count each image's boxes above the threshold, move them to the front, and return their indices."""
     score, index = integer(attrs["score_index"]), integer(attrs["id_index"])
     batch, boxes, _ = data.shape
 
-    def body(data: Any, least: Any, count: Any, moved: Any, places: Any) -> None:
+    def body(data: Buffer, least: Buffer, count: Buffer, moved: Buffer, positions: Buffer) -> None:
         with T.serial(0, batch) as i:
             count[i] = _int(0)
             with T.serial(0, boxes) as j:
@@ -122,71 +126,85 @@ def _get_valid_counts(attrs: Attrs, data: Any, threshold: Any) -> Any:
                     kept = tirx.all(kept, _is_not_negative(data[i, j, index]))
                 with _when(kept):
                     _copy(data, (i, j), moved, (i, count[i]))
-                    places[i, count[i]] = j.astype("int32")
+                    positions[i, count[i]] = j.astype("int32")
                     count[i] = count[i] + _int(1)
             with T.serial(0, boxes) as j, _when(j >= count[i]):
-                _drop(moved, places, i, j)
+                _drop(moved, positions, i, j)
 
     shapes = [(batch,), data.shape, (batch, boxes)]
     return _kernel(body, [data, _scalar(threshold, "float64")], shapes, ["int32", data.dtype, "int32"])
 
 
-def _non_max_suppression(attrs: Attrs, data: Any, counts: Any, indices: Any, most: Any, least: Any) -> Any:
-    """The boxes, or ``indices`` of those, that are left; the others are -1.
+def _non_max_suppression(
+    attrs: Attrs, data: Tensor, counts: Tensor, indices: Tensor, most: Tensor, least: Tensor
+) -> Tensor:
+    """Return the boxes that are kept, or their ``indices``; the others are -1.
 
     Boxes without a positive score suppress nothing and are not suppressed. Without a positive threshold of
-    overlap every box is left, and in its place.
+    overlap every box is kept at its index.
     """
     batch, boxes, _ = data.shape
-    counts = te.compute((batch,), lambda i: within(counts(i), 0, boxes).astype("int32"))
+    counts = te.compute((batch,), lambda i: clip_to_range(counts(i), 0, boxes).astype("int32"))
     best = _best_first(data, counts, integer(attrs["score_index"]))
 
-    def body(data: Any, best: Any, counts: Any, indices: Any, most: Any, least: Any, *outs: Any) -> None:
-        kept, places = outs
+    def body(
+        data: Buffer,
+        best: Buffer,
+        counts: Buffer,
+        indices: Buffer,
+        most: Buffer,
+        least: Buffer,
+        *outs: Buffer,
+    ) -> None:
+        kept, positions = outs
         with T.serial(0, batch) as i:
             with T.If(least[0] > tirx.const(0, "float64")):
                 with T.Then():
-                    _take_best(integer(attrs["top_k"]), i, counts[i], data, best, kept, places)
-                    _suppress(attrs, i, counts[i], most[0], least[0], kept, places)
+                    _take_best(integer(attrs["top_k"]), i, counts[i], data, best, kept, positions)
+                    _suppress(attrs, i, counts[i], most[0], least[0], kept, positions)
                 with T.Else(), T.serial(0, counts[i]) as j:
                     _copy(data, (i, j), kept, (i, j))
-                    places[i, j] = j.astype("int32")
+                    positions[i, j] = j.astype("int32")
             with T.serial(0, boxes) as j:
                 with _when(j >= counts[i]):
-                    _drop(kept, places, i, j)
+                    _drop(kept, positions, i, j)
                 if attrs["return_indices"]:
-                    with _when(places[i, j] >= 0):
-                        places[i, j] = indices[i, places[i, j]].astype("int32")
+                    with _when(positions[i, j] >= 0):
+                        positions[i, j] = indices[i, positions[i, j]].astype("int32")
 
     inputs = [data, best, counts, indices, _scalar(most, "int64"), _scalar(least, "float64")]
-    kept, places = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
+    kept, positions = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
     if attrs["return_indices"]:
-        return _places_first(places)
+        return _indices_first(positions)
     return _boxes_first(kept) if attrs["invalid_to_bottom"] else kept
 
 
-def _best_first(data: Any, counts: Any, score: int) -> Any:
-    """The order of each image's first ``counts`` boxes by their scores."""
+def _best_first(data: Tensor, counts: Tensor, score: int) -> Tensor:
+    """Return the indices that sort each image's first ``counts`` boxes by descending score."""
 
-    def ranked(i: Any, j: Any) -> Any:
+    def ranked(i: Index, j: Index) -> PrimExpr:
         return tirx.Select(j < counts(i), data(i, j, score), tirx.min_value(data.dtype))
 
-    return order(te.compute(data.shape[:2], ranked), 1, ascending=False)
+    return sort_order(te.compute(data.shape[:2], ranked), 1, ascending=False)
 
 
-def _take_best(top: int, i: Any, count: Any, data: Any, best: Any, kept: Any, places: Any) -> None:
-    """The boxes of an image in order; all but the best ``top`` of them dropped where that is positive."""
+def _take_best(
+    top: int, i: Index, count: PrimExpr, data: Buffer, best: Buffer, kept: Buffer, positions: Buffer
+) -> None:
+    """Copy the boxes of an image in order, and drop all but the best ``top`` if that is positive."""
     limit = tirx.min(count, _int(top)) if top > 0 else count
     with T.serial(0, count) as j, T.If(j < limit):
         with T.Then():
             _copy(data, (i, best[i, j]), kept, (i, j))
-            places[i, j] = best[i, j]
+            positions[i, j] = best[i, j]
         with T.Else():
-            _drop(kept, places, i, j)
+            _drop(kept, positions, i, j)
 
 
-def _suppress(attrs: Attrs, i: Any, count: Any, most: Any, least: Any, kept: Any, places: Any) -> None:
-    """Drops the boxes of an image that overlap a better one, and what comes after ``most`` that do not."""
+def _suppress(
+    attrs: Attrs, i: Index, count: PrimExpr, most: PrimExpr, least: PrimExpr, kept: Buffer, positions: Buffer
+) -> None:
+    """Drop the boxes of an image that overlap a better one, and those after ``most`` that do not."""
     start, score = integer(attrs["coord_start"]), integer(attrs["score_index"])
     number, good = _local("int32"), _local("int32")
     number[0] = _int(0)
@@ -199,11 +217,11 @@ def _suppress(attrs: Attrs, i: Any, count: Any, most: Any, least: Any, kept: Any
                     good[0] = _int(0)
             number[0] = number[0] + good[0]
         with _when(good[0] == 0):
-            _drop(kept, places, i, j)
+            _drop(kept, positions, i, j)
 
 
-def _may_suppress(attrs: Attrs, kept: Any, i: Any, k: Any, j: Any) -> Iterator[Any]:
-    """What holds where box ``k`` may suppress box ``j``: it is left, and of that class where this counts."""
+def _may_suppress(attrs: Attrs, kept: Buffer, i: Index, k: Index, j: Index) -> Iterator[PrimExpr]:
+    """Yield the conditions for box ``k`` to suppress box ``j``: it is kept, and of the same class."""
     yield _is_positive(kept[i, k, integer(attrs["score_index"])])
     index = integer(attrs["id_index"])
     if index >= 0:
@@ -212,27 +230,27 @@ def _may_suppress(attrs: Attrs, kept: Any, i: Any, k: Any, j: Any) -> Iterator[A
             yield kept[i, j, index] == kept[i, k, index]
 
 
-def _places_first(places: Any) -> Any:
-    """The indices that are left in front, and how many there are."""
-    batch, boxes = places.shape
+def _indices_first(positions: Tensor) -> Tensors:
+    """Move the indices of kept boxes to the front, and count them."""
+    batch, boxes = positions.shape
 
-    def body(places: Any, moved: Any, count: Any) -> None:
+    def body(positions: Buffer, moved: Buffer, count: Buffer) -> None:
         with T.serial(0, batch) as i:
             count[i, 0] = _int(0)
-            with T.serial(0, boxes) as j, _when(places[i, j] >= 0):
-                moved[i, count[i, 0]] = places[i, j]
+            with T.serial(0, boxes) as j, _when(positions[i, j] >= 0):
+                moved[i, count[i, 0]] = positions[i, j]
                 count[i, 0] = count[i, 0] + _int(1)
             with T.serial(0, boxes) as j, _when(j >= count[i, 0]):
                 moved[i, j] = _int(-1)
 
-    return _kernel(body, [places], [places.shape, (batch, 1)], ["int32", "int32"])
+    return _kernel(body, [positions], [positions.shape, (batch, 1)], ["int32", "int32"])
 
 
-def _boxes_first(boxes: Any) -> Any:
-    """The boxes whose first number is not negative in front."""
+def _boxes_first(boxes: Tensor) -> Tensor:
+    """Move the boxes whose first number is not negative to the front."""
     batch, length, _ = boxes.shape
 
-    def body(boxes: Any, moved: Any) -> None:
+    def body(boxes: Buffer, moved: Buffer) -> None:
         count = _local("int32")
         with T.serial(0, batch) as i:
             count[0] = _int(0)
@@ -245,8 +263,10 @@ def _boxes_first(boxes: Any) -> Any:
     return _kernel(body, [boxes], [boxes.shape], [boxes.dtype])
 
 
-def _all_class(attrs: Attrs, boxes: Any, scores: Any, most: Any, least: Any, threshold: Any) -> Any:
-    """Suppression for each image and class by itself, in the form of ONNX or of TensorFlow.
+def _all_class(
+    attrs: Attrs, boxes: Tensor, scores: Tensor, most: Tensor, least: Tensor, threshold: Tensor
+) -> Tensor:
+    """Suppress boxes for each image and class separately, in the form of ONNX or of TensorFlow.
 
     As in Relay, no positive limit is no limit, without a positive threshold of overlap nothing is chosen, and
     a score of -1 or less never is.
@@ -254,7 +274,7 @@ def _all_class(attrs: Attrs, boxes: Any, scores: Any, most: Any, least: Any, thr
     batch, classes, count = scores.shape
     rows = te.compute((batch * classes, count), lambda i, j: scores(i // classes, i % classes, j))
     numbers = [_scalar(most, "int64"), _scalar(least, "float64"), _scalar(threshold, "float64")]
-    inputs = [boxes, rows, order(rows, 1, ascending=False), *numbers]
+    inputs = [boxes, rows, sort_order(rows, 1, ascending=False), *numbers]
     if attrs["output_format"] == "onnx":
         shapes = [(batch * classes * count, 3), (1,), (batch * classes, count)]
         body = partial(_all_class_as_onnx, classes)
@@ -264,24 +284,24 @@ def _all_class(attrs: Attrs, boxes: Any, scores: Any, most: Any, least: Any, thr
     return _kernel(body, inputs, shapes, ["int64", "float32", "int64", "int32"])[:3]
 
 
-def _all_class_as_onnx(classes: Any, *buffers: Any) -> None:
-    """(image, class, box) of every box chosen, and how many."""
+def _all_class_as_onnx(classes: Extent, *buffers: Buffer) -> None:
+    """Emit (image, class, box) of every chosen box, and their number."""
     *inputs, selected, total, alive = buffers
     total[0] = _wide(0)
     with T.serial(0, _rows(selected)) as row:
         _fill(selected, (row,), 0)
     with T.serial(0, _rows(alive)) as i:
 
-        def choose(box: Any, _score: Any) -> None:
-            for place, value in enumerate((i // classes, i % classes, box)):
-                selected[total[0], place] = value.astype("int64")
+        def choose(box: Index, _score: PrimExpr) -> None:
+            for column, value in enumerate((i // classes, i % classes, box)):
+                selected[total[0], column] = value.astype("int64")
             total[0] = total[0] + _wide(1)
 
         _choose(classes, i, alive, choose, *inputs)
 
 
-def _all_class_as_tensorflow(classes: Any, *buffers: Any) -> None:
-    """For each image: (class, box) and score of every box chosen, and how many."""
+def _all_class_as_tensorflow(classes: Extent, *buffers: Buffer) -> None:
+    """Emit for each image (class, box) and score of every chosen box, and their number."""
     *inputs, selected, values, total, alive = buffers
     with T.serial(0, _rows(total)) as image:
         total[image] = _wide(0)
@@ -291,9 +311,9 @@ def _all_class_as_tensorflow(classes: Any, *buffers: Any) -> None:
     with T.serial(0, _rows(alive)) as i:
         image = i // classes
 
-        def choose(box: Any, score: Any) -> None:
-            for place, value in enumerate((i % classes, box)):
-                selected[image, total[image], place] = value.astype("int64")
+        def choose(box: Index, score: PrimExpr) -> None:
+            for column, value in enumerate((i % classes, box)):
+                selected[image, total[image], column] = value.astype("int64")
             values[image, total[image]] = score.astype("float32")
             total[image] = total[image] + _wide(1)
 
@@ -301,23 +321,23 @@ def _all_class_as_tensorflow(classes: Any, *buffers: Any) -> None:
 
 
 def _choose(
-    classes: Any,
-    i: Any,
-    alive: Any,
-    choose: Callable[[Any, Any], None],
-    boxes: Any,
-    scores: Any,
-    best: Any,
-    most: Any,
-    least: Any,
-    threshold: Any,
+    classes: Extent,
+    i: Index,
+    alive: Buffer,
+    choose: Callable[[Index, PrimExpr], None],
+    boxes: Buffer,
+    scores: Buffer,
+    best: Buffer,
+    most: Buffer,
+    least: Buffer,
+    threshold: Buffer,
 ) -> None:
-    """Emits the suppression of one image and class, row ``i`` of scores and best; ``choose`` takes a box."""
+    """Emit the suppression for one image and class, row ``i`` of scores and best; ``choose`` takes a box."""
     count = scores.shape[1]
     number = _local("int64")
     number[0] = _wide(0)
 
-    def corner(j: Any) -> Callable[[int], Any]:
+    def corner(j: Index) -> Callable[[int], PrimExpr]:
         return lambda at: boxes[i // classes, best[i, j], at]
 
     with T.serial(0, count) as j:

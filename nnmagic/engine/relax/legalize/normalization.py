@@ -1,4 +1,4 @@
-"""Normalisation: batch, layer, group, instance, local response, L2.
+"""Legalize normalizations: batch, layer, group, instance, local response, L2.
 
 Mean and variance are computed in two passes (of float16 and bfloat16 in float32), as E[x^2] - E[x]^2 cancels.
 """
@@ -6,26 +6,25 @@ Mean and variance are computed in two passes (of float16 and bfloat16 in float32
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
-from nnmagic.engine.relax.legalize import reduction
+from nnmagic.engine.relax.legalize import reduction, scalar_functions
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, te_of
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
-_NARROW = ("float16", "bfloat16")
+
+def _widen(data: Tensor) -> Tensor:
+    return topi.cast(data, "float32") if data.dtype in scalar_functions.NARROW_FLOATS else data
 
 
-def _wide(data: Any) -> Any:
-    return topi.cast(data, "float32") if data.dtype in _NARROW else data
+def _scale_and_shift(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor, axis: int) -> Tensor:
+    """Compute ``data * gamma + beta`` along an axis, as far as the attributes ask for it."""
 
-
-def _scaled(attrs: Attrs, data: Any, gamma: Any, beta: Any, axis: int) -> Any:
-    """``data * gamma + beta`` along an axis, as far as the attributes say so."""
-
-    def element(*index: Any) -> Any:
+    def element(*index: Index) -> PrimExpr:
         value = data(*index)
         if attrs["scale"]:
             value = value * gamma(index[axis]).astype(data.dtype)
@@ -34,8 +33,8 @@ def _scaled(attrs: Attrs, data: Any, gamma: Any, beta: Any, axis: int) -> Any:
     return te.compute(data.shape, element)
 
 
-def _standardized(data: Any, axes: Sequence[int], epsilon: float) -> Any:
-    """Zero mean and unit variance along axes."""
+def _standardize(data: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    """Scale to zero mean and unit variance along axes."""
     center = reduction.mean(data, axes, keepdims=True)
     distance = topi.subtract(data, center)
     spread = reduction.mean(topi.multiply(distance, distance), axes, keepdims=True)
@@ -43,67 +42,69 @@ def _standardized(data: Any, axes: Sequence[int], epsilon: float) -> Any:
     return topi.multiply(distance, factor)
 
 
-def _normalized(attrs: Attrs, data: Any, gamma: Any, beta: Any, axes: Sequence[int], axis: int) -> Any:
-    standard = _standardized(_wide(data), axes, number(attrs["epsilon"]))
-    result = _scaled(attrs, standard, gamma, beta, axis)
+def _normalize(
+    attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor, axes: Sequence[int], axis: int
+) -> Tensor:
+    standard = _standardize(_widen(data), axes, number(attrs["epsilon"]))
+    result = _scale_and_shift(attrs, standard, gamma, beta, axis)
     return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
 
-def _axis(attrs: Attrs, data: Any) -> int:
+def _axis(attrs: Attrs, data: Tensor) -> int:
     return integer(attrs["axis"]) % len(data.shape)
 
 
-def _layer_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
+def _layer_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis = _axis(attrs, data)
-    return _normalized(attrs, data, gamma, beta, [axis], axis)
+    return _normalize(attrs, data, gamma, beta, [axis], axis)
 
 
-def _instance_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
+def _instance_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis = _axis(attrs, data)
-    spatial = [one for one in range(1, len(data.shape)) if one != axis]
-    return _normalized(attrs, data, gamma, beta, spatial, axis)
+    spatial = [dim for dim in range(1, len(data.shape)) if dim != axis]
+    return _normalize(attrs, data, gamma, beta, spatial, axis)
 
 
-def _group_norm(attrs: Attrs, data: Any, gamma: Any, beta: Any) -> Any:
+def _group_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     axis, groups = _axis(attrs, data), integer(attrs["num_groups"])
     split = [*data.shape[:axis], groups, data.shape[axis] // groups, *data.shape[axis + 1 :]]
-    grouped = topi.reshape(_wide(data), split)
-    axes = range(axis + 1, len(split))  # as Relay: none that stands before the channels
-    standard = topi.reshape(_standardized(grouped, axes, number(attrs["epsilon"])), data.shape)
-    result = _scaled(attrs, standard, gamma, beta, axis)
+    grouped = topi.reshape(_widen(data), split)
+    axes = range(axis + 1, len(split))  # as in Relay, without the axes before the channels
+    standard = topi.reshape(_standardize(grouped, axes, number(attrs["epsilon"])), data.shape)
+    result = _scale_and_shift(attrs, standard, gamma, beta, axis)
     return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
 
-def _batch_norm(site: OpCall) -> Value:
-    """As in inference: with the moving mean and variance, which are the second and third result."""
-    data, gamma, beta, moving_mean, moving_var = site.args
-    attrs = site.attrs
+def _batch_norm(call: OpCall) -> Value:
+    """Normalize as in inference, by the moving mean and variance, which are the second and third result."""
+    data, gamma, beta, moving_mean, moving_var = call.args
+    attrs = call.attrs
 
-    def compute(x: Any, g: Any, b: Any, center: Any, spread: Any) -> Any:
-        axis, wide = _axis(attrs, x), _wide(x)
+    def compute(x: Tensor, g: Tensor, b: Tensor, center: Tensor, spread: Tensor) -> Tensor:
+        axis, wide = _axis(attrs, x), _widen(x)
         epsilon = tirx.const(number(attrs["epsilon"]), wide.dtype)
 
-        def element(*index: Any) -> Any:
+        def element(*index: Index) -> PrimExpr:
             c = index[axis]
             return (wide(*index) - center(c).astype(wide.dtype)) / tirx.sqrt(
                 spread(c).astype(wide.dtype) + epsilon
             )
 
-        result = _scaled(attrs, te.compute(x.shape, element), g, b, axis)
+        result = _scale_and_shift(attrs, te.compute(x.shape, element), g, b, axis)
         return result if result.dtype == x.dtype else topi.cast(result, x.dtype)
 
-    normalized = site.emit(site.te(compute, data, gamma, beta, moving_mean, moving_var))
+    normalized = call.emit(call.te(compute, data, gamma, beta, moving_mean, moving_var))
     return (normalized, moving_mean, moving_var)
 
 
-def _lrn(attrs: Attrs, data: Any) -> Any:
+def _lrn(attrs: Attrs, data: Tensor) -> Tensor:
     factors = {name: number(attrs[name]) for name in ("alpha", "beta", "bias")}
     return topi.nn.lrn(data, integer(attrs["size"]), integer(attrs["axis"]), **factors)
 
 
-def _l2_normalize(attrs: Attrs, data: Any) -> Any:
+def _l2_normalize(attrs: Attrs, data: Tensor) -> Tensor:
     axes = reduction.axes_of(attrs["axis"], len(data.shape))
-    squares = reduction.total(topi.multiply(data, data), axes, keepdims=True)
+    squares = reduction.accumulate(topi.multiply(data, data), axes, keepdims=True)
     least = tirx.const(number(attrs["eps"]), data.dtype)
     return topi.divide(data, topi.sqrt(topi.maximum(squares, least)))
 

@@ -1,17 +1,18 @@
-"""Pooling over windows, adaptive and global pooling, and their gradients."""
+"""Legalize pooling over windows, adaptive and global pooling, and the gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.convolution import padding_of
+from nnmagic.engine.relax.legalize.convolution import full_padding
 from nnmagic.engine.relax.legalize.reduction import MAX, lowest, reduce
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.layouts import parse_layout
 
@@ -19,16 +20,19 @@ _POOL = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 _ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
 
 
-def _pool(spatial: int, kind: str) -> Rule:
-    def compute(attrs: Attrs, data: Any) -> Any:
-        strides, pads = integers(attrs["strides"]), padding_of(attrs, spatial)
-        if attrs["ceil_mode"]:  # so that Relay's windows all have a place, and not only those that TVM leaves
+def _pool_rule(spatial: int, kind: str) -> Rule:
+    def compute(attrs: Attrs, data: Tensor) -> Tensor:
+        strides, pads = integers(attrs["strides"]), full_padding(attrs, spatial)
+        if attrs["ceil_mode"]:  # pad for all of Relay's windows, some of which TVM drops
             if attrs.get("count_include_pad", False):
-                return _mean_of_padded(attrs, data, spatial)
-            pads = [pad + (strides[at - spatial] - 1 if at >= spatial else 0) for at, pad in enumerate(pads)]
+                return _mean_pool_padded(attrs, data, spatial)
+            pads = [
+                *pads[:spatial],
+                *(pad + stride - 1 for pad, stride in zip(pads[spatial:], strides, strict=True)),
+            ]
         if kind == "max":
-            return _largest(attrs, data, pads)
-        found = _POOL[spatial](
+            return _max_pool(attrs, data, pads)
+        result = _POOL[spatial](
             data,
             integers(attrs["pool_size"]),
             strides,
@@ -39,107 +43,107 @@ def _pool(spatial: int, kind: str) -> Rule:
             str(attrs["layout"]),
             bool(attrs.get("count_include_pad", False)),
         )
-        return found if found.dtype == data.dtype else topi.cast(found, data.dtype)
+        return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
     return te_of(compute)
 
 
-def _largest(attrs: Attrs, data: Any, pads: Sequence[int]) -> Any:
-    """The largest element of each window; NaN where there is one, which TVM's own may drop."""
+def _max_pool(attrs: Attrs, data: Tensor, pads: Sequence[int]) -> Tensor:
+    """Return the largest element of each window; NaN where there is one, which TVM's own pool may drop."""
     layout = parse_layout(attrs["layout"])
-    places = [layout.index(letter) for letter in "DHW" if letter in layout.primal]
+    axes = [layout.index(letter) for letter in "DHW" if letter in layout.primal]
     sizes, strides, steps = (integers(attrs[name]) for name in ("pool_size", "strides", "dilation"))
     shape = list(data.shape)
     before, after = [0] * len(shape), [0] * len(shape)
-    for axis, at in enumerate(places):
-        before[at], after[at] = pads[axis], pads[axis + len(places)]
-        span = (sizes[axis] - 1) * steps[axis] + 1
-        shape[at] = (data.shape[at] + before[at] + after[at] - span) // strides[axis] + 1
-    window = [te.reduce_axis((0, size), f"k{axis}") for axis, size in enumerate(sizes)]
+    for i, axis in enumerate(axes):
+        before[axis], after[axis] = pads[i], pads[i + len(axes)]
+        span = (sizes[i] - 1) * steps[i] + 1
+        shape[axis] = (data.shape[axis] + before[axis] + after[axis] - span) // strides[i] + 1
+    window = [te.reduce_axis((0, size), f"k{i}") for i, size in enumerate(sizes)]
     wide = topi.nn.pad(data, before, after, lowest(scalar_functions.dtype_of(data))) if any(pads) else data
 
-    def element(*index: Any) -> Any:
+    def element(*index: Index) -> PrimExpr:
         where = list(index)
-        for axis, at in enumerate(places):
-            where[at] = index[at] * strides[axis] + window[axis] * steps[axis]
+        for i, axis in enumerate(axes):
+            where[axis] = index[axis] * strides[i] + window[i] * steps[i]
         return MAX(wide(*where), axis=window)
 
     return te.compute(shape, element)
 
 
-def _mean_of_padded(attrs: Attrs, data: Any, spatial: int) -> Any:
-    """Means of windows that may stand out of the padded data; the padding counts, what is beyond does not."""
+def _mean_pool_padded(attrs: Attrs, data: Tensor, spatial: int) -> Tensor:
+    """Return the means of windows that may exceed the padded data; only data and padding are counted."""
     layout = parse_layout(attrs["layout"])
-    places = [layout.index(letter) for letter in "DHW"[3 - spatial :]]
+    axes = [layout.index(letter) for letter in "DHW"[3 - spatial :]]
     sizes, strides, steps = (integers(attrs[name]) for name in ("pool_size", "strides", "dilation"))
-    pads = padding_of(attrs, spatial)
+    pads = full_padding(attrs, spatial)
     shape, room = list(data.shape), []
-    for axis, at in enumerate(places):
-        room.append(data.shape[at] + pads[axis] + pads[axis + spatial])
-        span = (sizes[axis] - 1) * steps[axis] + 1
-        shape[at] = (room[axis] - span + strides[axis] - 1) // strides[axis] + 1
-    window = [te.reduce_axis((0, size), f"k{axis}") for axis, size in enumerate(sizes)]
+    for i, axis in enumerate(axes):
+        room.append(data.shape[axis] + pads[i] + pads[i + spatial])
+        span = (sizes[i] - 1) * steps[i] + 1
+        shape[axis] = (room[i] - span + strides[i] - 1) // strides[i] + 1
+    window = [te.reduce_axis((0, size), f"k{i}") for i, size in enumerate(sizes)]
 
-    def total(*index: Any) -> Any:
+    def total(*index: Index) -> PrimExpr:
         where, inside = list(index), []
-        for axis, at in enumerate(places):
-            where[at] = index[at] * strides[axis] + window[axis] * steps[axis] - pads[axis]
-            inside += [where[at] >= 0, where[at] < data.shape[at]]
+        for i, axis in enumerate(axes):
+            where[axis] = index[axis] * strides[i] + window[i] * steps[i] - pads[i]
+            inside += [where[axis] >= 0, where[axis] < data.shape[axis]]
         return te.sum(
             tirx.if_then_else(tirx.all(*inside), data(*where), tirx.const(0, data.dtype)), axis=window
         )
 
     sums = te.compute(shape, total)
 
-    def mean(*index: Any) -> Any:
-        count: Any = tirx.const(1, "int64")
-        for axis, at in enumerate(places):
-            rest = (room[axis] - index[at] * strides[axis] - 1) // steps[axis] + 1
-            count = count * tirx.min(rest.astype("int64"), tirx.const(sizes[axis], "int64"))
+    def mean(*index: Index) -> PrimExpr:
+        count: PrimExpr = tirx.const(1, "int64")
+        for i, axis in enumerate(axes):
+            rest = (room[i] - index[axis] * strides[i] - 1) // steps[i] + 1
+            count = count * tirx.min(rest.astype("int64"), tirx.const(sizes[i], "int64"))
         return scalar_functions.divide(sums(*index), count.astype(data.dtype))
 
     return te.compute(shape, mean)
 
 
-def _adaptive_largest(data: Any, size: Sequence[int], axes: Sequence[int]) -> Any:
-    """The largest element of each of the windows that share out an image; NaN where there is one."""
+def _adaptive_max_pool(data: Tensor, size: Sequence[int], axes: Sequence[int]) -> Tensor:
+    """Return the largest element of each of the windows that divide an image; NaN where there is one."""
     shape = list(data.shape)
     for axis, count in zip(axes, size, strict=True):
         shape[axis] = tirx.const(count, "int64")
 
-    def element(*index: Any) -> Any:
+    def element(*index: Index) -> PrimExpr:
         where, window = list(index), []
         for axis in axes:
             first = index[axis] * data.shape[axis] // shape[axis]
-            behind = ((index[axis] + 1) * data.shape[axis] + shape[axis] - 1) // shape[axis]
-            window.append(te.reduce_axis((0, behind - first), f"k{axis}"))
+            end = ((index[axis] + 1) * data.shape[axis] + shape[axis] - 1) // shape[axis]
+            window.append(te.reduce_axis((0, end - first), f"k{axis}"))
             where[axis] = first + window[-1]
         return MAX(data(*where), axis=window)
 
     return te.compute(shape, element)
 
 
-def _adaptive(spatial: int, kind: str) -> Rule:
-    """To a given size; without one, to the size that the data has."""
+def _adaptive_rule(spatial: int, kind: str) -> Rule:
+    """Pool to a given size; without one, return the data."""
 
-    def rule(site: OpCall) -> Value:
-        (data,) = site.args
-        layout = str(site.attrs["layout"])
+    def rule(call: OpCall) -> Value:
+        (data,) = call.args
+        layout = str(call.attrs["layout"])
         axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
-        given = site.attrs["output_size"]
+        given = call.attrs["output_size"]
         if given is None or given == ():
             return data
         size = integers(given) * (spatial if len(integers(given)) == 1 else 1)
         assert len(axes) == spatial
         if kind == "max":
-            return site.te(lambda x: _adaptive_largest(x, size, axes), data)
-        return site.te(lambda x: _ADAPTIVE[spatial](x, size, kind, layout), data)
+            return call.te(lambda x: _adaptive_max_pool(x, size, axes), data)
+        return call.te(lambda x: _ADAPTIVE[spatial](x, size, kind, layout), data)
 
     return rule
 
 
-def _global(kind: str) -> Rule:
-    def compute(attrs: Attrs, data: Any) -> Any:
+def _global_rule(kind: str) -> Rule:
+    def compute(attrs: Attrs, data: Tensor) -> Tensor:
         if kind == "avg":
             return topi.nn.global_pool(data, kind, str(attrs["layout"]))
         layout = parse_layout(attrs["layout"])
@@ -149,32 +153,32 @@ def _global(kind: str) -> Rule:
     return te_of(compute)
 
 
-def _gradient(kind: str) -> Rule:
-    def compute(attrs: Attrs, grad: Any, data: Any) -> Any:
+def _gradient_rule(kind: str) -> Rule:
+    def compute(attrs: Attrs, grad: Tensor, data: Tensor) -> Tensor:
         return topi.nn.pool_grad(
             grad,
             data,
             integers(attrs["pool_size"]),
             integers(attrs["strides"]),
-            padding_of(attrs, 2),
+            full_padding(attrs, 2),
             kind,
             bool(attrs["ceil_mode"]),
             bool(attrs.get("count_include_pad", False)),
             str(attrs["layout"]),
         )
 
-    def rule(site: OpCall) -> Value:
-        sizes = [dim for arg in site.args for dim in shape_of(arg)]
-        if not all(isinstance(dim, int) for dim in sizes):  # topi's loops then read beyond the data
-            site.refuse("the sizes of its tensors must be known when compiling")
-        return te_of(compute)(site)
+    def rule(call: OpCall) -> Value:
+        sizes = [dim for arg in call.args for dim in shape_of(arg)]
+        if not all(isinstance(dim, int) for dim in sizes):  # topi's loops would read beyond the data
+            call.refuse("the sizes of its tensors must be known at compile time")
+        return te_of(compute)(call)
 
     return rule
 
 
 RULES.update(
-    {f"nn.{kind}_pool{n}d": _pool(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)}
-    | {f"nn.adaptive_{kind}_pool{n}d": _adaptive(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)}
-    | {f"nn.global_{kind}_pool2d": _global(kind) for kind in ("max", "avg")}
-    | {f"nn.{kind}_pool2d_grad": _gradient(kind) for kind in ("max", "avg")}
+    {f"nn.{kind}_pool{n}d": _pool_rule(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)}
+    | {f"nn.adaptive_{kind}_pool{n}d": _adaptive_rule(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)}
+    | {f"nn.global_{kind}_pool2d": _global_rule(kind) for kind in ("max", "avg")}
+    | {f"nn.{kind}_pool2d_grad": _gradient_rule(kind) for kind in ("max", "avg")}
 )

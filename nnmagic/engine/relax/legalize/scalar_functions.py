@@ -1,4 +1,4 @@
-"""Element functions that TVM lacks or defines otherwise than NumPy and Relay. Knows TIR expressions only.
+"""Define element functions that TVM lacks, or that differ there from NumPy and Relay.
 
 TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process;
 its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its atanh loses all digits near 0.
@@ -6,47 +6,51 @@ its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import tvm
 from tvm import tirx
 
+from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
+from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.relay.types import is_float, is_integer
 
+#: Floating-point dtypes that are accumulated in float32.
+NARROW_FLOATS = ("float16", "bfloat16")
 
-def dtype_of(value: Any) -> str:
-    """The dtype of a TIR expression or a tensor."""
+
+def dtype_of(value: PrimExpr | Tensor) -> str:
+    """Return the dtype of a TIR expression or a tensor."""
     return str(value.dtype if isinstance(value, tvm.te.Tensor) else value.ty.dtype)
 
 
-def constant(value: float, like: Any) -> Any:
-    """A constant of the dtype of ``like``."""
+def constant(value: float, like: PrimExpr) -> PrimExpr:
+    """Return a constant of the dtype of ``like``."""
     return tirx.const(value, dtype_of(like))
 
 
-def is_nan(value: Any) -> Any:
-    """Whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
+def is_nan(value: PrimExpr) -> PrimExpr:
+    """Return whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
     return tirx.isnan(value.astype("float32") if dtype_of(value) == "bfloat16" else value)
 
 
-def is_true(value: Any) -> Any:
-    """Whether a value is true or not zero."""
+def is_true(value: PrimExpr) -> PrimExpr:
+    """Return whether a value is true or not zero."""
     return value if dtype_of(value) == "bool" else not_equal(value, constant(0, value))
 
 
-def either(left: Any, right: Any) -> Any:
-    """Whether one of two truth values holds. (TVM takes ``x < y or x >= y`` for true; not so of NaN.)"""
+def logical_or(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return whether one of two truth values holds. (TVM takes ``x < y or x >= y`` for true, even of NaN.)"""
     return tirx.const(0, "int8") < tirx.bitwise_or(left.astype("int8"), right.astype("int8"))
 
 
-def is_false(value: Any) -> Any:
-    """Not a truth value. (TVM turns a negated ``<`` into ``>=``, which is not the same of NaN.)"""
+def logical_not(value: PrimExpr) -> PrimExpr:
+    """Negate a truth value. (TVM turns a negated ``<`` into ``>=``, which differs for NaN.)"""
     return value.astype("int8") < tirx.const(1, "int8")
 
 
-def maximum(left: Any, right: Any) -> Any:
-    """The larger; NaN where either is."""
+def maximum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return the larger number, or NaN if either is NaN."""
     if dtype_of(left) == "bool":
         return tirx.any(left, right)
     if not is_float(dtype_of(left)):
@@ -54,8 +58,8 @@ def maximum(left: Any, right: Any) -> Any:
     return tirx.Select(tirx.any(left > right, is_nan(left)), left, right)
 
 
-def minimum(left: Any, right: Any) -> Any:
-    """The smaller; NaN where either is."""
+def minimum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return the smaller number, or NaN if either is NaN."""
     if dtype_of(left) == "bool":
         return tirx.all(left, right)
     if not is_float(dtype_of(left)):
@@ -63,66 +67,65 @@ def minimum(left: Any, right: Any) -> Any:
     return tirx.Select(tirx.any(left < right, is_nan(left)), left, right)
 
 
-def not_equal(left: Any, right: Any) -> Any:
-    """Whether two numbers differ, as NaN does from everything."""
+def not_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return whether two numbers differ; NaN differs from everything."""
     if dtype_of(left) == "bool":
-        return tirx.any(tirx.all(left, is_false(right)), tirx.all(is_false(left), right))
+        return tirx.any(tirx.all(left, logical_not(right)), tirx.all(logical_not(left), right))
     if not is_float(dtype_of(left)):
         return left != right
     return tirx.any(left < right, left > right, is_nan(left), is_nan(right))
 
 
-def equal(left: Any, right: Any) -> Any:
-    """Whether two are equal: not unequal. (LLVM refuses TVM's own comparison of truth values, and TVM takes
-    ``x == x`` for true, which of NaN it is not.)
+def equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return whether two numbers are equal.
+
+    LLVM refuses TVM's own comparison of truth values, and TVM takes ``x == x`` for true, even of NaN.
     """
     exact = dtype_of(left) != "bool" and not is_float(dtype_of(left))
-    return left == right if exact else is_false(not_equal(left, right))
+    return left == right if exact else logical_not(not_equal(left, right))
 
 
-def less(left: Any, right: Any) -> Any:
-    """Whether ``left`` is smaller; False is smaller than True."""
-    return tirx.all(is_false(left), right) if dtype_of(left) == "bool" else left < right
+def less(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return whether ``left`` is smaller; False is smaller than True."""
+    return tirx.all(logical_not(left), right) if dtype_of(left) == "bool" else left < right
 
 
-def less_equal(left: Any, right: Any) -> Any:
-    """Whether ``left`` is not larger; False is smaller than True."""
-    return tirx.any(is_false(left), right) if dtype_of(left) == "bool" else left <= right
+def less_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return whether ``left`` is not larger; False is smaller than True."""
+    return tirx.any(logical_not(left), right) if dtype_of(left) == "bool" else left <= right
 
 
-#: Where TVM computes an integer dtype so that overflow wraps: its own instructions say that there is none.
+#: The dtype to compute in so that overflow wraps; in these dtypes TVM tells LLVM that there is no overflow.
 WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
 
 
-def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An arithmetic function whose integer results wrap, as NumPy's do."""
+def wrap_overflow(function: ElementFunction) -> ElementFunction:
+    """Let the integer results of an arithmetic function wrap, as NumPy's do."""
 
-    def computed(*operands: Any) -> Any:
+    def wrapped(*operands: PrimExpr) -> PrimExpr:
         dtype = dtype_of(operands[0])
         if dtype not in WRAPPING:
             return function(*operands)
         return function(*(operand.astype(WRAPPING[dtype]) for operand in operands)).astype(dtype)
 
-    return computed
+    return wrapped
 
 
-negative = wrapping(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
+negative = wrap_overflow(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
 
 
-def product(factors: Sequence[Any]) -> Any:
-    """All multiplied, from the first on."""
+def multiply_all(factors: Sequence[PrimExpr]) -> PrimExpr:
+    """Multiply all factors, from left to right."""
     result = factors[0]
     for factor in factors[1:]:
         result = result * factor
     return result
 
 
-def guarded(
-    divide: Callable[[Any, Any], Any], by_minus_one: Callable[[Any], Any]
-) -> Callable[[Any, Any], Any]:
-    """An integer division that cannot trap: by zero it gives 0, as NumPy does, by -1 what is said."""
+def guard_division(divide: ElementFunction, by_minus_one: ElementFunction) -> ElementFunction:
+    """Return an integer division that cannot trap: by 0 it gives 0, as NumPy does; by -1 ``by_minus_one``."""
 
-    def divided(left: Any, right: Any) -> Any:
+    def guarded(left: PrimExpr, right: PrimExpr) -> PrimExpr:
         zero, one = constant(0, right), constant(1, right)
         if dtype_of(right).startswith("uint"):
             safe = tirx.Select(right == zero, one, right)
@@ -132,103 +135,103 @@ def guarded(
         quotient = tirx.Select(right == minus, by_minus_one(left), divide(left, safe))
         return tirx.Select(right == zero, zero, quotient)
 
-    return divided
+    return guarded
 
 
-def _negated(value: Any) -> Any:
+def _negate(value: PrimExpr) -> PrimExpr:
     return constant(0, value) - value
 
 
-def _nothing(value: Any) -> Any:
+def _zero_like(value: PrimExpr) -> PrimExpr:
     return constant(0, value)
 
 
-_TRUNCATED_QUOTIENT = guarded(tirx.truncdiv, _negated)
-_TRUNCATED_REST = guarded(tirx.truncmod, _nothing)
-_FLOORED_QUOTIENT = guarded(tirx.floordiv, _negated)
-_FLOORED_REST = guarded(tirx.floormod, _nothing)
+_TRUNC_DIVIDE = guard_division(tirx.truncdiv, _negate)
+_TRUNC_MOD = guard_division(tirx.truncmod, _zero_like)
+_FLOOR_DIVIDE = guard_division(tirx.floordiv, _negate)
+_FLOOR_MOD = guard_division(tirx.floormod, _zero_like)
 
 
-def truncated_quotient(left: Any, right: Any) -> Any:
-    """Division that rounds to zero."""
-    return tirx.trunc(left / right) if is_float(dtype_of(left)) else _TRUNCATED_QUOTIENT(left, right)
+def trunc_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Divide and round towards zero."""
+    return tirx.trunc(left / right) if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
 
 
-def truncated_rest(left: Any, right: Any) -> Any:
-    """What truncated division leaves, with the sign of ``left``; exact, also of floats."""
-    return _exact_rest(left, right) if is_float(dtype_of(left)) else _TRUNCATED_REST(left, right)
+def trunc_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return the remainder of truncated division, with the sign of ``left``; exact, also of floats."""
+    return _fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
 
 
-def _exact_rest(left: Any, right: Any) -> Any:
-    """The C library's ``fmod``: ``left - trunc(left / right) * right`` loses digits of large quotients."""
+def _fmod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Call C's ``fmod``; ``left - trunc(left / right) * right`` is inexact for large quotients."""
     dtype = dtype_of(left)
     return tirx.call_pure_extern(dtype, "fmod" if dtype == "float64" else "fmodf", left, right)
 
 
-def floored_quotient(left: Any, right: Any) -> Any:
-    """Division that rounds down; of floats as NumPy: from what is left without the rest, which is exact."""
+def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Divide and round down; for floats, as NumPy, subtract the exact remainder first."""
     if not is_float(dtype_of(left)):
-        return _FLOORED_QUOTIENT(left, right)
-    rest, found = (tirx.Var(name, dtype_of(left)) for name in ("rest", "quotient"))
+        return _FLOOR_DIVIDE(left, right)
+    rest, q = (tirx.Var(name, dtype_of(left)) for name in ("rest", "quotient"))
     quotient = (left - rest) / right
-    below = tirx.Select(_crosses(rest, right), quotient - constant(1, left), quotient)
-    floor = tirx.floor(found)
-    nearest = tirx.Select(found - floor > constant(0.5, left), floor + constant(1, left), floor)
-    signed = tirx.Select(found == constant(0, left), _zero_of_quotient(left, right), nearest)
-    settled = tirx.Let(rest, _exact_rest(left, right), tirx.Let(found, below, signed))
-    return tirx.Select(right == constant(0, left), left / right, settled)
+    below = tirx.Select(_differs_in_sign(rest, right), quotient - constant(1, left), quotient)
+    floor = tirx.floor(q)
+    nearest = tirx.Select(q - floor > constant(0.5, left), floor + constant(1, left), floor)
+    signed = tirx.Select(q == constant(0, left), _zero_of_quotient(left, right), nearest)
+    floored = tirx.Let(rest, _fmod(left, right), tirx.Let(q, below, signed))
+    return tirx.Select(right == constant(0, left), left / right, floored)
 
 
-def _zero_of_quotient(left: Any, right: Any) -> Any:
-    """0 with the sign of ``left / right``, by the bits: TVM takes ``0 / x`` for 0, whatever sign x has."""
+def _zero_of_quotient(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return 0 with the sign of ``left / right``, by the bits: TVM takes ``0 / x`` for 0, ignoring signs."""
     dtype = dtype_of(left)
     bits = {"float32": "int32", "float64": "int64"}[dtype]
     sign = tirx.reinterpret(bits, left) ^ tirx.reinterpret(bits, right)
     return tirx.reinterpret(dtype, sign & tirx.min_value(bits))
 
 
-def floored_rest(left: Any, right: Any) -> Any:
-    """What floored division leaves, with the sign of ``right``; exact, also of floats."""
+def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return the remainder of floored division, with the sign of ``right``; exact, also of floats."""
     if not is_float(dtype_of(left)):
-        return _FLOORED_REST(left, right)
+        return _FLOOR_MOD(left, right)
     zero, rest = constant(0, left), tirx.Var("rest", dtype_of(left))
     nothing = tirx.Select(right < zero, -tirx.abs(rest), tirx.abs(rest))
-    found = tirx.Select(_crosses(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
-    return tirx.Let(rest, _exact_rest(left, right), found)
+    q = tirx.Select(_differs_in_sign(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
+    return tirx.Let(rest, _fmod(left, right), q)
 
 
-def _crosses(rest: Any, right: Any) -> Any:
-    """Whether a truncated division's rest, not 0, has another sign than the divisor; NaN has not."""
+def _differs_in_sign(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return whether a remainder other than 0 differs in sign from the divisor; false for NaN."""
     zero = constant(0, right)
     return tirx.any(tirx.all(rest < zero, right > zero), tirx.all(rest > zero, right < zero))
 
 
-def divide(left: Any, right: Any) -> Any:
-    """True division of floats; integers are truncated, as in Relay."""
-    return left / right if is_float(dtype_of(left)) else _TRUNCATED_QUOTIENT(left, right)
+def divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Divide floats; of integers the quotient is truncated, as in Relay."""
+    return left / right if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
 
 
-def shift_left(left: Any, right: Any) -> Any:
-    """``left << right``; 0 where that shifts everything out."""
-    return _shifted(left, right, tirx.shift_left, constant(0, left))
+def shift_left(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return ``left << right``, or 0 where that shifts everything out."""
+    return _shift(left, right, tirx.shift_left, constant(0, left))
 
 
-def shift_right(left: Any, right: Any) -> Any:
-    """``left >> right``, the sign kept; where that shifts everything out, only the sign is left."""
+def shift_right(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Return ``left >> right`` with the sign kept; only the sign is left where that shifts everything out."""
     nothing = constant(0, left)
     if dtype_of(left).startswith("int"):
         nothing = tirx.Select(left < nothing, constant(-1, left), nothing)
-    return _shifted(left, right, tirx.shift_right, nothing)
+    return _shift(left, right, tirx.shift_right, nothing)
 
 
-def _shifted(left: Any, right: Any, shift: Callable[[Any, Any], Any], beyond: Any) -> Any:
+def _shift(left: PrimExpr, right: PrimExpr, shift: ElementFunction, beyond: PrimExpr) -> PrimExpr:
     bits = tvm.DataType(dtype_of(left)).bits
     outside = tirx.any(right < constant(0, right), right >= constant(bits, right))
     return tirx.Select(outside, beyond, shift(left, tirx.Select(outside, constant(0, right), right)))
 
 
-def round_half_away(value: Any) -> Any:
-    """The nearest whole number, halves away from zero, as Relay rounds (NumPy: to even)."""
+def round_half_away(value: PrimExpr) -> PrimExpr:
+    """Round to the nearest whole number, halves away from zero as in Relay (NumPy: to even)."""
     if not is_float(dtype_of(value)):
         return value
     whole = tirx.trunc(value)
@@ -236,8 +239,8 @@ def round_half_away(value: Any) -> Any:
     return tirx.Select(tirx.abs(value - whole) >= constant(0.5, value), whole + step, whole)
 
 
-def sign(value: Any) -> Any:
-    """-1, 0 or 1; NaN stays NaN."""
+def sign(value: PrimExpr) -> PrimExpr:
+    """Return -1, 0 or 1; NaN stays NaN."""
     zero = constant(0, value)
     below = (
         value if dtype_of(value).startswith("uint") else tirx.Select(value < zero, constant(-1, value), value)
@@ -245,8 +248,8 @@ def sign(value: Any) -> Any:
     return tirx.Select(value > zero, constant(1, value), below)
 
 
-def clip(value: Any, low: float, high: float) -> Any:
-    """Limited to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
+def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
+    """Limit to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
 
     For integers the limits are first brought into the dtype's range.
     """
@@ -257,7 +260,7 @@ def clip(value: Any, low: float, high: float) -> Any:
     return maximum(minimum(value, constant(high, value)), constant(low, value))
 
 
-def atanh(value: Any) -> Any:
-    """The inverse hyperbolic tangent, by the C library."""
+def atanh(value: PrimExpr) -> PrimExpr:
+    """Call the C library's inverse hyperbolic tangent."""
     dtype = dtype_of(value)
     return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)

@@ -1,29 +1,29 @@
-"""Sorting, the largest elements, searching.
+"""Legalize sorting, the largest elements, searching.
 
-TVM's sort takes few dtypes and gives anything where there is a NaN. Here every element becomes an integer key
+TVM's sort takes few dtypes, and a NaN makes its result arbitrary. Here every element becomes an integer key
 of the same order, NaN above all, and the keys are sorted.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 #: dtype -> the dtype of its keys.
 _KEYS = {"float64": "int64", "uint32": "int64", "int64": "int64", "uint64": "int64"}
 
 
-def key_of(value: Any) -> Any:
-    """An integer that orders as the number does; -0 and 0 are one, so are all NaN, which are the highest."""
+def sort_key(value: PrimExpr) -> PrimExpr:
+    """Return an integer that sorts as the number does; -0 and 0 have one key, all NaN the highest."""
     dtype = scalar_functions.dtype_of(value)
     if dtype in {"float16", "bfloat16"}:
-        return key_of(value.astype("float32"))
+        return sort_key(value.astype("float32"))
     kind = _KEYS.get(dtype, "int32")
     if dtype == "uint64":
         return tirx.reinterpret(kind, value) ^ tirx.min_value(kind)
@@ -35,10 +35,10 @@ def key_of(value: Any) -> Any:
     return tirx.Select(scalar_functions.is_nan(value), tirx.max_value(kind), key)
 
 
-def value_of(key: Any, dtype: str) -> Any:
-    """The number that has this key."""
+def from_sort_key(key: PrimExpr, dtype: str) -> PrimExpr:
+    """Return the number that has this key."""
     if dtype in {"float16", "bfloat16"}:
-        return value_of(key, "float32").astype(dtype)
+        return from_sort_key(key, "float32").astype(dtype)
     kind = _KEYS.get(dtype, "int32")
     if dtype == "uint64":
         return tirx.reinterpret(dtype, key ^ tirx.min_value(kind))
@@ -47,52 +47,54 @@ def value_of(key: Any, dtype: str) -> Any:
     return tirx.reinterpret(dtype, tirx.Select(key < 0, key ^ tirx.max_value(kind), key))
 
 
-def _keys(data: Any) -> Any:
-    return te.compute(data.shape, lambda *index: key_of(data(*index)))
+def _keys(data: Tensor) -> Tensor:
+    return te.compute(data.shape, lambda *index: sort_key(data(*index)))
 
 
-def order(data: Any, axis: int, *, ascending: bool, dtype: str = "int32") -> Any:
-    """Where the elements stand that a sort puts first, second, ...; equal elements keep their order."""
+def sort_order(data: Tensor, axis: int, *, ascending: bool, dtype: str = "int32") -> Tensor:
+    """Return the indices that sort the data along an axis; equal elements keep their order."""
     return topi.argsort(_keys(data), axis=axis, is_ascend=ascending, dtype=dtype)
 
 
-def _sort(attrs: Attrs, data: Any) -> Any:
+def _sort(attrs: Attrs, data: Tensor) -> Tensor:
     ordered = topi.sort(_keys(data), axis=integer(attrs["axis"]), is_ascend=bool(attrs["is_ascend"]))
-    return te.compute(data.shape, lambda *index: value_of(ordered(*index), scalar_functions.dtype_of(data)))
+    return te.compute(
+        data.shape, lambda *index: from_sort_key(ordered(*index), scalar_functions.dtype_of(data))
+    )
 
 
-def _argsort(attrs: Attrs, data: Any) -> Any:
-    return order(
+def _argsort(attrs: Attrs, data: Tensor) -> Tensor:
+    return sort_order(
         data, integer(attrs["axis"]), ascending=bool(attrs["is_ascend"]), dtype=str(attrs["dtype"]) or "int32"
     )
 
 
-def _topk(site: OpCall) -> Value:
-    """The first k of everything sorted; for k < 1 all."""
-    attrs = site.attrs
+def _topk(call: OpCall) -> Value:
+    """Lower to the first k of the sorted elements; for k < 1 to all."""
+    attrs = call.attrs
     kind, dtype = str(attrs["ret_type"]), str(attrs["dtype"])
     if kind != "values" and not dtype:
-        site.refuse("the indices need a dtype")
-    own, k = shape_of(site.args[0]), integer(attrs["k"])
+        call.refuse("the indices need a dtype")
+    own, k = shape_of(call.args[0]), integer(attrs["k"])
     axis = integer(attrs["axis"]) % len(own)
-    site.require(k <= own[axis], f"k is {k}, more elements than axis {axis} has")
+    call.require(k <= own[axis], f"k is {k}, more elements than axis {axis} has")
 
-    def compute(data: Any) -> Any:
+    def compute(data: Tensor) -> Tensor | list[Tensor]:
         shape = [*data.shape[:axis], k if k > 0 else data.shape[axis], *data.shape[axis + 1 :]]
-        places = order(data, axis, ascending=bool(attrs["is_ascend"]), dtype="int64")
+        positions = sort_order(data, axis, ascending=bool(attrs["is_ascend"]), dtype="int64")
 
-        def element(*at: Any) -> Any:
-            return data(*at[:axis], places(*at), *at[axis + 1 :])
+        def element(*at: Index) -> PrimExpr:
+            return data(*at[:axis], positions(*at), *at[axis + 1 :])
 
-        found = [te.compute(shape, element)] if kind != "indices" else []
+        results = [te.compute(shape, element)] if kind != "indices" else []
         if kind != "values":
-            found.append(te.compute(shape, lambda *at: places(*at).astype(dtype)))
-        return found if kind == "both" else found[0]
+            results.append(te.compute(shape, lambda *at: positions(*at).astype(dtype)))
+        return results if kind == "both" else results[0]
 
-    return site.te(compute, *site.args)
+    return call.te(compute, *call.args)
 
 
-def _searchsorted(attrs: Attrs, sequence: Any, values: Any) -> Any:
+def _searchsorted(attrs: Attrs, sequence: Tensor, values: Tensor) -> Tensor:
     return topi.searchsorted(sequence, values, bool(attrs["right"]), str(attrs["dtype"]))
 
 

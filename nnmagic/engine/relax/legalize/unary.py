@@ -1,87 +1,91 @@
-"""Element-wise operators of one tensor: mathematics, rounding, tests, conversions."""
+"""Legalize element-wise operators of one tensor: mathematics, rounding, tests, conversions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, attr_dtype, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, te_of, tensor_dtype
 from nnmagic.engine.relax.legalize.registry import te as te_rule
+from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir import vector_math
+from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float
 
 
-def mathematical(named: Callable[[Any], Any]) -> Rule:
-    """A Relax operator of floating-point numbers, computed in float32 where they are narrower."""
-    return _in_float32(lambda _site, data: named(data))
+def relax_math_rule(relax_op: Callable[[RelaxExpr], RelaxExpr]) -> Rule:
+    """Lower to a Relax operator of floating-point numbers, in float32 where they are narrower."""
+    return _float_rule(lambda _call, data: relax_op(data))
 
 
-def computed(function: Callable[[Any], Any]) -> Rule:
-    """As ``mathematical``, by an element function."""
-    return _in_float32(lambda site, data: site.te(lambda x: _each(function, x), data))
+def element_math_rule(function: ElementFunction) -> Rule:
+    """Lower to an element function of floating-point numbers, in float32 where they are narrower."""
+    return _float_rule(lambda call, data: call.te(lambda x: _map_elements(function, x), data))
 
 
-def _each(function: Callable[[Any], Any], data: Any) -> Any:
+def _map_elements(function: ElementFunction, data: Tensor) -> Tensor:
     return te.compute(data.shape, lambda *index: function(data(*index)))
 
 
-def _in_float32(compute: Callable[[OpCall, Value], Value]) -> Rule:
+def _float_rule(lower: Callable[[OpCall, Value], Value]) -> Rule:
 
-    def rule(site: OpCall) -> Value:
-        (data,) = site.args
-        dtype = attr_dtype(data)
+    def rule(call: OpCall) -> Value:
+        (data,) = call.args
+        dtype = tensor_dtype(data)
         if not is_float(dtype):
-            site.refuse(f"needs floating-point numbers, not {dtype}")
+            call.refuse(f"needs floating-point numbers, not {dtype}")
         if dtype in {"float16", "bfloat16"}:
-            return relax.op.astype(
-                site.emit(compute(site, site.emit(relax.op.astype(data, "float32")))), dtype
-            )
-        return compute(site, data)
+            wide = call.emit(relax.op.astype(data, "float32"))
+            return relax.op.astype(call.emit(lower(call, wide)), dtype)
+        return lower(call, data)
 
     return rule
 
 
-def elementwise(function: Callable[[Any], Any]) -> Rule:
-    """A function of each element."""
-    return te_rule(lambda data: _each(function, data))
+def elementwise_rule(function: ElementFunction) -> Rule:
+    """Lower to a function of each element."""
+    return te_rule(lambda data: _map_elements(function, data))
 
 
-def rounding(function: Callable[[Any], Any]) -> Rule:
-    """A function of each element that leaves integers as they are."""
-    return elementwise(lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else value)
+def rounding_rule(function: ElementFunction) -> Rule:
+    """Lower to a function of each element that leaves integers as they are."""
+    return elementwise_rule(
+        lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else value
+    )
 
 
-def testing(function: Callable[[Any], Any], *, otherwise: bool) -> Rule:
-    """A test of each floating-point number; ``otherwise`` is what holds of all others."""
-    found = tirx.const(int(otherwise), "bool")
-    return elementwise(lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else found)
+def predicate_rule(function: ElementFunction, *, otherwise: bool) -> Rule:
+    """Lower to a test of each floating-point number; of other numbers it gives ``otherwise``."""
+    other = tirx.const(int(otherwise), "bool")
+    return elementwise_rule(
+        lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else other
+    )
 
 
-def _wide(value: Any) -> Any:
+def _widen_bfloat16(value: PrimExpr) -> PrimExpr:
     return value.astype("float32") if scalar_functions.dtype_of(value) == "bfloat16" else value
 
 
-def _cast(site: OpCall, dtype: str) -> Value:
-    (data, *_) = site.args
-    return data if attr_dtype(data) == dtype else relax.op.astype(data, dtype)
+def _cast(call: OpCall, dtype: str) -> Value:
+    (data, *_) = call.args
+    return data if tensor_dtype(data) == dtype else relax.op.astype(data, dtype)
 
 
-def _clip(attrs: Attrs, data: Any) -> Any:
+def _clip(attrs: Attrs, data: Tensor) -> Tensor:
     low, high = number(attrs["a_min"]), number(attrs["a_max"])
     return te.compute(data.shape, lambda *index: scalar_functions.clip(data(*index), low, high))
 
 
-def _fixed_point_multiply(attrs: Attrs, data: Any) -> Any:
-    """``data * multiplier * 2**(shift - 31)`` in 64-bit integers, rounded half up."""
+def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
+    """Compute ``data * multiplier * 2**(shift - 31)`` in 64-bit integers, rounded half up."""
     multiplier, shift = integer(attrs["multiplier"]), integer(attrs["shift"])
     left, right = max(shift, 0), 31 - min(shift, 0)
 
-    def element(*index: Any) -> Any:
+    def element(*index: Index) -> PrimExpr:
         wide = data(*index).astype("int64") * tirx.const(multiplier << left, "int64")
         return ((wide + tirx.const(1 << (right - 1), "int64")) >> right).astype(data.dtype)
 
@@ -90,7 +94,7 @@ def _fixed_point_multiply(attrs: Attrs, data: Any) -> Any:
 
 RULES.update(
     {
-        name: mathematical(getattr(relax.op, name))
+        name: relax_math_rule(getattr(relax.op, name))
         for name in [
             "acos",
             "acosh",
@@ -107,32 +111,32 @@ RULES.update(
         ]
     }
     | {
-        "exp": computed(vector_math.exp),
-        "sigmoid": computed(vector_math.sigmoid),
-        "tanh": computed(vector_math.tanh),
-        "atanh": computed(scalar_functions.atanh),
-        "erf": computed(vector_math.erf),
-        "log": computed(vector_math.log),
-        "log2": computed(vector_math.log2),
-        "log10": computed(vector_math.log10),
+        "exp": element_math_rule(vector_math.exp),
+        "sigmoid": element_math_rule(vector_math.sigmoid),
+        "tanh": element_math_rule(vector_math.tanh),
+        "atanh": element_math_rule(scalar_functions.atanh),
+        "erf": element_math_rule(vector_math.erf),
+        "log": element_math_rule(vector_math.log),
+        "log2": element_math_rule(vector_math.log2),
+        "log10": element_math_rule(vector_math.log10),
         "fast_exp": te_rule(topi.fast_exp),
         "fast_tanh": te_rule(topi.fast_tanh),
-        "abs": elementwise(tirx.abs),
-        "negative": elementwise(scalar_functions.negative),
-        "sign": elementwise(scalar_functions.sign),
-        "floor": rounding(tirx.floor),
-        "ceil": rounding(tirx.ceil),
-        "trunc": rounding(tirx.trunc),
-        "round": elementwise(scalar_functions.round_half_away),
-        "isnan": testing(scalar_functions.is_nan, otherwise=False),
-        "isinf": testing(lambda value: tirx.isinf(_wide(value)), otherwise=False),
-        "isfinite": testing(lambda value: tirx.isfinite(_wide(value)), otherwise=True),
-        "logical_not": elementwise(scalar_functions.is_false),
-        "bitwise_not": elementwise(tirx.bitwise_not),
+        "abs": elementwise_rule(tirx.abs),
+        "negative": elementwise_rule(scalar_functions.negative),
+        "sign": elementwise_rule(scalar_functions.sign),
+        "floor": rounding_rule(tirx.floor),
+        "ceil": rounding_rule(tirx.ceil),
+        "trunc": rounding_rule(tirx.trunc),
+        "round": elementwise_rule(scalar_functions.round_half_away),
+        "isnan": predicate_rule(scalar_functions.is_nan, otherwise=False),
+        "isinf": predicate_rule(lambda value: tirx.isinf(_widen_bfloat16(value)), otherwise=False),
+        "isfinite": predicate_rule(lambda value: tirx.isfinite(_widen_bfloat16(value)), otherwise=True),
+        "logical_not": elementwise_rule(scalar_functions.logical_not),
+        "bitwise_not": elementwise_rule(tirx.bitwise_not),
         "clip": te_of(_clip),
-        "copy": lambda site: site.args[0],
-        "cast": lambda site: _cast(site, str(site.attrs["dtype"])),
-        "cast_like": lambda site: _cast(site, attr_dtype(site.args[1])),
+        "copy": lambda call: call.args[0],
+        "cast": lambda call: _cast(call, str(call.attrs["dtype"])),
+        "cast_like": lambda call: _cast(call, tensor_dtype(call.args[1])),
         "reinterpret": te_rule(topi.reinterpret, "dtype"),
         "fixed_point_multiply": te_of(_fixed_point_multiply),
     }

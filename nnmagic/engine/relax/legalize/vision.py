@@ -1,28 +1,28 @@
-"""Object detection: making and pooling boxes."""
+"""Legalize operators of object detection: generating and pooling boxes."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.indexing import within
+from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, te_of
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def _multibox_prior(attrs: Attrs, data: Any) -> Any:
-    """Boxes around every place of a feature map: of each size, and of the first one with each other ratio.
+def _multibox_prior(attrs: Attrs, data: Tensor) -> Tensor:
+    """Return boxes around every pixel of a feature map: of each size, and of the first with each other ratio.
 
     As in Relay they are float32 whatever the data is.
     """
     sizes, ratios, steps, offsets = (_floats(attrs[name]) for name in ("sizes", "ratios", "steps", "offsets"))
-    each = len(sizes) + len(ratios) - 1
+    kinds = len(sizes) + len(ratios) - 1
     height, width = data.shape[2:]
 
-    def single(value: Any) -> Any:
+    def single(value: float | PrimExpr) -> PrimExpr:
         return value.astype("float32") if hasattr(value, "astype") else tirx.const(value, "float32")
 
     rows, columns = (
@@ -30,32 +30,32 @@ def _multibox_prior(attrs: Attrs, data: Any) -> Any:
         for step, dim in zip(steps, (height, width), strict=True)
     )
 
-    def half(kind: int) -> tuple[Any, Any]:
-        """Half of the width and of the height of the boxes of a kind."""
+    def half(kind: int) -> tuple[PrimExpr, PrimExpr]:
+        """Return half of the width and of the height of the boxes of a kind."""
         across = single(sizes[kind] if kind < len(sizes) else sizes[0]) * single(height) / single(width)
         if kind < len(sizes):
             return across / single(2), single(sizes[kind]) / single(2)
         root = tirx.sqrt(single(ratios[kind - len(sizes) + 1]))
         return across * root / single(2), single(sizes[0]) / root / single(2)
 
-    halves = [half(kind) for kind in range(each)]
+    halves = [half(kind) for kind in range(kinds)]
 
-    def element(_batch: Any, box: Any, corner: Any) -> Any:
-        place, kind = box // each, box % each
+    def element(_batch: Index, box: Index, corner: Index) -> PrimExpr:
+        pixel, kind = box // kinds, box % kinds
         middle = (
-            (single(place % width) + single(offsets[1])) * columns,
-            (single(place // width) + single(offsets[0])) * rows,
+            (single(pixel % width) + single(offsets[1])) * columns,
+            (single(pixel // width) + single(offsets[0])) * rows,
         )
-        found: Any = single(0)
+        corner_value: PrimExpr = single(0)
         for axis in (0, 1):
-            size: Any = halves[0][axis]
-            for other in range(1, each):
+            size: PrimExpr = halves[0][axis]
+            for other in range(1, kinds):
                 size = tirx.Select(kind == other, halves[other][axis], size)
-            found = tirx.Select(corner == axis, middle[axis] - size, found)
-            found = tirx.Select(corner == axis + 2, middle[axis] + size, found)
-        return scalar_functions.clip(found, 0, 1) if attrs["clip"] else found
+            corner_value = tirx.Select(corner == axis, middle[axis] - size, corner_value)
+            corner_value = tirx.Select(corner == axis + 2, middle[axis] + size, corner_value)
+        return scalar_functions.clip(corner_value, 0, 1) if attrs["clip"] else corner_value
 
-    return te.compute((1, height * width * each, 4), element)
+    return te.compute((1, height * width * kinds, 4), element)
 
 
 def _floats(value: object) -> list[float]:
@@ -68,13 +68,15 @@ def _pair(value: object) -> list[int]:
     return size * 2 if len(size) == 1 else size
 
 
-def _with_batch(rois: Any, data: Any) -> Any:
-    """Regions whose first number, the image that they are of, is one that exists."""
+def _with_batch(rois: Tensor, data: Tensor) -> Tensor:
+    """Clip the image numbers of regions, their first element, to the images that exist."""
     last = data.shape[0] - 1
-    return te.compute(rois.shape, lambda i, j: tirx.Select(j == 0, within(rois(i, j), 0, last), rois(i, j)))
+    return te.compute(
+        rois.shape, lambda i, j: tirx.Select(j == 0, clip_to_range(rois(i, j), 0, last), rois(i, j))
+    )
 
 
-def _roi_align(attrs: Attrs, data: Any, rois: Any) -> Any:
+def _roi_align(attrs: Attrs, data: Tensor, rois: Tensor) -> Tensor:
     function = topi.vision.roi_align_nchw if attrs["layout"] == "NCHW" else topi.vision.roi_align_nhwc
     scale = number(attrs["spatial_scale"])
     mode = {"avg": 0, "max": 1}[str(attrs["mode"])]
@@ -88,19 +90,19 @@ def _roi_align(attrs: Attrs, data: Any, rois: Any) -> Any:
     )
 
 
-def _roi_pool(attrs: Attrs, data: Any, rois: Any) -> Any:
+def _roi_pool(attrs: Attrs, data: Tensor, rois: Tensor) -> Tensor:
     return topi.vision.roi_pool_nchw(
         data, _with_batch(rois, data), _pair(attrs["pooled_size"]), number(attrs["spatial_scale"])
     )
 
 
-def _yolo_reorg(attrs: Attrs, data: Any) -> Any:
-    """Darknet's reorganisation layer: stride x stride blocks of pixels become channels."""
+def _yolo_reorg(attrs: Attrs, data: Tensor) -> Tensor:
+    """Move stride x stride blocks of pixels to channels, as Darknet's reorganisation layer does."""
     stride = integer(attrs["stride"])
     batch, channels, height, width = data.shape
     inner = channels // (stride * stride)
 
-    def element(b: Any, k: Any, j: Any, i: Any) -> Any:
+    def element(b: Index, k: Index, j: Index, i: Index) -> PrimExpr:
         block = k // inner
         column, row = i * stride + block % stride, j * stride + block // stride
         flat = column + width * stride * (row + height * stride * (k % inner + inner * b))

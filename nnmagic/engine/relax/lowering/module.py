@@ -1,7 +1,6 @@
-"""A typed Relay module as a Relax module: graphs become bindings, calls of operators what the table says.
+"""Lower a typed Relay module to a Relax module: graphs to bindings, operator calls by the table of rules.
 
-Knows Relay's IR, the table of operators and TVM's builder. Nothing recurses over the length of a program;
-only nested branches and the inlining of functions nest, to a limit.
+Nothing recurses over the length of a program; only nested branches and inlined functions nest, to a limit.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeAlias
 
 import tvm
 from tvm import relax, tirx, topi
@@ -19,18 +18,18 @@ from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
-from nnmagic.engine.relax.analysis.node_placement import Region, Regions, regions_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
-from nnmagic.engine.relax.legalize.registry import required
+from nnmagic.engine.relax.legalize.registry import assertion, shape_of
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
-from nnmagic.relay.callgraph import call_graph, reachable
+from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
+from nnmagic.relay.callgraph import CallGraph, reachable
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -45,6 +44,7 @@ from nnmagic.relay.expr import (
     Var,
 )
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
@@ -53,40 +53,61 @@ from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 MAX_NESTED_BRANCHES = 100
 
 
-def lower_module(module: Module, entries: Mapping[str, str]) -> tvm.IRModule:
-    """The Relax module that computes plain functions: ``entries`` has its functions and whose they are.
+#: A block of bindings that TVM's builder has finished.
+BindingBlock: TypeAlias = relax.BindingBlock
 
-    Parameters and results are flattened into their tensors; where functions are called that are not inlined,
-    the module has the attribute ``deep_calls``. Raises EngineError.
+
+def lower_module(module: Module, entries: Mapping[str, str], graph: CallGraph) -> tvm.IRModule:
+    """Lower first-order functions to a Relax module.
+
+    Parameters and results are flattened to their tensors. The result has the attribute ``deep_calls`` where
+    it calls functions that are not inlined.
+
+    Args:
+        module: A typed module.
+        entries: The name of each entry in Relax, with the name of its function in ``module``.
+        graph: The call graph of ``module``.
+
+    Raises:
+        EngineError: For what the engine cannot run.
+
     """
-    return _Lowering(module).run(entries)
+    return _Lowering(module, graph).run(entries)
 
 
 @dataclass(slots=True)
 class _Frame:
-    """One function body being lowered: its regions, what each node has become, how deep it is nested."""
+    """One function body that is being lowered.
 
-    regions: Regions
-    labels: dict[str, Any]
-    depth: Any
+    scopes: where each node is computed. nodes: those of each scope, in order. labels: the dimensions that
+    the parameters name. depth: of the call at run time. nesting: the branches around the current block.
+    values: what each node was lowered to.
+    """
+
+    scopes: Scopes
+    nodes: dict[PlacementScope, list[Expr]]
+    labels: dict[str, Extent]
+    depth: Extent
     nesting: int = 0
     values: dict[Expr, Value] = field(default_factory=dict)
 
 
 class _Lowering:
-    """The state of one lowering: the builder, the functions declared so far, what kernels computed."""
+    """The state of one lowering: the builder, the declared functions, the tensors that kernels computed."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, graph: CallGraph) -> None:
         self.module = module
-        self.plan = plan_inlining(module)
+        self.plan = plan_inlining(module, graph)
         self.builder = relax.BlockBuilder()
-        self.repeats = KernelCache()
-        self.declared: dict[str, Any] = {}
+        self.kernel_cache = KernelCache()
+        self.declared: dict[str, tvm.ir.GlobalVar] = {}
         self.waiting: list[str] = []
-        self.computed: set[Any] = set()
-        self.plain_forms: list[dict[Blocked, Any]] = []  # of blocked values, by the block that computes them
+        self.computed: set[RelaxExpr] = set()
+        #: The dense forms of blocked values, by the block that computes them.
+        self.dense_forms: list[dict[Blocked, RelaxExpr]] = []
 
     def run(self, entries: Mapping[str, str]) -> tvm.IRModule:
+        """Lower the entries and the functions that they call."""
         for name, source in entries.items():
             self._define(self.module.functions[source], name)
         while self.waiting:
@@ -95,30 +116,30 @@ class _Lowering:
         module = self.builder.get()
         return module.with_attr("deep_calls", 1) if self.declared else module
 
-    def _define(self, function: Function, name: Any) -> None:
-        """Makes a Relax function of a Relay function: an entry of that name, or the one that was declared.
+    def _define(self, function: Function, name: str | tvm.ir.GlobalVar) -> None:
+        """Lower a function to an entry of that name, or to the Relax function that was declared for it.
 
-        All but the entries take, before their parameters, how many calls they are inside of.
+        All but the entries have a first parameter with the depth of the call.
         """
         declared = None if isinstance(name, str) else name
         dims = SymbolicDims()
         dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
         params = [_parameter(var, dims) for var in function.params]
         flat = [leaf for value in params for leaf in flatten(value)]
-        depth: Any = 0
+        depth: Extent = 0
         if declared is not None:
             depth = tirx.Var("depth", "int64")
             flat.insert(0, relax.Var("calls", relax.ShapeType([depth])))
-        blocks: list[Any] = []
+        blocks: list[BindingBlock] = []
         self.builder.begin_scope(flat)
         try:
             with self._block(blocks):
                 if declared is not None:
-                    self.builder.emit(required(depth < MAX_CALL_DEPTH, TOO_DEEP))
-                results = list(flatten(self._plain(self._body(function, params, depth))))
+                    self.builder.emit(assertion(depth < MAX_CALL_DEPTH, TOO_DEEP))
+                results = list(flatten(self._to_dense(self._lower_body(function, params, depth))))
                 if declared is None:
-                    results = list(self._owned(results))
-            body = self.builder.normalize(relax.SeqExpr(blocks, _packed(results)))
+                    results = list(self._copy_unowned(results))
+            body = self.builder.normalize(relax.SeqExpr(blocks, _pack(results)))
         finally:
             self.builder.end_scope()
         lowered = relax.Function(flat, body, is_pure=False)
@@ -127,56 +148,60 @@ class _Lowering:
         else:
             self.builder.update_func(declared, lowered)
 
-    def _owned(self, results: Sequence[Any]) -> Iterator[Any]:
-        """Results in memory of their own: never that of a parameter, of a constant or of another result."""
-        seen: set[Any] = set()
+    def _copy_unowned(self, results: Sequence[RelaxExpr]) -> Iterator[RelaxExpr]:
+        """Copy results that share the memory of a parameter, of a constant or of another result."""
+        seen: set[RelaxExpr] = set()
         for result in results:
             copy = result not in self.computed or result in seen
             seen.add(result)
             yield self.builder.emit_te(topi.identity, result, primfunc_name_hint="copy") if copy else result
 
     @contextmanager
-    def _block(self, blocks: list[Any]) -> Iterator[None]:
-        """What is emitted inside goes into a new block, which is added to ``blocks``."""
+    def _block(self, blocks: list[BindingBlock]) -> Iterator[None]:
+        """Collect what is emitted inside in a new block, and append that to ``blocks``."""
         self.builder._begin_binding_block()
-        self.plain_forms.append({})
+        self.dense_forms.append({})
         try:
             yield
         finally:
-            self.plain_forms.pop()
+            self.dense_forms.pop()
             blocks.append(self.builder._end_block())
 
-    def _plain(self, value: Value) -> Value:
-        """The value in the layout that Relay says; each blocked tensor is converted once."""
+    def _to_dense(self, value: Value) -> Value:
+        """Convert blocked tensors to the layout that Relay states, each once."""
         if isinstance(value, tuple):
-            return tuple(self._plain(part) for part in value)
+            return tuple(self._to_dense(part) for part in value)
         if not isinstance(value, Blocked):
             return value
-        known = next((forms[value] for forms in self.plain_forms if value in forms), None)
-        if known is None:
-            known = self.plain_forms[-1][value] = value.plain(self.builder)
-            self.computed.add(known)
-        return known
+        dense = next((forms[value] for forms in self.dense_forms if value in forms), None)
+        if dense is None:
+            dense = self.dense_forms[-1][value] = value.to_dense_layout(self.builder)
+            self.computed.add(dense)
+        return dense
 
-    def _body(self, function: Function, args: Sequence[Value], depth: Any) -> Value:
-        """The value of a function's body, computed in the current block."""
-        frame = _Frame(regions_of(function.body), dict(_labels(function.params, args)), depth)
+    def _lower_body(self, function: Function, args: Sequence[Value], depth: Extent) -> Value:
+        """Lower a function's body in the current block."""
+        scopes = scopes_of(function)
+        nodes: dict[PlacementScope, list[Expr]] = {}
+        for node in scopes.order:
+            nodes.setdefault(scopes.scope_of[node], []).append(node)
+        frame = _Frame(scopes, nodes, dict(_labels(function.params, args)), depth)
         frame.values.update(zip(function.params, args, strict=True))
-        return self._region(frame, frame.regions.body)
+        return self._lower_scope(frame, scopes.outermost, function.body)
 
-    def _region(self, frame: _Frame, region: Region) -> Value:
-        """The value of a region, its nodes computed in the current block."""
-        for node in region.nodes:
-            if node not in frame.values:
-                frame.values[node] = self._node(frame, node)
-        return frame.values[region.result]
+    def _lower_scope(self, frame: _Frame, scope: PlacementScope, result: Expr) -> Value:
+        """Lower the nodes of a scope in the current block, and return the value of ``result``."""
+        for node in frame.nodes.get(scope, ()):
+            if isinstance(node, Let) and node.var not in frame.values:  # where it binds, before its body
+                frame.values[node.var] = frame.values[node.value]
+            elif node not in frame.values:
+                frame.values[node] = self._lower_node(frame, node)
+        return frame.values[result]
 
-    def _node(self, frame: _Frame, node: Expr) -> Value:
-        """What a node becomes; what it is made of has become something before."""
+    def _lower_node(self, frame: _Frame, node: Expr) -> Value:
+        """Lower a node; its operands are already lowered."""
         values = frame.values
         match node:
-            case Var():
-                return values[frame.regions.bound[node]]
             case Constant(data=data) if data.size == 0:  # TVM writes such a constant, but does not read it
                 return self.builder.emit(relax.op.zeros(data.shape, node.tensor_type.dtype))
             case Constant(data=data):
@@ -188,84 +213,93 @@ class _Lowering:
             case Let(body=body):
                 return values[body]
             case If():
-                return self._if(frame, node)
+                return self._lower_if(frame, node)
             case Call(op=OpRef(name=name)):
-                return self._operator(frame, name, node)
+                return self._lower_operator(frame, name, node)
             case Call(op=GlobalVar(name=name), args=args):
-                return self._call(name, node, [values[arg] for arg in args], frame.depth)
+                return self._lower_call(name, node, [values[arg] for arg in args], frame.depth)
             case OpRef() | GlobalVar():
-                return None  # means something only as a callee
+                return None  # has a meaning as a callee only
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
 
-    def _operator(self, frame: _Frame, name: str, call: Call) -> Value:
-        """A call of an operator: its rule's expression, bound, and held against the type that Relay found."""
+    def _lower_operator(self, frame: _Frame, name: str, node: Call) -> Value:
+        """Lower a call of an operator by its rule, bind the result and check its type."""
         interrupt_safepoint()
-        args = tuple(frame.values[arg] for arg in call.args)
+        args = tuple(frame.values[arg] for arg in node.args)
         try:
-            site = OpCall(self.builder, call, args, frame.labels)
-            emit_shape_check(site)
-            lowered = self._lowered(site) if (empty := empty_result(site)) is None else empty
+            call = OpCall(self.builder, node, args, frame.labels)
+            emit_shape_check(call)
+            lowered = self._apply_rule(call) if (empty := empty_result(call)) is None else empty
             if not isinstance(lowered, tuple | relax.Var | Blocked):
-                lowered = self._unpacked(self.builder.emit(lowered))
+                lowered = self._unpack(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
         except EngineError:
             raise
-        except Exception as error:  # TVM raises nearly every kind; it is told as an error of this call
+        except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
             reason = last_line(error)
-            raise engine_error(f"{name}: TVM cannot build this call: {reason}", call.span) from error
-        return self._settled(lowered, call)
+            raise engine_error(f"{name}: TVM cannot build this call: {reason}", node.span) from error
+        return self._cast(lowered, node)
 
-    def _lowered(self, site: OpCall) -> Value:
-        """What the operator's rule says: that for blocked values where there is one and it fits."""
-        rule = BLOCKED_RULES.get(site.name)
-        lowered = None if rule is None else rule(site)
-        return self._unblocked(replace(site, args=self._plain(site.args))) if lowered is None else lowered
+    def _apply_rule(self, call: OpCall) -> Value:
+        """Apply the operator's rule for blocked values if there is one and it fits, else its usual rule."""
+        rule = BLOCKED_RULES.get(call.name)
+        lowered = None if rule is None else rule(call)
+        return (
+            self._apply_dense_rule(replace(call, args=self._to_dense(call.args)))
+            if lowered is None
+            else lowered
+        )
 
-    def _unblocked(self, site: OpCall) -> Value:
-        """What the operator's rule says for plain values, or what it said to the same before."""
-        key = key_of(site.name, site.attrs, site.args)
-        lowered = self.repeats.find(key, site.args)
+    def _apply_dense_rule(self, call: OpCall) -> Value:
+        """Apply the operator's rule, or reuse the kernel of an equal call."""
+        key = key_of(call.name, call.attrs, call.args)
+        lowered = self.kernel_cache.find(key, call.args)
         if lowered is None:
-            lowered = RULES[site.name](site)
-            if not site.effects:
-                self.repeats.remember(key, site.args, lowered)
+            lowered = RULES[call.name](call)
+            if not call.effects:
+                self.kernel_cache.remember(key, call.args, lowered)
         return lowered
 
-    def _if(self, frame: _Frame, node: If) -> Value:
-        """Both branches as blocks of their own; the result is a tuple in Relax where it is one in Relay."""
+    def _lower_if(self, frame: _Frame, node: If) -> Value:
+        """Lower both branches to blocks; the result is a tuple in Relax where it is one in Relay."""
         if frame.nesting >= MAX_NESTED_BRANCHES:
             raise engine_error(f"more than {MAX_NESTED_BRANCHES} branches inside one another", node.span)
         frame.nesting += 1
         branches = []
-        for region in frame.regions.branches[node]:
-            blocks: list[Any] = []
+        for scope, result in zip(
+            frame.scopes.inner[node], (node.true_branch, node.false_branch), strict=True
+        ):
+            blocks: list[BindingBlock] = []
             with self._block(blocks):
-                value = self._plain(self._region(frame, region))
-            branches.append((value, relax.SeqExpr(blocks, _packed(list(flatten(value))))))
+                value = self._to_dense(self._lower_scope(frame, scope, result))
+            branches.append((value, relax.SeqExpr(blocks, _pack(list(flatten(value))))))
         frame.nesting -= 1
         (value, then), (_, other) = branches
-        chosen = self.builder.emit(relax.If(self._plain(frame.values[node.cond]), then, other))
-        return self._settled(_shaped_like(value, flatten(self._unpacked(chosen))), node)
+        packed = self.builder.emit(relax.If(self._to_dense(frame.values[node.cond]), then, other))
+        return self._cast(_nest_like(value, flatten(self._unpack(packed))), node)
 
-    def _call(self, name: str, call: Call, args: Sequence[Value], depth: Any) -> Value:
-        """A call of another function of the module, inlined where the plan says so."""
+    def _lower_call(self, name: str, call: Call, args: Sequence[Value], depth: Extent) -> Value:
+        """Lower a call of another function of the module; inline it where the plan says so."""
         function = self.module.functions[name]
         if name in self.plan.inlined:
-            return self._body(function, args, depth)
-        flat = [relax.ShapeExpr([depth + 1]), *(leaf for arg in args for leaf in flatten(self._plain(arg)))]
-        result = self._unpacked(self.builder.emit(relax.Call(self._declared(name, function), flat)))
+            return self._lower_body(function, args, depth)
+        flat = [
+            relax.ShapeExpr([depth + 1]),
+            *(leaf for arg in args for leaf in flatten(self._to_dense(arg))),
+        ]
+        result = self._unpack(self.builder.emit(relax.Call(self._declare(name, function), flat)))
         assert call.checked_type is not None
-        return self._settled(rebuild(call.checked_type, flatten(result)), call)
+        return self._cast(rebuild(call.checked_type, flatten(result)), call)
 
-    def _declared(self, name: str, function: Function) -> Any:
-        """The Relax function of that name; its body is defined later, so that it may call itself."""
+    def _declare(self, name: str, function: Function) -> tvm.ir.GlobalVar:
+        """Declare the Relax function of that name; its body is defined later, so that it may call itself."""
         if name not in self.declared:
             dims = SymbolicDims()
             dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
             params = [relax.Var("calls", relax.ShapeType(ndim=1))]
             params += [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
             assert function.ret_type is not None
-            results = [dims.result(leaf) for leaf in leaves(function.ret_type, function.span)]
+            results = [dims.result_type(leaf) for leaf in leaves(function.ret_type, function.span)]
             type_ = results[0] if len(results) == 1 else relax.TupleType(results)
             empty = relax.Function.create_empty(params, type_, is_pure=False)
             empty = empty.with_attr("declares", name)  # TVM's builder takes equal functions for one
@@ -273,48 +307,49 @@ class _Lowering:
             self.waiting.append(name)
         return self.declared[name]
 
-    def _unpacked(self, value: Any) -> Value:
-        """A bound value of Relax with its tuples taken apart."""
+    def _unpack(self, value: RelaxExpr) -> Value:
+        """Take the tuples of a bound Relax value apart."""
         if not isinstance(value.ty, relax.TupleType):
             return value
         parts = range(len(value.ty.fields))
-        return tuple(self._unpacked(self.builder.emit(relax.TupleGetItem(value, i))) for i in parts)
+        return tuple(self._unpack(self.builder.emit(relax.TupleGetItem(value, i))) for i in parts)
 
-    def _settled(self, value: Value, node: Expr) -> Value:
-        """The value, each tensor of the dtype and rank that Relay found and of a shape that can be named."""
+    def _cast(self, value: Value, node: Expr) -> Value:
+        """Check dtypes and ranks against the node's type; give tensors of unknown shape the type's shape."""
         if node.checked_type is None:
             return value
-        return self._settle(value, node.checked_type, node)
+        return self._cast_to(value, node.checked_type, node)
 
-    def _settle(self, value: Value, type_: Type, node: Expr) -> Value:
+    def _cast_to(self, value: Value, type_: Type, node: Expr) -> Value:
         match type_:
             case TupleType(fields=fields):
                 return tuple(
-                    self._settle(part, field, node) for part, field in zip(value, fields, strict=True)
+                    self._cast_to(part, field, node) for part, field in zip(value, fields, strict=True)
                 )
             case TensorType(shape=shape, dtype=dtype):
-                found = value.ty
-                if not isinstance(found.shape, relax.ShapeExpr) and int(found.ndim) == len(shape):
-                    value = self.builder.match_cast(value, SymbolicDims().tensor(type_))
-                elif str(found.dtype.dtype) != dtype or not _agree(found.shape.values, shape):
-                    what = f"{found}, but Relay says {type_text(type_)}"
+                lowered = value.ty
+                if not isinstance(lowered.shape, relax.ShapeExpr) and int(lowered.ndim) == len(shape):
+                    value = self.builder.match_cast(value, SymbolicDims().tensor_type(type_))
+                elif str(lowered.dtype.dtype) != dtype or not _may_be_equal(shape_of(value), shape):
+                    what = f"{lowered}, but Relay says {type_text(type_)}"
                     raise engine_error(f"the relax engine computes {what}", node.span)
                 return value
         return value
 
 
 def _parameter(var: Var, dims: SymbolicDims) -> Value:
-    """A Relay parameter as Relax variables, one a tensor."""
+    """Lower a parameter to Relax variables, one for each tensor."""
     type_ = type_of(var)
     names = flat_names(var.name_hint, type_)
     flat = [
-        relax.Var(name, dims.tensor(leaf)) for name, leaf in zip(names, leaves(type_, var.span), strict=True)
+        relax.Var(name, dims.tensor_type(leaf))
+        for name, leaf in zip(names, leaves(type_, var.span), strict=True)
     ]
     return rebuild(type_, iter(flat))
 
 
-def _labels(params: Sequence[Var], args: Sequence[Value]) -> Iterator[tuple[str, Any]]:
-    """The dimensions that a function's parameters name, as the arguments have them."""
+def _labels(params: Sequence[Var], args: Sequence[Value]) -> Iterator[tuple[str, Extent]]:
+    """Yield the dimensions that a function's parameters name, with the sizes that the arguments have."""
     work = [(var.checked_type or var.type_annotation, arg) for var, arg in zip(params, args, strict=True)]
     while work:
         type_, arg = work.pop(0)
@@ -327,32 +362,35 @@ def _labels(params: Sequence[Var], args: Sequence[Value]) -> Iterator[tuple[str,
                     yield label, value
 
 
-def _packed(tensors: Sequence[Any]) -> Any:
-    """What a Relax function or branch yields: the tensor, or a tuple of them."""
+def _pack(tensors: Sequence[RelaxExpr]) -> RelaxExpr:
+    """Return the result of a Relax function or branch: the only tensor, or a tuple of the tensors."""
     return tensors[0] if len(tensors) == 1 else relax.Tuple(list(tensors))
 
 
-def _shaped_like(value: Value, tensors: Iterator[Any]) -> Value:
-    """The tensors in tuples nested as those of ``value``."""
+def _nest_like(value: Value, tensors: Iterator[RelaxExpr]) -> Value:
+    """Nest the tensors in tuples like those of ``value``."""
     if isinstance(value, tuple):
-        return tuple(_shaped_like(part, tensors) for part in value)
+        return tuple(_nest_like(part, tensors) for part in value)
     return next(tensors)
 
 
-def _agree(lowered: Sequence[Any], shape: Sequence[Dim]) -> bool:
-    """Whether two shapes can be the same, as far as both are known."""
+def _may_be_equal(lowered: Sequence[Extent], shape: Sequence[Dim]) -> bool:
+    """Return whether two shapes have the same rank, and the same sizes where both are static."""
     if len(lowered) != len(shape):
         return False
-    known = ((int(a.value), b) for a, b in zip(lowered, shape, strict=True) if hasattr(a, "value"))
-    return all(not isinstance(b, int) or a == b for a, b in known)
+    pairs = zip(lowered, shape, strict=True)
+    return all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
 
 
-def refuse_unknown_operators(module: Module, entry: str) -> None:
-    """Reports at once every operator that an entry function needs and this engine cannot run."""
-    found = Diagnostics()
-    needed = reachable(call_graph(module), entry)
+def refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:
+    """Report at once all operators that an entry needs and the engine cannot run.
+
+    ``graph`` is the module's call graph. Raises EngineError.
+    """
+    diagnostics = Diagnostics()
+    needed = reachable(graph, entry)
     for function in (function for name, function in module.functions.items() if name in needed):
         for node in post_order(function.body):
             if isinstance(node, OpRef) and node.name not in RULES:
-                found.error(f"the relax engine cannot run {node.name} yet", node.span)
-    found.raise_if_any(EngineError)
+                diagnostics.error(f"the relax engine cannot run {node.name} yet", node.span)
+    diagnostics.raise_if_any(EngineError)

@@ -1,12 +1,8 @@
-"""Whether the shapes of a call's operands fit together: asked when compiling, else when the program runs.
-
-Knows Relay's operators and TVM's calls.
-"""
+"""Check that the shapes of a call's operands fit: at compile time if they are static, else at run time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvm import relax
 from tvm.ir import StringImm
@@ -19,27 +15,27 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
     tensors_of,
 )
 from nnmagic.engine.relax.analysis.tuple_flattening import flatten, rebuild
-from nnmagic.engine.relax.legalize.registry import OpCall, shape_of
+from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.runtime.callbacks import SHAPES_FIT, encode_check
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
-def emit_shape_check(site: OpCall) -> None:
-    """Has a call refused whose operands do not fit: now if their shapes are known, else when it runs."""
-    types = [arg.checked_type for arg in site.call.args]
+def emit_shape_check(call: OpCall) -> None:
+    """Refuse operands whose shapes do not fit: at compile time if they are static, otherwise at run time."""
+    types = [arg.checked_type for arg in call.node.args]
     if not all(isinstance(type_, TensorType | TupleType) for type_ in types):
         return
-    shapes = [shape_of(value) for value in flatten(site.args)]
-    known: list[Type] = [type_ for type_ in types if type_ is not None]
-    if _is_known(site.args):
+    shapes = [shape_of(value) for value in flatten(call.args)]
+    operand_types: list[Type] = [type_ for type_ in types if type_ is not None]
+    if _are_static(call.args):
         items = iter([tuple(shape) for shape in shapes])
         try:
-            check(site.name, [of_shapes(type_, items) for type_ in known], site.attrs)
+            check(call.name, [of_shapes(type_, items) for type_ in operand_types], call.attrs)
         except ValueError as error:
-            site.refuse(str(error).removeprefix(f"{site.name}: "))
-    elif site.name not in CHECKED_BY_THEIR_RULES:
-        key = StringImm(encode_check(site.name, known, site.attrs))
-        site.emit(
+            call.refuse(str(error).removeprefix(f"{call.name}: "))
+    elif call.name not in CHECKED_BY_THEIR_RULES:
+        key = StringImm(encode_check(call.name, operand_types, call.attrs))
+        call.emit(
             relax.Call(
                 relax.ExternFunc(SHAPES_FIT),
                 [key, *map(relax.ShapeExpr, shapes)],
@@ -48,17 +44,17 @@ def emit_shape_check(site: OpCall) -> None:
         )
 
 
-def _is_known(values: Sequence[Any]) -> bool:
+def _are_static(values: Sequence[Value]) -> bool:
     return all(isinstance(dim, int) for value in flatten(tuple(values)) for dim in shape_of(value))
 
 
-def empty_result(site: OpCall) -> Any:
-    """The result of a call that is known to be without elements; None where that is not known."""
-    type_ = site.call.checked_type
-    if type_ is None or not all(isinstance(type_, TensorType | TupleType) for type_ in [type_]):
+def empty_result(call: OpCall) -> Value | None:
+    """Return the result of a call if its type says that it has no elements, else None."""
+    type_ = call.node.checked_type
+    if not isinstance(type_, TensorType | TupleType):
         return None
-    if site.name in ("strided_set", "topk") or (
-        site.name in CHECKED_BY_THEIR_RULES and not _is_known(site.args)
+    if call.name in ("strided_set", "topk") or (
+        call.name in CHECKED_BY_THEIR_RULES and not _are_static(call.args)
     ):
         return None  # the rule has something to check
     tensors = list(tensors_of(type_))
@@ -66,8 +62,8 @@ def empty_result(site: OpCall) -> Any:
         return None
     if not all(isinstance(dim, int) for tensor in tensors for dim in tensor.shape):
         return None
-    made = (
-        site.emit(relax.op.full(list(tensor.shape), relax.const(0, tensor.dtype), tensor.dtype))
+    tensors_of_zeros = (
+        call.emit(relax.op.full(list(tensor.shape), relax.const(0, tensor.dtype), tensor.dtype))
         for tensor in tensors
     )
-    return rebuild(type_, made)
+    return rebuild(type_, tensors_of_zeros)

@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm_ffi import libinfo
 
 from nnmagic.engine.threads import cores, num_threads
-from nnmagic.forks import Lock
+from nnmagic.fork_safety import Lock
 
 #: What loads TVM's bytecode, and a virtual machine's settings: the CPU, a plain allocator. A pool of buffers
 #: would keep those of every size that was ever asked for.

@@ -1,178 +1,172 @@
-"""Changes of layout, to blocks of channels and from them: vectors are filled or stored, tiles stay in cache.
+"""Schedule changes of layout, to blocks of channels and from them.
 
-Knows TVM.
+Vectors are filled or stored as a whole, and squares of the image stay in the cache.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.fusion_analysis import rebuild, stages_of
-from nnmagic.engine.relax.schedules.machine_model import CpuModel
+from nnmagic.engine.relax.schedules.fusion_analysis import read_elementwise_stage, with_statements
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import expr, loads_of, loop, ramp, same_places, sequence
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    collect_loads,
+    dtype_of,
+    indices_are_axes,
+    local_array,
+    loop,
+    parallel,
+    ramp,
+    sequence,
+    shape_of,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Call, Index, PrimExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import visit
-
-#: The elements from which on a kernel runs on several threads.
-_WORTH_THREADS = 200_000
 
 _Kind = tirx.ForKind
 
 
-def _filled(function: tirx.PrimFunc, machine: CpuModel) -> Any:
-    """The last axis of the result, a vector, is filled by loads from wherever its elements stand."""
-    stages = stages_of(function)
-    if stages is None or len(stages) != 1:
-        return function
-    (stage,) = stages
-    sizes = [int(extent) for extent in stage.extents]
-    parallel = machine.parallel and math.prod(sizes) > _WORTH_THREADS
-    guarded: list[Any] = []
-    visit(stage.value, [(tvm.ir.Call, guarded.append)])
-    body: Any = tirx.BufferStore(stage.buffer, stage.value, list(stage.axes))
-    outer = next((at for at, size in enumerate(sizes[:-1]) if size > 1), None)
-    for at in reversed(range(len(sizes))):
-        kind = _Kind.PARALLEL if parallel and at == outer else _Kind.SERIAL
-        if at == len(sizes) - 1 and not guarded:
+def _fill_vectors(
+    function: tirx.PrimFunc, stage: Stage, sizes: Sequence[int], machine: CpuModel
+) -> tirx.PrimFunc:
+    """Fill the last axis of the result, a vector, by loads from wherever its elements are."""
+    threads = machine.uses_threads(Work.MOVED_ELEMENTS, math.prod(sizes))
+    calls: list[Call] = []
+    visit(stage.value, [(tvm.ir.Call, calls.append)])
+    body: Stmt = tirx.BufferStore(stage.buffer, stage.value, list(stage.axes))
+    outermost = next((number for number, size in enumerate(sizes[:-1]) if size > 1), None)
+    for number in reversed(range(len(sizes))):
+        kind = _Kind.PARALLEL if threads and number == outermost else _Kind.SERIAL
+        if number == len(sizes) - 1 and not calls:  # a call guards a load: the vector would read all elements
             kind = _Kind.VECTORIZED
-        body = tirx.For(stage.axes[at], expr(0), stage.extents[at], kind, body)
-    return rebuild(function, [body])
+        body = tirx.For(stage.axes[number], as_expr(0), as_expr(sizes[number]), kind, body)
+    return with_statements(function, [body])
 
 
-def _to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
-    """Squares of one vector of channels by one of places are transposed in registers."""
-    stages = stages_of(function)
-    if stages is None or len(stages) != 1:
+def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
+    """Transpose squares of channels by pixels, a vector long and wide, in registers."""
+    kernel = read_elementwise_stage(function)
+    if kernel is None:
         return function
-    (stage,) = stages
-    (load,) = loads_of(stage.value)
+    stage, sizes = kernel
+    (load,) = collect_loads(stage.value)
     source = load.source
-    batch, blocks, *image, lanes = (int(extent) for extent in stage.extents)
-    _, channels, *places = (int(dim) for dim in source.ty.shape)
+    batch, blocks, *image, lanes = sizes
+    _, channels, *source_image = shape_of(source)
     size = math.prod(image)
-    if (
-        places != image
-        or channels % lanes
-        or size < lanes
-        or not same_places(load.indices[2:], stage.axes[2:-1])
-    ):
-        return _filled(function, machine)
-    zeros = [expr(0)] * (len(image) - 1)
-    parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
+    same_image = source_image == image and indices_are_axes(load.indices[2:], stage.axes[2:-1])
+    if not same_image or channels % lanes or size < lanes:
+        return _fill_vectors(function, stage, sizes, machine)
+    zeros = [as_expr(0)] * (len(image) - 1)
+    # The last square begins early enough to end with the image.
+    last = as_expr(size - lanes)
 
-    def block(number: Any) -> Any:
-        n, at = number // blocks, number % blocks
+    def transpose_block(number: PrimExpr) -> Stmt:
+        n, block = number // blocks, number % blocks
 
-        def square(start: Any) -> Any:
-            across = tirx.Ramp(start, expr(1), lanes)
-            rows = [tirx.BufferLoad(source, [n, at * lanes + c, *zeros, across]) for c in range(lanes)]
-            return transposed(
-                rows,
-                str(source.ty.dtype),
-                lambda p, value: tirx.BufferStore(
-                    stage.buffer, value, [n, at, *zeros, start + p, ramp(0, lanes)]
-                ),
-            )
+        def transpose_square(start: PrimExpr) -> Stmt:
+            pixels = tirx.Ramp(start, as_expr(1), lanes)
+            rows = [tirx.BufferLoad(source, [n, block * lanes + c, *zeros, pixels]) for c in range(lanes)]
 
-        # The last square begins early enough to end with the image.
-        last = expr(size - lanes)
-        return loop("square", -(-size // lanes), lambda one: square(tirx.min(one * lanes, last)))
+            def store(pixel: int, value: PrimExpr) -> Stmt:
+                indices = [n, block, *zeros, start + pixel, ramp(0, lanes)]
+                return tirx.BufferStore(stage.buffer, value, indices)
 
-    kind = _Kind.PARALLEL if parallel else _Kind.SERIAL
-    return rebuild(function, [loop("block", batch * blocks, block, kind)])
+            return transpose(rows, dtype_of(source), store)
+
+        squares = -(-size // lanes)
+        return loop("square", squares, lambda square: transpose_square(tirx.min(square * lanes, last)))
+
+    threads = machine.uses_threads(Work.MOVED_ELEMENTS, batch * channels * size)
+    return with_statements(function, [parallel("block", batch * blocks, transpose_block, wanted=threads)])
 
 
-def _from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> Any:
-    """Squares of one vector of places by one of channels are transposed in registers."""
-    stages = stages_of(function)
-    if stages is None or len(stages) != 1:
+def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
+    """Transpose squares of pixels by channels, a vector long and wide, in registers."""
+    kernel = read_elementwise_stage(function)
+    if kernel is None:
         return function
-    (stage,) = stages
-    (load,) = loads_of(stage.value)
+    stage, (batch, channels, *image) = kernel
+    (load,) = collect_loads(stage.value)
     source = load.source
-    batch, channels, *image = (int(extent) for extent in stage.extents)
-    blocks, lanes = int(source.ty.shape[1]), int(source.ty.shape[-1])
-    if [int(dim) for dim in source.ty.shape[2:-1]] != image or not same_places(
-        load.indices[2:-1], stage.axes[2:]
-    ):
-        return function  # the channels do not stand first, or the images are turned
+    blocks, lanes = shape_of(source)[1], shape_of(source)[-1]
+    if list(shape_of(source)[2:-1]) != image or not indices_are_axes(load.indices[2:-1], stage.axes[2:]):
+        return function  # the channels are not the first axis, or the images are transposed
     size = math.prod(image)
-    zeros = [expr(0)] * (len(image) - 1)
-    dtype = str(source.ty.dtype)
-    parallel = machine.parallel and batch * channels * size > _WORTH_THREADS
+    zeros = [as_expr(0)] * (len(image) - 1)
+    whole = channels % lanes == 0
 
-    # The places of an image stand in a row, so the last index may run over all of them.
-    def block(number: Any) -> Any:
-        n, at = number // blocks, number % blocks
-        held = expr(lanes) if channels % lanes == 0 else tirx.min(expr(lanes), channels - at * lanes)
+    # An image is contiguous, so the last index may run over all of its pixels.
+    def transpose_block(number: PrimExpr) -> Stmt:
+        n, block = number // blocks, number % blocks
+        used = as_expr(lanes) if whole else tirx.min(as_expr(lanes), channels - block * lanes)
 
-        def one(place: Any, lane: Any) -> Any:
-            value = tirx.BufferLoad(source, [n, at, *zeros, place, lane])
-            return tirx.BufferStore(stage.buffer, value, [n, at * lanes + lane, *zeros, place])
+        def copy_element(pixel: Index, lane: PrimExpr) -> Stmt:
+            value = tirx.BufferLoad(source, [n, block, *zeros, pixel, lane])
+            return tirx.BufferStore(stage.buffer, value, [n, block * lanes + lane, *zeros, pixel])
 
-        def square(start: Any) -> Any:
+        def transpose_square(number: PrimExpr) -> Stmt:
+            start = number * lanes
             rows = [
-                tirx.BufferLoad(source, [n, at, *zeros, start * lanes + p, ramp(0, lanes)])
-                for p in range(lanes)
+                tirx.BufferLoad(source, [n, block, *zeros, start + p, ramp(0, lanes)]) for p in range(lanes)
             ]
-            return transposed(rows, dtype, lambda lane, value: _stored(lane, value, start))
 
-        def _stored(lane: int, value: Any, start: Any) -> Any:
-            index = [n, at * lanes + lane, *zeros, tirx.Ramp(start * lanes, expr(1), lanes)]
-            store = tirx.BufferStore(stage.buffer, value, index)
-            return store if channels % lanes == 0 else tirx.IfThenElse(lane < held, store, None)
+            def store(lane: int, value: PrimExpr) -> Stmt:
+                indices = [n, block * lanes + lane, *zeros, tirx.Ramp(start, as_expr(1), lanes)]
+                statement = tirx.BufferStore(stage.buffer, value, indices)
+                return statement if whole else tirx.IfThenElse(lane < used, statement, None)
 
-        made = []
-        if size >= lanes:
-            made.append(loop("square", size // lanes, square))
+            return transpose(rows, dtype_of(source), store)
+
         rest = size % lanes
-        if rest:
-            made.append(
-                loop("w", rest, lambda w: loop("lane", held, lambda lane: one(size - rest + w, lane)))
-            )
-        return sequence(made)
 
-    kind = _Kind.PARALLEL if parallel else _Kind.SERIAL
-    return rebuild(function, [loop("block", batch * blocks, block, kind)])
+        def copy_rest(w: PrimExpr) -> Stmt:
+            return loop("lane", used, lambda lane: copy_element(size - rest + w, lane))
+
+        squares = [loop("square", size // lanes, transpose_square)] if size >= lanes else []
+        return sequence([*squares, *([loop("w", rest, copy_rest)] if rest else [])])
+
+    threads = machine.uses_threads(Work.MOVED_ELEMENTS, batch * channels * size)
+    return with_statements(function, [parallel("block", batch * blocks, transpose_block, wanted=threads)])
 
 
-def transposed(rows: Sequence[Any], dtype: str, stored: Callable[[int, Any], Any]) -> Any:
-    """Stores the columns of a square whose rows are vectors, as vectors; their number is a power of two.
+def transpose(rows: Sequence[PrimExpr], dtype: str, store: Callable[[int, PrimExpr], Stmt]) -> Stmt:
+    """Store the columns of a square, as vectors; its rows are vectors, a power of two of them.
 
-    In each step the halves of two rows are exchanged: first single elements of neighbours, at last halves.
+    Each step exchanges parts of two rows: first single elements of neighbours, at last halves.
     """
     lanes = len(rows)
     count = lanes.bit_length() - 1
-    held = [tirx.decl_buffer((lanes * lanes,), dtype, "square", scope="local") for _ in range(count + 1)]
+    squares = [local_array(lanes * lanes, dtype, "square") for _ in range(count + 1)]
 
-    def at(buffer: Any, row: int) -> Any:
+    def load_row(buffer: Buffer, row: int) -> PrimExpr:
         return tirx.BufferLoad(buffer, [ramp(row * lanes, lanes)])
 
-    made = [tirx.AllocBuffer(buffer) for buffer in held]
-    made += [tirx.BufferStore(held[0], row, [ramp(p * lanes, lanes)]) for p, row in enumerate(rows)]
+    statements = [tirx.AllocBuffer(buffer) for buffer in squares]
+    statements += [tirx.BufferStore(squares[0], row, [ramp(p * lanes, lanes)]) for p, row in enumerate(rows)]
     for step in range(count):
-        far = 1 << step
+        distance = 1 << step
+        lower = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]
+        upper = [lane + distance if not lane & distance else lanes + lane for lane in range(lanes)]
         for row in range(lanes):
-            if row & far:
+            if row & distance:
                 continue
-            for which in (0, 1):
-                lower = [lane if not lane & far else lanes + lane - far for lane in range(lanes)]
-                upper = [lane + far if not lane & far else lanes + lane for lane in range(lanes)]
+            for target, selection in ((row, lower), (row + distance, upper)):
                 mixed = tirx.Shuffle(
-                    [at(held[step], row), at(held[step], row + far)],
-                    [tirx.IntImm("int32", lane) for lane in (upper if which else lower)],
+                    [load_row(squares[step], row), load_row(squares[step], row + distance)],
+                    [tirx.IntImm("int32", lane) for lane in selection],
                 )
-                place = (row + far * which) * lanes
-                made.append(tirx.BufferStore(held[step + 1], mixed, [ramp(place, lanes)]))
-    made += [stored(lane, at(held[count], lane)) for lane in range(lanes)]
-    return sequence(made)
+                statements.append(tirx.BufferStore(squares[step + 1], mixed, [ramp(target * lanes, lanes)]))
+    statements += [store(lane, load_row(squares[count], lane)) for lane in range(lanes)]
+    return sequence(statements)
 
 
-SCHEDULES["filled"] = _filled
-SCHEDULES["to_blocks"] = _to_blocks
-SCHEDULES["from_blocks"] = _from_blocks
+SCHEDULES["to_blocks"] = _schedule_to_blocks
+SCHEDULES["from_blocks"] = _schedule_from_blocks

@@ -1,18 +1,50 @@
-"""What a schedule must know of the machine: the vectors, the registers, the caches. Knows TVM's targets."""
+"""Model the machine for the schedules: its vectors and registers, and the work that pays for threads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 
 import tvm
 from tvm.target import codegen
 
 
+class Work(Enum):
+    """Units in which the families count the work of a kernel.
+
+    The value of a unit is the amount from which on threads pay: starting them and waiting for them takes
+    longer than a smaller kernel does on one core. Units differ in how fast a core does them, and in how much
+    of the time goes to memory, which threads share.
+    """
+
+    #: Multiplications of a matrix product: about 20 microseconds of one core.
+    MATMUL_MULTIPLICATIONS = 1 << 21
+    #: Multiplications of a convolution: about 50 microseconds of one core.
+    CONVOLUTION_MULTIPLICATIONS = 2_000_001
+    #: Multiplications of a convolution in groups, where each lane has its own data and memory is the limit:
+    #: a fourth of the above.
+    GROUPED_MULTIPLICATIONS = 500_001
+    #: Operations on elements in rows and reductions.
+    ROW_OPERATIONS = 1 << 18
+    #: Operations on elements in element-wise kernels, with the bytes moved: about 100 microseconds of one
+    #: core.
+    ELEMENT_OPERATIONS = 1 << 24
+    #: Elements that a change of layout moves.
+    MOVED_ELEMENTS = 200_001
+
+
+def worth_threads(unit: Work, amount: float) -> bool:
+    """Return whether threads pay for so much work."""
+    return amount >= unit.value
+
+
 @dataclass(frozen=True, slots=True)
 class CpuModel:
-    """vector_bytes: of one vector register. registers: how many there are. parallel: whether kernels may use
-    the thread pool (how many threads it has is the run's, not the kernel's).
+    """Describe a CPU.
+
+    vector_bytes: the size of a vector register. registers: how many of them there are. parallel: whether
+    kernels may use the thread pool; how many threads it has is known at run time only.
     """
 
     vector_bytes: int
@@ -20,13 +52,17 @@ class CpuModel:
     parallel: bool = True
 
     def lanes(self, dtype: str) -> int:
-        """How many elements of a dtype a vector holds."""
+        """Return how many elements of a dtype fit into a vector."""
         return max(1, self.vector_bytes * 8 // int(tvm.DataType(dtype).bits))
+
+    def uses_threads(self, unit: Work, amount: float) -> bool:
+        """Return whether a kernel with so much work should use the thread pool."""
+        return self.parallel and worth_threads(unit, amount)
 
 
 @cache
 def cpu_model(target: tvm.target.Target) -> CpuModel:
-    """The machine of a target: AVX-512, AVX2 or AVX, else vectors of 16 bytes."""
+    """Return the model of a target: AVX-512, AVX2 or AVX, else vectors of 16 bytes."""
     features = {str(name) for name in codegen.llvm_get_cpu_features(target)}
     if "avx512f" in features:
         return CpuModel(64, 32)

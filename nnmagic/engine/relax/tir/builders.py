@@ -1,42 +1,49 @@
-"""Short names for the TIR that schedules write themselves: loops, vectors, sequences. Knows TIR only."""
+"""Build the TIR that schedules write: loops, vectors, loads and stores, sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm
 from tvm import tirx
 
+from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import visit
-
-#: A place or an extent: an int where it is known, else an expression of int64.
-Place = Any
 
 _KIND = tirx.ForKind
 
 
-def static_int(value: Place) -> int | None:
-    """The number where it is known."""
-    found = getattr(value, "value", value)
-    return int(found) if isinstance(found, int) else None
+def static_int(value: Index) -> int | None:
+    """Return the value as an ``int`` if it is known at compile time, else None."""
+    number = getattr(value, "value", value)
+    return int(number) if isinstance(number, int) else None
 
 
-def expr(value: Place) -> Any:
-    """The place as an expression."""
+def as_expr(value: Index) -> PrimExpr:
+    """Return the index as an expression of int64."""
     return tirx.const(value, "int64") if isinstance(value, int) else value
 
 
-def as_index(value: Place) -> Place:
-    """The place as an int where it is known, as an int64 where not."""
+def as_index(value: Index) -> Index:
+    """Return the index as an ``int`` if it is known at compile time, else as an int64 expression."""
     number = static_int(value)
     if number is not None:
         return number
-    return value if str(value.ty.dtype) == "int64" else value.astype("int64")
+    return value if dtype_of(value) == "int64" else value.astype("int64")
 
 
-def round_up_div(value: Place, step: int) -> Place:
-    """How many steps cover the value."""
+def dtype_of(node: Node) -> str:
+    """Return the dtype of an expression, or of a buffer's elements."""
+    return str(node.ty.dtype)
+
+
+def shape_of(buffer: Buffer) -> tuple[int, ...]:
+    """Return the shape of a buffer whose dimensions are all static."""
+    return tuple(int(dim) for dim in buffer.ty.shape)
+
+
+def round_up_div(value: Index, step: int) -> Index:
+    """Return how many steps cover the value."""
     number = static_int(value)
     return (
         -(-number // step)
@@ -45,97 +52,108 @@ def round_up_div(value: Place, step: int) -> Place:
     )
 
 
-def smaller(left: Place, right: Place) -> Place:
-    """The smaller of two places."""
+def minimum(left: Index, right: Index) -> Index:
+    """Return the smaller of two indices."""
     a, b = static_int(left), static_int(right)
-    return min(a, b) if a is not None and b is not None else tirx.min(expr(left), expr(right))
+    return min(a, b) if a is not None and b is not None else tirx.min(as_expr(left), as_expr(right))
 
 
 def item_bytes(dtype: str) -> int:
-    """The size of an element, to which every array is aligned."""
+    """Return the size of an element in bytes; every array is aligned to it."""
     return max(1, int(tvm.DataType(dtype).bits) // 8)
 
 
-def loads_of(*expressions: Any) -> list[Any]:
-    """What expressions read, in order."""
-    found: list[Any] = []
+def collect_loads(*expressions: PrimExpr) -> list[Load]:
+    """Return the loads in the expressions, in order."""
+    loads: list[Load] = []
     for expression in expressions:
-        visit(expression, [(tvm.ir.TensorLoad, found.append)])
-    return found
+        visit(expression, [(tvm.ir.TensorLoad, loads.append)])
+    return loads
 
 
-def prefetch(load: Any) -> Any:
-    """Fetches into the first cache what will be read there; it may lie outside of the array."""
-    where = tirx.call_intrin("handle", "tirx.address_of", load)
-    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", where, 0, 3, 1))
+def prefetch(load: Load) -> Stmt:
+    """Prefetch into the first-level cache what the load will read; it may lie outside of the array."""
+    address = tirx.call_intrin("handle", "tirx.address_of", load)
+    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, 0, 3, 1))
 
 
-def is_choice(call: Any) -> bool:
-    """Whether a call computes one of two cases only."""
+def is_conditional(call: Call) -> bool:
+    """Return whether a call is ``if_then_else``, which computes only one of its two values."""
     return getattr(call.op, "name", "") == "prim.if_then_else"
 
 
-def same_places(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
-    """Whether the indices are the axes, in order."""
+def indices_are_axes(indices: Sequence[Index], axes: Sequence[Var]) -> bool:
+    """Return whether the indices are the axes, in order."""
     return len(indices) == len(axes) and all(a.same_as(b) for a, b in zip(indices, axes, strict=True))
 
 
-def sequence(statements: Sequence[Any]) -> Any:
-    """The statements one after the other."""
+def sequence(statements: Sequence[Stmt]) -> Stmt:
+    """Return one statement that runs the statements in order."""
     return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
 
 
-def loop(name: str, extent: Place, body: Callable[[Any], Any], kind: Any = _KIND.SERIAL) -> Any:
-    """A loop from 0, or just its body where that is run once."""
+def loop(name: str, extent: Extent, body: Callable[[PrimExpr], Stmt], kind: int = _KIND.SERIAL) -> Stmt:
+    """Build a loop from 0; return just the body where it runs once."""
     if static_int(extent) == 1:
-        return body(expr(0))
+        return body(as_expr(0))
     var = tirx.Var(name, "int64")
-    return tirx.For(var, expr(0), expr(extent), kind, body(var))
+    return tirx.For(var, as_expr(0), as_expr(extent), kind, body(var))
 
 
-def parallel(name: str, extent: Place, body: Callable[[Any], Any], *, wanted: bool) -> Any:
-    """A loop whose turns the threads share where that is wanted."""
+def loop_over(extent: Extent, body: Callable[[PrimExpr], list[Stmt]], kind: int = _KIND.SERIAL) -> list[Stmt]:
+    """Build a loop from 0 around several statements; return just these where it runs once, or none."""
+    if isinstance(extent, int) and extent <= 1:
+        return body(as_expr(0)) if extent else []
+    return [loop("i", extent, lambda index: sequence(body(index)), kind)]
+
+
+def parallel(name: str, extent: Extent, body: Callable[[PrimExpr], Stmt], *, wanted: bool) -> Stmt:
+    """Build a loop, one that threads share if that is ``wanted``."""
     return loop(name, extent, body, _KIND.PARALLEL if wanted else _KIND.SERIAL)
 
 
-def over_lanes(lanes: int, body: Callable[[Any], Any]) -> Any:
-    """A vectorised loop."""
+def vectorized(lanes: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Build a vectorized loop."""
     return loop("lane", lanes, body, _KIND.VECTORIZED if lanes > 1 else _KIND.SERIAL)
 
 
-def ramp(start: Place, lanes: int) -> Any:
-    """Places one after the other."""
-    return tirx.Ramp(expr(start), expr(1), lanes) if lanes > 1 else expr(start)
+def ramp(start: Index, lanes: int) -> PrimExpr:
+    """Return the vector of consecutive indices from ``start`` on."""
+    return tirx.Ramp(as_expr(start), as_expr(1), lanes) if lanes > 1 else as_expr(start)
 
 
-def spread(value: Any, lanes: int) -> Any:
-    """One number in every lane."""
+def broadcast(value: PrimExpr, lanes: int) -> PrimExpr:
+    """Return a vector with the value in every lane."""
     return tirx.Broadcast(value, lanes) if lanes > 1 else value
 
 
-def load(buffer: Any, start: Place, lanes: int, dtype: str) -> Any:
-    """Elements of a flat buffer as a vector of a dtype."""
-    found = tirx.BufferLoad(buffer, [ramp(start, lanes)])
-    if str(buffer.ty.dtype) == dtype:
-        return found
-    return tirx.Cast(vector_type(dtype, lanes), found)
+def load(buffer: Buffer, start: Index, lanes: int, dtype: str) -> PrimExpr:
+    """Load elements of a flat buffer as a vector of a dtype."""
+    vector = tirx.BufferLoad(buffer, [ramp(start, lanes)])
+    return vector if dtype_of(buffer) == dtype else tirx.Cast(vector_type(dtype, lanes), vector)
 
 
-def store(buffer: Any, start: Place, lanes: int, value: Any) -> Any:
-    """A vector into a flat buffer."""
+def store(buffer: Buffer, start: Index, lanes: int, value: PrimExpr) -> Stmt:
+    """Store a vector into a flat buffer."""
     return tirx.BufferStore(buffer, value, [ramp(start, lanes)])
 
 
+def local_array(size: int, dtype: str, name: str, alignment: int | None = None) -> Buffer:
+    """Declare a small array of the innermost loops, which LLVM keeps in registers."""
+    aligned = {} if alignment is None else {"data_alignment": alignment}
+    return tirx.decl_buffer((size,), dtype, name, scope="local", **aligned)
+
+
 def vector_type(dtype: str, lanes: int) -> str:
-    """The name of the type."""
+    """Return the name of the type of vectors."""
     return f"{dtype}x{lanes}" if lanes > 1 else dtype
 
 
-def flat(buffer: Any) -> tuple[Any, Any]:
-    """A view of a compact buffer as one dimension, and the statement that declares it."""
-    size: Any = 1
+def flat_view(buffer: Buffer) -> tuple[Buffer, Stmt]:
+    """Return a view of a compact buffer as one dimension, and the statement that declares it."""
+    size: Extent = 1
     for dim in buffer.ty.shape:
         size = size * as_index(dim)
-    dtype = str(buffer.ty.dtype)
+    dtype = dtype_of(buffer)
     view = tirx.decl_buffer((size,), dtype, f"{buffer.name}_flat", data_alignment=item_bytes(dtype))
     return view, tirx.DeclBuffer(view, data=buffer.data)

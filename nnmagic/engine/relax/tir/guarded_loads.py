@@ -1,38 +1,37 @@
-"""Choices that guard a read: what is not chosen must not be read. Knows TIR only.
+"""Turn choices that guard a load into branches: what is not chosen must not be read.
 
-A ``Select`` of vectors computes both values. Where one of them is read at a place that is read itself (an
-index, a class), the place may be outside of the data when the other value is the one that is meant.
+A ``Select`` of vectors computes both values. Where the index of a load is itself loaded (an index array, a
+class), it may lie outside of the data whenever the other value is chosen.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import loads_of
+from nnmagic.engine.relax.tir.builders import collect_loads
+from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 
 def guard_loads(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with branches in place of the choices that guard a read."""
-    found: list[Any] = []
-    visit(function.body, [(tirx.Select, found.append)])
-    if not any(map(_guards, found)):
+    """Replace every ``Select`` that guards a load by a branch."""
+    selects: list[PrimExpr] = []
+    visit(function.body, [(tirx.Select, selects.append)])
+    if not any(map(_guards_load, selects)):
         return function
-    return function.with_body(rewrite(function.body, [(tirx.Select, _branched)]))
+    return function.with_body(rewrite(function.body, [(tirx.Select, _make_branch)]))
 
 
-def _branched(choice: tirx.Select) -> Any:
-    if not _guards(choice):
-        return choice
-    return tirx.if_then_else(choice.condition, choice.true_value, choice.false_value)
+def _make_branch(select: tirx.Select) -> PrimExpr:
+    if not _guards_load(select):
+        return select
+    return tirx.if_then_else(select.condition, select.true_value, select.false_value)
 
 
-def _guards(choice: tirx.Select) -> bool:
-    return any(_reads_where_it_reads(value) for value in (choice.true_value, choice.false_value))
+def _guards_load(select: tirx.Select) -> bool:
+    return any(_has_indirect_load(value) for value in (select.true_value, select.false_value))
 
 
-def _reads_where_it_reads(value: Any) -> bool:
-    """Whether an index of a load holds a load."""
-    return any(loads_of(*load.indices) for load in loads_of(value))
+def _has_indirect_load(value: PrimExpr) -> bool:
+    """Return whether an index of a load holds a load."""
+    return any(collect_loads(*load.indices) for load in collect_loads(value))

@@ -1,99 +1,105 @@
-"""Names inside of expressions as small arrays: ``x[i] = let a = v in f(a)`` as ``a[0] = v; x[i] = f(a[0])``.
+"""Turn lets into small arrays: ``x[i] = let a = v in f(a)`` becomes ``a[0] = v; x[i] = f(a[0])``.
 
-Passes of TVM put what a name stands for in its place, each time that they simplify: of functions of functions
-the cost is exponential. They leave alone what an array holds, and LLVM keeps the arrays in registers. Knows
-TVM only.
+TVM's passes substitute a let's value each time that they simplify, which takes exponential time for functions
+of functions. They leave alone what an array holds, and LLVM keeps the arrays in registers.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import is_choice, ramp, sequence, spread, vector_type
+from nnmagic.engine.relax.tir.builders import (
+    broadcast,
+    dtype_of,
+    is_conditional,
+    local_array,
+    ramp,
+    sequence,
+    vector_type,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 _BOOL = tvm.DataType("bool").type_code
 
 
 def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """A function of loops without names where elements are stored, but for those of one case of a choice."""
+    """Replace the lets in what loops store by arrays; a let in one case of a conditional stays."""
 
-    def wide(loop: tirx.For) -> Any:
+    def rewrite_loop(loop: tirx.For) -> Stmt:
         if loop.kind != tirx.ForKind.VECTORIZED:
             return loop
-        names = _Names(loop.loop_var, int(loop.extent))
-        body = rewrite(loop.body, [(tirx.BufferStore, names.before)])
-        if not names.arrays:
+        lets = _LetBuffers(loop.loop_var, int(loop.extent))
+        body = rewrite(loop.body, [(tirx.BufferStore, lets.rewrite_store)])
+        if not lets.arrays:
             return loop
         whole = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
-        return sequence([*map(tirx.AllocBuffer, names.arrays), whole])
+        return sequence([*map(tirx.AllocBuffer, lets.arrays), whole])
 
-    def single(store: tirx.BufferStore) -> Any:
-        names = _Names(tirx.const(0, "int64"), 1)
-        found = names.before(store)
-        return sequence([*map(tirx.AllocBuffer, names.arrays), found]) if names.arrays else store
+    def rewrite_single_store(store: tirx.BufferStore) -> Stmt:
+        lets = _LetBuffers(tirx.const(0, "int64"), 1)
+        statement = lets.rewrite_store(store)
+        return sequence([*map(tirx.AllocBuffer, lets.arrays), statement]) if lets.arrays else store
 
-    body = rewrite(function.body, [(tirx.For, wide)])
-    return function.with_body(rewrite(body, [(tirx.BufferStore, single)]))
+    body = rewrite(function.body, [(tirx.For, rewrite_loop)])
+    return function.with_body(rewrite(body, [(tirx.BufferStore, rewrite_single_store)]))
 
 
-class _Names:
-    """The names in the values that one loop stores: an array each, with an element for each ``lane``."""
+class _LetBuffers:
+    """Arrays for the lets in what one loop stores; each array has an element for each lane."""
 
-    def __init__(self, lane: Any, lanes: int) -> None:
+    def __init__(self, lane: PrimExpr, lanes: int) -> None:
         self._lane = lane
         self._lanes = lanes
-        self._read: dict[Any, Any] = {}
-        self._chosen: dict[Any, Any] = {}
-        self._stores: list[Any] = []
-        self.arrays: list[Any] = []
+        self._loads: dict[Var, PrimExpr] = {}
+        self._conditionals: dict[Var, PrimExpr] = {}
+        self._stores: list[Stmt] = []
+        self.arrays: list[Buffer] = []
 
-    def before(self, store: tirx.BufferStore) -> Any:
-        """The statements that store what is named, then the value."""
+    def rewrite_store(self, store: tirx.BufferStore) -> Stmt:
+        """Return statements that store the bound values, then the value itself."""
         self._stores = []
-        value = self._without(store.value)
+        value = self._remove_lets(store.value)
         if not self._stores:
             return store
-        found = sequence([*self._stores, tirx.BufferStore(store.buffer, value, list(store.indices))])
-        return rewrite(found, [(tvm.ir.Var, lambda var: self._chosen.get(var, var))])
+        statements = sequence([*self._stores, tirx.BufferStore(store.buffer, value, list(store.indices))])
+        return rewrite(statements, [(tvm.ir.Var, lambda var: self._conditionals.get(var, var))])
 
-    def _without(self, expr: Any) -> Any:
-        """The expression without names."""
+    def _remove_lets(self, expr: PrimExpr) -> PrimExpr:
+        """Return the expression with loads in place of the variables that lets bind."""
         callbacks = [
-            (tirx.Let, self._let),
-            (tvm.ir.Var, lambda var: self._read.get(var, var)),
-            (tvm.ir.Call, self._choice),
+            (tirx.Let, self._rewrite_let),
+            (tvm.ir.Var, lambda var: self._loads.get(var, var)),
+            (tvm.ir.Call, self._rewrite_conditional),
         ]
         return rewrite(expr, callbacks, before_parts=True)
 
-    def _let(self, expr: Any) -> Any:
+    def _rewrite_let(self, expr: PrimExpr) -> PrimExpr:
         while isinstance(expr, tirx.Let):
-            value = self._without(expr.value)
-            self._read[expr.var] = self._stored(value, expr.var.name)
+            value = self._remove_lets(expr.value)
+            self._loads[expr.var] = self._store(value, expr.var.name)
             expr = expr.body
-        return self._without(expr)
+        return self._remove_lets(expr)
 
-    def _stored(self, value: Any, name: str) -> Any:
-        """Stores a value; what reads it again."""
-        dtype = tvm.DataType(str(value.ty.dtype))
+    def _store(self, value: PrimExpr, name: str) -> PrimExpr:
+        """Store a value in a new array, and return the load that reads it."""
+        dtype = tvm.DataType(dtype_of(value))
         if dtype.type_code == _BOOL:  # TVM has no arrays of these
-            number = self._stored(value.astype(vector_type("int8", dtype.lanes)), name)
-            return tirx.NE(number, spread(tirx.const(0, "int8"), dtype.lanes))
-        array = tirx.decl_buffer((self._lanes * dtype.lanes,), str(dtype).split("x")[0], name, scope="local")
-        place = ramp(self._lane * dtype.lanes, dtype.lanes)
+            number = self._store(value.astype(vector_type("int8", dtype.lanes)), name)
+            return tirx.NE(number, broadcast(tirx.const(0, "int8"), dtype.lanes))
+        array = local_array(self._lanes * dtype.lanes, str(dtype).split("x")[0], name)
+        index = ramp(self._lane * dtype.lanes, dtype.lanes)
         self.arrays.append(array)
-        self._stores.append(tirx.BufferStore(array, value, [place]))
-        return tirx.BufferLoad(array, [place])
+        self._stores.append(tirx.BufferStore(array, value, [index]))
+        return tirx.BufferLoad(array, [index])
 
-    def _choice(self, call: Any) -> Any:
-        """What is computed in one case only stays there, with its names."""
-        if not is_choice(call):
+    def _rewrite_conditional(self, call: Call) -> PrimExpr:
+        """Keep the lets of one case inside of it: the other case must not compute them."""
+        if not is_conditional(call):
             return call
-        chosen = rewrite(call, [(tvm.ir.Var, lambda var: self._read.get(var, var))])
-        # What a callback gives is looked through again: a variable stands for it until the end.
-        var = tirx.Var("chosen", chosen.ty)
-        self._chosen[var] = chosen
+        conditional = rewrite(call, [(tvm.ir.Var, lambda var: self._loads.get(var, var))])
+        # The visitor descends into what a callback returns: until the end a variable stands for it.
+        var = tirx.Var("chosen", conditional.ty)
+        self._conditionals[var] = conditional
         return var

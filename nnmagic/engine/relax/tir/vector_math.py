@@ -1,10 +1,11 @@
-"""Mathematical functions as TIR expressions that LLVM vectorises: no calls of the C library, no branches.
+"""Build mathematical functions as TIR that LLVM vectorizes: no calls of the C library, no branches.
 
-A function takes and gives an expression of float32 or float64 (float16 and bfloat16 are computed in float32).
-Arguments are reduced as W. J. Cody and W. Waite (Software Manual for the Elementary Functions, 1980) say. The
-polynomials are minimax fits of our own (Remez exchange with 50 digits); their coefficients are rounded,
-mostly one after another, the rest fitted again after each. NaN stays NaN, infinities and
-denormal results are right. The largest errors, measured over all exponents, in units in the last place:
+Each function maps an expression of float32 or float64 to one of the same dtype; float16 and bfloat16 are
+computed in float32. Arguments are reduced as in W. J. Cody and W. Waite, Software Manual for the Elementary
+Functions, 1980. The polynomials are minimax fits of our own (Remez exchange with 50 digits). Their
+coefficients are rounded, mostly one at a time, and the others fitted again after each. NaN stays NaN;
+infinities and denormal results are correct. The largest errors, measured over all exponents, in units in the
+last place:
 
 =======  =======  =======
          float32  float64
@@ -17,8 +18,6 @@ tanh     2.5      3.3
 sigmoid  2.5      2.5
 erf      2.3      3.0
 =======  =======  =======
-
-Knows TIR expressions only.
 """
 
 from __future__ import annotations
@@ -26,18 +25,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
+
+from nnmagic.engine.relax.tir.builders import dtype_of
+from nnmagic.engine.relax.tir.types import PrimExpr, Var
 
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What a floating-point format looks like in bits, and the constants that are split for it.
+    """Describe a floating-point format: its bits, split constants and polynomials.
 
-    ``round_to_integer`` is 1.5 times the number from which on floats are whole: what is added to it is
-    rounded to an integer, which the low bits of the sum hold. ``ln2_high`` has so many zeros at its end that
-    its product with an exponent is exact.
+    ``round_to_integer`` is 1.5 times the number from which on all floats are integers: adding to it rounds to
+    an integer, which the low bits of the sum hold. ``ln2_high`` ends with so many zero bits that its product
+    with an exponent is exact.
     """
 
     dtype: str
@@ -183,200 +184,200 @@ _LOG2_E = 1.4426950408889634074
 _LOG10_E = 0.43429448190325182765
 
 
-class _Steps:
-    """The steps of a computation in one format: each intermediate value is bound to a variable, once."""
+class _Computation:
+    """Build a computation in one format; each intermediate value is bound to a variable once."""
 
     def __init__(self, form: _Format) -> None:
         self.form = form
-        self._bound: list[tuple[Any, Any]] = []
+        self._bindings: list[tuple[Var, PrimExpr]] = []
 
-    def bind(self, name: str, value: Any) -> Any:
-        """A variable that stands for the value in what follows."""
-        var = tirx.Var(name, str(value.ty.dtype))
-        self._bound.append((var, value))
+    def bind(self, name: str, value: PrimExpr) -> PrimExpr:
+        """Bind the value, and return the variable."""
+        var = tirx.Var(name, dtype_of(value))
+        self._bindings.append((var, value))
         return var
 
-    def result(self, value: Any) -> Any:
-        """The value with all that was bound around it."""
-        for var, bound in reversed(self._bound):
+    def close(self, value: PrimExpr) -> PrimExpr:
+        """Return the value inside of all bindings."""
+        for var, bound in reversed(self._bindings):
             value = tirx.Let(var, bound, value)
         return value
 
-    def number(self, value: float) -> Any:
-        """A constant."""
+    def number(self, value: float) -> PrimExpr:
+        """Return a constant of the format."""
         return tirx.const(value, self.form.dtype)
 
-    def bits(self, value: Any) -> Any:
-        """A number's bits as an integer."""
+    def bits(self, value: PrimExpr) -> PrimExpr:
+        """Return a number's bits as an integer."""
         return tirx.reinterpret(self.form.integer, value)
 
-    def of_bits(self, bits: Any) -> Any:
-        """The number of these bits."""
+    def from_bits(self, bits: PrimExpr) -> PrimExpr:
+        """Return the number with these bits."""
         return tirx.reinterpret(self.form.dtype, bits)
 
-    def integer(self, value: int) -> Any:
-        """A constant of the format's integers."""
+    def integer(self, value: int) -> PrimExpr:
+        """Return a constant of the format's integers."""
         return tirx.const(value, self.form.integer)
 
-    def at_most(self, value: Any, limit: float) -> Any:
-        """The value, not above the limit; NaN stays."""
+    def at_most(self, value: PrimExpr, limit: float) -> PrimExpr:
+        """Clamp the value from above; NaN stays."""
         return tirx.Select(value > self.number(limit), self.number(limit), value)
 
-    def at_least(self, value: Any, limit: float) -> Any:
-        """The value, not below the limit; NaN stays."""
+    def at_least(self, value: PrimExpr, limit: float) -> PrimExpr:
+        """Clamp the value from below; NaN stays."""
         return tirx.Select(value < self.number(limit), self.number(limit), value)
 
-    def polynomial(self, coefficients: Sequence[float], at: Any) -> Any:
-        """By Horner's rule, the highest power first."""
+    def polynomial(self, coefficients: Sequence[float], x: PrimExpr) -> PrimExpr:
+        """Evaluate a polynomial by Horner's rule; ``coefficients`` begin with the highest power."""
         total = self.number(coefficients[0])
         for coefficient in coefficients[1:]:
-            total = total * at + self.number(coefficient)
+            total = total * x + self.number(coefficient)
         return total
 
-    def rounded(self, value: Any) -> Any:
-        """Bits that end in the nearest integer. (TVM's simplifier would cancel additions of numbers.)"""
+    def round_to_bits(self, value: PrimExpr) -> PrimExpr:
+        """Return bits that end in the nearest integer; TVM's simplifier would cancel sums of numbers."""
         return self.bits(value + self.number(self.form.round_to_integer))
 
-    def power_of_two(self, rounded: Any) -> Any:
-        """2 to the integer in which the bits end, not a denormal."""
+    def power_of_two(self, rounded: PrimExpr) -> PrimExpr:
+        """Return 2 to the integer in which the bits end; the result must not be denormal."""
         form = self.form
         shifted = rounded << self.integer(form.mantissa)
-        return self.of_bits(shifted + self.integer(form.bias << form.mantissa))
+        return self.from_bits(shifted + self.integer(form.bias << form.mantissa))
 
 
-def _function(steps: Callable[[_Steps, Any], Any]) -> Callable[[Any], Any]:
-    """The function of an expression of any floating-point dtype, from its steps in float32 or float64."""
+def _function(compute: Callable[[_Computation, PrimExpr], PrimExpr]) -> Callable[[PrimExpr], PrimExpr]:
+    """Extend a function that computes in float32 or float64 to expressions of any floating-point dtype."""
 
-    @functools.wraps(steps)
-    def function(value: Any) -> Any:
-        dtype = str(value.ty.dtype)
+    @functools.wraps(compute)
+    def function(value: PrimExpr) -> PrimExpr:
+        dtype = dtype_of(value)
         form = _FLOAT64 if dtype == "float64" else _FLOAT32
-        body = _Steps(form)
-        argument = body.bind("x", value if dtype == form.dtype else value.astype(form.dtype))
-        result = body.result(steps(body, argument))
+        steps = _Computation(form)
+        argument = steps.bind("x", value if dtype == form.dtype else value.astype(form.dtype))
+        result = steps.close(compute(steps, argument))
         return result if dtype == form.dtype else result.astype(dtype)
 
     return function
 
 
-def _reduced(steps: _Steps, x: Any) -> tuple[Any, Any, Any]:
-    """``x = n * ln 2 + r``: the bits that end in the integer n, n as a number, and r, at most ln 2 / 2."""
+def _reduce_exp_argument(steps: _Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
+    """Split ``x = n * ln 2 + r``: return the bits that end in n, n as a number, |r| <= ln 2 / 2."""
     form = steps.form
-    rounded = steps.bind("rounded", steps.rounded(x * steps.number(_LOG2_E)))
-    n = steps.bind("n", steps.of_bits(rounded) - steps.number(form.round_to_integer))
+    rounded = steps.bind("rounded", steps.round_to_bits(x * steps.number(_LOG2_E)))
+    n = steps.bind("n", steps.from_bits(rounded) - steps.number(form.round_to_integer))
     high = steps.bind("high", x - n * steps.number(form.ln2_high))
     return rounded, n, steps.bind("r", high - n * steps.number(form.ln2_low))
 
 
-def _near_zero(steps: _Steps, r: Any) -> Any:
-    """``exp(r) - 1`` for an r of at most ln 2 / 2."""
+def _exp_minus_1_near_zero(steps: _Computation, r: PrimExpr) -> PrimExpr:
+    """Compute ``exp(r) - 1`` for ``|r| <= ln 2 / 2``."""
     return steps.polynomial(steps.form.exp, r) * r * r + r
 
 
-def _power(steps: _Steps, r: Any) -> Any:
-    """``exp(r)`` for an r of at most ln 2 / 2."""
+def _exp_near_zero(steps: _Computation, r: PrimExpr) -> PrimExpr:
+    """Compute ``exp(r)`` for ``|r| <= ln 2 / 2``."""
     return steps.polynomial((*steps.form.exp, 1.0, 1.0), r)
 
 
 @_function
-def exp(steps: _Steps, x: Any) -> Any:
-    """The power of e: the polynomial of the rest times two powers of two, as one has not the range."""
+def exp(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute e to the x: a polynomial, scaled by 2**n in two steps, as one factor could overflow."""
     low, high = steps.form.exp_range
     x = steps.bind("x", steps.at_least(steps.bind("x", steps.at_most(x, high)), low))
-    rounded, n, r = _reduced(steps, x)
-    half = steps.bind("half", steps.rounded(n * steps.number(0.5)))
-    value = _power(steps, r)
+    rounded, n, r = _reduce_exp_argument(steps, x)
+    half = steps.bind("half", steps.round_to_bits(n * steps.number(0.5)))
+    value = _exp_near_zero(steps, r)
     return value * steps.power_of_two(half) * steps.power_of_two(rounded - half)
 
 
 @_function
-def scaled_exp(steps: _Steps, x: Any) -> Any:
-    """``exp(x)`` times ``exp_scale``, of an x that is not above 0: one power of two is enough for it."""
+def scaled_exp(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute ``exp(x) * exp_scale`` for ``x <= 0``, where one power of two is enough."""
     low, _ = steps.form.exp_range
-    rounded, _, r = _reduced(steps, steps.bind("x", steps.at_least(x, low)))
-    value = _power(steps, r)
+    rounded, _, r = _reduce_exp_argument(steps, steps.bind("x", steps.at_least(x, low)))
+    value = _exp_near_zero(steps, r)
     return value * steps.power_of_two(rounded + steps.integer(steps.form.bias // 2))
 
 
 def exp_scale(dtype: str) -> float:
-    """What ``scaled_exp`` multiplies by: the sum of as many powers is still finite."""
+    """Return the factor of ``scaled_exp``: a sum of that many results is still finite."""
     form = _FLOAT64 if dtype == "float64" else _FLOAT32
     return 2.0 ** (form.bias // 2)
 
 
 @_function
-def tanh(steps: _Steps, x: Any) -> Any:
-    """The hyperbolic tangent: ``t / (t + 2)`` of ``t = exp(2 |x|) - 1``."""
+def tanh(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute the hyperbolic tangent: ``t / (t + 2)`` of ``t = exp(2 |x|) - 1``."""
     doubled = steps.bind("doubled", tirx.abs(x) * steps.number(2))
-    rounded, _, r = _reduced(steps, steps.bind("doubled", steps.at_most(doubled, 44.0)))
+    rounded, _, r = _reduce_exp_argument(steps, steps.bind("doubled", steps.at_most(doubled, 44.0)))
     scale = steps.bind("scale", steps.power_of_two(rounded))
-    t = steps.bind("t", _near_zero(steps, r) * scale + (scale - steps.number(1)))
-    return _with_sign(steps, t / (t + steps.number(2)), x)
+    t = steps.bind("t", _exp_minus_1_near_zero(steps, r) * scale + (scale - steps.number(1)))
+    return _copy_sign(steps, t / (t + steps.number(2)), x)
 
 
 @_function
-def sigmoid(steps: _Steps, x: Any) -> Any:
-    """``1 / (1 + exp(-x))``, exact also where that is a denormal: from ``exp(-|x|)``."""
+def sigmoid(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute ``1 / (1 + exp(-x))`` from ``exp(-|x|)``, which is exact for denormal results, too."""
     scale = steps.number(1 / exp_scale(steps.form.dtype))
     e = steps.bind("e", scaled_exp(-tirx.abs(x)) * scale)
     return tirx.Select(x < steps.number(0), e, steps.number(1)) / (steps.number(1) + e)
 
 
 @_function
-def erf(steps: _Steps, x: Any) -> Any:
-    """The error function: a polynomial near 0, farther off ``1 - exp(-t p(t))`` of ``t = |x|``."""
+def erf(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute the error function: a polynomial near 0, else ``1 - exp(-t p(t))`` of ``t = |x|``."""
     form = steps.form
     t = steps.bind("t", tirx.abs(x))
     far = steps.bind("far", steps.at_most(t, 6.0))
     minus = steps.bind("minus", -(far * steps.polynomial(form.log_erfc, far)))
-    rounded, _, r = _reduced(steps, minus)
-    e = _power(steps, r) * steps.power_of_two(rounded)
-    outer = steps.bind("outer", _with_sign(steps, steps.number(1) - e, x))
+    rounded, _, r = _reduce_exp_argument(steps, minus)
+    e = _exp_near_zero(steps, r) * steps.power_of_two(rounded)
+    outer = steps.bind("outer", _copy_sign(steps, steps.number(1) - e, x))
     inner = steps.bind("inner", x * steps.polynomial(form.erf, x * x))
     return tirx.Select(t < steps.number(form.erf_from), inner, outer)
 
 
 @_function
-def log(steps: _Steps, x: Any) -> Any:
-    """The natural logarithm."""
-    exponent, logarithm, rest = _logarithm(steps, x)
+def log(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute the natural logarithm."""
+    exponent, logarithm, rest = _split_logarithm(steps, x)
     form = steps.form
     high = exponent * steps.number(form.ln2_high)
-    found = high + (logarithm + (rest + exponent * steps.number(form.ln2_low)))
-    return _of_positive(steps, x, found)
+    result = high + (logarithm + (rest + exponent * steps.number(form.ln2_low)))
+    return _extend_to_all_reals(steps, x, result)
 
 
 @_function
-def log2(steps: _Steps, x: Any) -> Any:
-    """The logarithm to base 2."""
-    exponent, logarithm, rest = _logarithm(steps, x)
+def log2(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute the logarithm to base 2."""
+    exponent, logarithm, rest = _split_logarithm(steps, x)
     factor = steps.bind("factor", steps.number(_LOG2_E))
-    return _of_positive(steps, x, exponent + (logarithm + rest) * factor)
+    return _extend_to_all_reals(steps, x, exponent + (logarithm + rest) * factor)
 
 
 @_function
-def log10(steps: _Steps, x: Any) -> Any:
-    """The logarithm to base 10."""
-    exponent, logarithm, rest = _logarithm(steps, x)
+def log10(steps: _Computation, x: PrimExpr) -> PrimExpr:
+    """Compute the logarithm to base 10."""
+    exponent, logarithm, rest = _split_logarithm(steps, x)
     factor = steps.bind("factor", steps.number(_LOG10_E))
     form = steps.form
     near = (logarithm + rest) * factor + exponent * steps.number(form.log10_2_low)
-    return _of_positive(steps, x, exponent * steps.number(form.log10_2_high) + near)
+    return _extend_to_all_reals(steps, x, exponent * steps.number(form.log10_2_high) + near)
 
 
-def _logarithm(steps: _Steps, x: Any) -> tuple[Any, Any, Any]:
-    """``x = 2**k * (1 + f)`` with 1 + f between 0.7 and 1.4: k, and a sum of two that is log(1 + f)."""
+def _split_logarithm(steps: _Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
+    """Split ``x = 2**k * (1 + f)``, 0.7 < 1 + f < 1.4: return k and two numbers whose sum is log(1 + f)."""
     form = steps.form
     small = x < steps.number(2.0 ** (2 - form.bias))  # TVM cannot bind truth values
     normal = steps.bind("normal", tirx.Select(small, x * steps.number(2.0**form.mantissa), x))
-    # Counted from the square root of 1/2, the exponent's bits end where 1 + f begins.
+    # After the bits of sqrt(1/2) are subtracted, the exponent's bits end where 1 + f begins.
     root = form.root_half
     bits = steps.bind("bits", steps.bits(normal) - steps.integer(root))
     k = steps.bind("k", bits >> steps.integer(form.mantissa))
     mantissa = bits & steps.integer((1 << form.mantissa) - 1)
-    f = steps.bind("f", steps.of_bits(mantissa + steps.integer(root)) - steps.number(1))
-    lost = tirx.Select(small, steps.number(-form.mantissa), steps.number(0))
-    exponent = steps.bind("exponent", k.astype(form.dtype) + lost)
+    f = steps.bind("f", steps.from_bits(mantissa + steps.integer(root)) - steps.number(1))
+    correction = tirx.Select(small, steps.number(-form.mantissa), steps.number(0))
+    exponent = steps.bind("exponent", k.astype(form.dtype) + correction)
     square = steps.bind("square", f * f)
     if form is _FLOAT32:
         rest = steps.bind("rest", square * (f * steps.polynomial(form.log, f) - steps.number(0.5)))
@@ -388,15 +389,15 @@ def _logarithm(steps: _Steps, x: Any) -> tuple[Any, Any, Any]:
     return exponent, f, rest
 
 
-def _of_positive(steps: _Steps, x: Any, logarithm: Any) -> Any:
-    """A logarithm; of 0 minus infinity, of less NaN, of infinity infinity."""
+def _extend_to_all_reals(steps: _Computation, x: PrimExpr, logarithm: PrimExpr) -> PrimExpr:
+    """Return a logarithm that is also right elsewhere: -inf at 0, NaN below, inf at infinity."""
     infinity, zero = steps.number(float("inf")), steps.number(0)
-    found = steps.bind("found", tirx.Select(x < infinity, logarithm, x))
-    found = steps.bind("found", tirx.Select(x > zero, found, steps.number(float("nan"))))
-    return tirx.Select(x == zero, steps.number(float("-inf")), found)
+    result = steps.bind("found", tirx.Select(x < infinity, logarithm, x))
+    result = steps.bind("found", tirx.Select(x > zero, result, steps.number(float("nan"))))
+    return tirx.Select(x == zero, steps.number(float("-inf")), result)
 
 
-def _with_sign(steps: _Steps, value: Any, of: Any) -> Any:
-    """The value, which is not negative, with another's sign; of zeros and NaN, too."""
-    sign = steps.bits(of) & steps.integer(-(1 << (steps.form.mantissa + steps.form.exponent)))
-    return steps.of_bits(steps.bits(value) | sign)
+def _copy_sign(steps: _Computation, value: PrimExpr, source: PrimExpr) -> PrimExpr:
+    """Return a value that is not negative with the sign of ``source``, which may be zero or NaN."""
+    sign = steps.bits(source) & steps.integer(-(1 << (steps.form.mantissa + steps.form.exponent)))
+    return steps.from_bits(steps.bits(value) | sign)

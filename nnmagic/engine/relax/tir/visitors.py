@@ -1,7 +1,7 @@
-"""TVM's trees: looked through, and changed, node by node.
+"""Visit and rewrite TVM's trees, node by node.
 
-As ``tvm_ffi.structural_walk`` and ``structural_map``, which look anew at each call at what its callbacks are
-annotated with: that costs 20 us, several thousand times a compilation. Knows TVM's FFI only.
+As ``tvm_ffi.structural_walk`` and ``structural_map``, which inspect their callbacks' annotations at every
+call: that costs 20 us, several thousand times a compilation.
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ from typing import Any
 
 import tvm_ffi
 
-#: What is done with nodes of a kind, or of one of several kinds; the first entry that fits is taken.
+from nnmagic.engine.relax.tir.types import Node
+
+#: Callbacks by the type of node, or by several types; the first entry that fits is taken.
 Callbacks = Sequence[tuple[type | tuple[type, ...], Callable[[Any], Any]]]
 
 _WALK, _MAP = tvm_ffi.get_global_func("ffi.StructuralWalk"), tvm_ffi.get_global_func("ffi.StructuralMap")
 _PRE, _POST = int(tvm_ffi.WalkOrder.PREORDER), int(tvm_ffi.WalkOrder.POSTORDER)
 
 
-def visit(root: Any, callbacks: Callbacks, *, before_parts: bool = False) -> None:
-    """Calls what fits for each node, after its parts or before them."""
+def visit(root: Node, callbacks: Callbacks, *, before_parts: bool = False) -> None:
+    """Call the callback that fits for each node, after its parts or before them."""
     _WALK(root, _entries(callbacks), [], _PRE if before_parts else _POST)
 
 
-def rewrite(root: Any, callbacks: Callbacks, *, before_parts: bool = False) -> Any:
-    """The tree with what the callbacks give in place of each node.
+def rewrite(root: Node, callbacks: Callbacks, *, before_parts: bool = False) -> Node:
+    """Return the tree with each node replaced by what its callback returns.
 
-    A node is looked at after its parts, or before them: then its parts are those of what took its place.
+    A node is visited after its parts. With ``before_parts`` it is visited first, and then the parts of what
+    replaced it.
     """
     return _MAP(root, _entries(callbacks), [], _PRE if before_parts else _POST)
 

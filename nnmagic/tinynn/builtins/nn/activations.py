@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
     axes,
@@ -82,7 +82,7 @@ def _prelu(call: Arguments) -> Value:
     if weight.rank == 1:
         weight = weight.reshape(())
     if weight.rank:
-        message = f"prelu: `weight` must be of rank 0 or 1, not of shape {shape_shown(weight.shape)}"
+        message = f"prelu: `weight` must be of rank 0 or 1, not of shape {format_shape(weight.shape)}"
         raise RefusalError(message, call.given["weight"].span)
     return (x < 0).choose(x * weight, x).value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nnmagic.relay.signatures import dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import fixed, flag, formula, known_number, require_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -19,7 +19,7 @@ def _attention(call: Arguments) -> Value:
     for name, each in (("query", query), ("key", key), ("value", value)):
         if each.rank < 2:
             message = (
-                f"{call.name}: `{name}` must be of rank 2 or more, not of shape {shape_shown(each.shape)}"
+                f"{call.name}: `{name}` must be of rank 2 or more, not of shape {format_shape(each.shape)}"
             )
             raise RefusalError(message, call.given[name].span)
     if known_number(call, "dropout_p", 0.0) != 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnmagic.relay.signatures import dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     fixed,
@@ -34,7 +34,7 @@ def _embedding(call: Arguments) -> Value:
         raise RefusalError(message, call.given["indices"].span, hint=hint)
     table = formula(call, "weight")
     if table.rank != 2:
-        message = f"embedding: `weight` must be of rank 2, not of shape {shape_shown(table.shape)}"
+        message = f"embedding: `weight` must be of rank 2, not of shape {format_shape(table.shape)}"
         raise RefusalError(message, call.given["weight"].span)
     return taken(call, table, index_formula(call, "indices"), 0).value
 

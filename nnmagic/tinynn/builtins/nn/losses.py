@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     flag,
     formula,
@@ -37,7 +37,7 @@ def _reduced(call: Arguments, losses: Formula, default: str = "mean") -> Value:
 
 
 def _shapes_differ(call: Arguments, predicted: Formula, target: Formula) -> str:
-    shapes = f"{shape_shown(predicted.shape)}, the targets {shape_shown(target.shape)}"
+    shapes = f"{format_shape(predicted.shape)}, the targets {format_shape(target.shape)}"
     return f"{call.name}: the predictions have the shape {shapes}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import axes, fixed, flag, formula, known_int, known_number
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
@@ -28,7 +28,9 @@ def _scaled(
         factor = formula(call, name)
         if shape is not None:
             if factor.rank != 1:
-                message = f"{call.name}: `{name}` must be of rank 1, not of shape {shape_shown(factor.shape)}"
+                message = (
+                    f"{call.name}: `{name}` must be of rank 1, not of shape {format_shape(factor.shape)}"
+                )
                 raise RefusalError(message, call.given[name].span)
             factor = factor.reshape([factor.shape[0] if dim is None else 1 for dim in shape])
         found = found * factor if name == weight else found + factor
@@ -45,7 +47,7 @@ def _vectors(call: Arguments, data: Formula, *names: str) -> None:
         if name in call:
             found = formula(call, name)
             if found.rank != 1 or dims_differ(found.shape[0], data.shape[1]):
-                shapes = f"{shape_shown(found.shape)}, the data {shape_shown(data.shape)}"
+                shapes = f"{format_shape(found.shape)}, the data {format_shape(data.shape)}"
                 message = f"{call.name}: `{name}` has the shape {shapes}"
                 raise RefusalError(message, call.given[name].span, hint="one number for each channel, axis 1")
 
@@ -147,7 +149,7 @@ def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
         or not wanted
         or any(one != other for one, other in zip(wanted, last, strict=True))
     ):
-        message = f"{call.name}: `normalized_shape` is no end of the shape {shape_shown(data.shape)}"
+        message = f"{call.name}: `normalized_shape` is no end of the shape {format_shape(data.shape)}"
         raise RefusalError(message, call.given["normalized_shape"].span)
     return tuple(range(data.rank - len(wanted), data.rank))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import formula, require_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
@@ -15,7 +15,7 @@ def float_data(call: Arguments, rank: int) -> Formula:
     require_float(call, data, "data")
     if data.rank < rank:
         message = (
-            f"{call.name} takes a tensor of rank {rank} or more, not one of shape {shape_shown(data.shape)}"
+            f"{call.name} takes a tensor of rank {rank} or more, not one of shape {format_shape(data.shape)}"
         )
         raise RefusalError(message, call.given["data"].span)
     return data

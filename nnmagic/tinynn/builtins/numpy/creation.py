@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.polynomials import not_negative, polynomial
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.polynomials import is_nonnegative, polynomial
+from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
@@ -71,7 +71,7 @@ def _stacked(operand: Operand, call: Arguments) -> Formula:
     found = of_one_dtype(call, parts)
     for part in found:
         if part.shape != found[0].shape:
-            shown = f"{shape_shown(found[0].shape)} and {shape_shown(part.shape)}"
+            shown = f"{format_shape(found[0].shape)} and {format_shape(part.shape)}"
             raise RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
     return joined(call, found, 0, "stack")
 
@@ -209,7 +209,7 @@ def _open_range(call: Arguments) -> Value | None:
     dtype = dtype_argument(call) or "int64"
     found = whole_numbers(ends[0], ends[1], ends[2], call.span)
     length = sizes["stop"] if start == Known(0) and step == Known(1) else None
-    if isinstance(length, Dimension) and not_negative(polynomial(length.dim.label or "-1")):
+    if isinstance(length, Dimension) and is_nonnegative(polynomial(length.dim.label or "-1")):
         found = Computed(found.expr, TensorType((length.dim,), "int64"))
     return Formula(found, call.span).cast(dtype).value
 

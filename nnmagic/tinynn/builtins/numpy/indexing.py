@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnmagic.relay.signatures import dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     fixed,
@@ -123,7 +123,7 @@ def _take_along_axis(call: Arguments) -> Value:
     else:
         axis = one_axis(call, "axis", data.rank, -1)
     if indices.rank != data.rank:
-        shapes = f"{shape_shown(data.shape)}, the indices {shape_shown(indices.shape)}"
+        shapes = f"{format_shape(data.shape)}, the indices {format_shape(indices.shape)}"
         message = f"take_along_axis: the data has the shape {shapes}"
         raise RefusalError(message, call.span, hint="both must have as many dimensions")
     checked_known(call, "indices", data.shape[axis])
@@ -180,7 +180,7 @@ def _searchsorted(call: Arguments) -> Value:
     """The places where values would keep the order."""
     ordered, values = pair(call, "a", "v")
     if ordered.rank != 1:
-        message = f"searchsorted takes sorted numbers of rank 1, not of shape {shape_shown(ordered.shape)}"
+        message = f"searchsorted takes sorted numbers of rank 1, not of shape {format_shape(ordered.shape)}"
         raise RefusalError(message, call.given["a"].span)
     right = word(call, "side", ("left", "right"), "right" if flag(call, "right") else "left") == "right"
     flat = values.flat() if values.rank else values.reshape((1,))

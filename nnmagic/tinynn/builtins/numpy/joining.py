@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.signatures import shape_shown
+from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     fixed,
@@ -47,7 +47,7 @@ def _all(call: Arguments) -> list[Formula]:
 def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
     for part in parts:
         if part.rank != parts[0].rank:
-            shown = f"{shape_shown(parts[0].shape)} and {shape_shown(part.shape)}"
+            shown = f"{format_shape(parts[0].shape)} and {format_shape(part.shape)}"
             raise RefusalError(
                 f"{call.name}: the shapes {shown} do not fit together", call.given["arrays"].span
             )
@@ -104,7 +104,7 @@ def _append(call: Arguments) -> Value:
         return joined(call, flat, 0).value
     axis = one_axis(call, "axis", parts[0].rank)
     if parts[0].rank != parts[1].rank:
-        shown = f"{shape_shown(parts[0].shape)} and {shape_shown(parts[1].shape)}"
+        shown = f"{format_shape(parts[0].shape)} and {format_shape(parts[1].shape)}"
         raise RefusalError(f"append: the shapes {shown} do not fit together", call.span)
     return joined(call, parts, axis).value
 

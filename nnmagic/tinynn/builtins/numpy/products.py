@@ -6,7 +6,7 @@ import math
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product, same_dim
-from nnmagic.relay.signatures import dim_shown, shape_shown
+from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     axes,
@@ -86,7 +86,7 @@ def _vecdot(call: Arguments) -> Value:
     one, other = (_axis_last(call, each) for each in pair(call, "a", "b"))
     first, second = one.shape[-1], other.shape[-1]
     if dims_differ(first, second):
-        shown = f"{dim_shown(first)} and {dim_shown(second)}"
+        shown = f"{format_dim(first)} and {format_dim(second)}"
         raise RefusalError(f"vecdot: the vectors have different lengths, {shown}", call.span)
     if same_dim(first, second):
         product_ = one * other
@@ -107,7 +107,7 @@ def _contracted(
     """The sum over pairs of axes, as one matrix product."""
     for first, second in zip(left, right, strict=True):
         if dims_differ(one.shape[first], other.shape[second]):
-            shown = f"{shape_shown(one.shape)} and {shape_shown(other.shape)}"
+            shown = f"{format_shape(one.shape)} and {format_shape(other.shape)}"
             message = f"{call.name}: axis {first} and axis {second} of {shown} have different sizes"
             raise RefusalError(message, call.span)
     unknown = [
@@ -117,7 +117,7 @@ def _contracted(
     ]
     if unknown and len(left) > 1:  # one product of sizes may be another's
         message = (
-            f"{call.name}: the size of axis {unknown[0]} of {shape_shown(one.shape)} is known only in a call"
+            f"{call.name}: the size of axis {unknown[0]} of {format_shape(one.shape)} is known only in a call"
         )
         raise RefusalError(
             message, call.span, hint="sum over one axis, or give the sizes names in the annotations"
@@ -175,7 +175,7 @@ def _cross(call: Arguments) -> Value:
     for each in (one, other):
         axis = one_axis(call, "axis", each.rank, -1)
         if each.shape[axis] != 3:
-            message = f"cross takes vectors of 3 components, not a tensor of shape {shape_shown(each.shape)}"
+            message = f"cross takes vectors of 3 components, not a tensor of shape {format_shape(each.shape)}"
             raise RefusalError(message, call.span)
         parts.append([_component(each, axis, place) for place in range(3)])
     (a0, a1, a2), (b0, b1, b2) = parts

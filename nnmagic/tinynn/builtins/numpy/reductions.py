@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from nnmagic.relay.signatures import dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
@@ -154,7 +154,7 @@ def _extreme(name: str, kind: str) -> Builtin:
         data = formula(call, "a")
         along = reduced_axes(call, data)
         if is_empty(data, along) and "initial" not in call:
-            message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
+            message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
             raise RefusalError(message, call.given["a"].span, hint="give `initial`, what it is then")
         if "where" in call and "initial" not in call:
             hint = "give `initial` too: the mask may choose nothing"
@@ -200,7 +200,7 @@ def _position(name: str) -> Builtin:
             hint = "one axis, or none for the place in the flattened tensor"
             raise RefusalError(f"{name} takes one axis", call.given["axis"].span, hint=hint)
         if is_empty(data, along):
-            message = f"{name} of no elements: {shape_shown(data.shape)} has an axis of size 0"
+            message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
             raise RefusalError(message, call.given["a"].span)
         found = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
         return found.cast("int64").value

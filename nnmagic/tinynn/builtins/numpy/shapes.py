@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.signatures import dim_shown, shape_shown
+from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
@@ -111,13 +111,13 @@ def _squeeze(call: Arguments) -> Value:
         if not all(isinstance(dim, int) for dim in data.shape):
             known = [axis for axis, dim in enumerate(data.shape) if dim == 1]
             shown = f"as in axis={known[0] if len(known) == 1 else tuple(known) or 0}"
-            message = f"squeeze: which axes of {shape_shown(data.shape)} have size 1 is known only in a call"
+            message = f"squeeze: which axes of {format_shape(data.shape)} have size 1 is known only in a call"
             raise RefusalError(message, call.span, hint=f"name the axes that go, {shown}")
         found = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
     for axis in found:
         dim = data.shape[axis]
         if isinstance(dim, int) and dim != 1:
-            message = f"squeeze: axis {axis} has the size {dim_shown(dim)}, not 1"
+            message = f"squeeze: axis {axis} has the size {format_dim(dim)}, not 1"
             raise RefusalError(message, call.given["axis"].span)
     return data.op("squeeze", axis=found).value if found else data.value
 
@@ -143,7 +143,7 @@ def _broadcast_to_open(call: Arguments, sizes: Sequence[Value]) -> Value:
     data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
     if data.rank > len(wanted) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
-        message = f"broadcast_to: {shape_shown(data.shape)} cannot become the shape {shape_shown(wanted)}"
+        message = f"broadcast_to: {format_shape(data.shape)} cannot become the shape {format_shape(wanted)}"
         raise RefusalError(message, call.given["shape"].span)
     if list(data.shape) == wanted and AnyDim() not in wanted:
         return data.value
@@ -320,7 +320,7 @@ def _diag(call: Arguments) -> Value:
     if data.rank == 2:
         return diagonal_of(call, data, k, 0, 1).value
     if data.rank != 1:
-        message = f"diag takes a tensor of rank 1 or 2, not one of shape {shape_shown(data.shape)}"
+        message = f"diag takes a tensor of rank 1 or 2, not one of shape {format_shape(data.shape)}"
         raise RefusalError(message, call.given["v"].span)
     size = data.shape[0]
     if not isinstance(size, int):

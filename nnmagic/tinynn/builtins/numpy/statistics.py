@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.signatures import dtype_short_name, shape_shown
+from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import is_float
 from nnmagic.tinynn.builtins.argument_checks import axes, dtype_argument, fixed, flag, formula, known_number
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduced_axes, wide_dtype
@@ -85,7 +85,9 @@ def _average(call: Arguments) -> Value:
         raise RefusalError(message, call.given["weights"].span, hint=hint)
     if weights.shape != data.shape:
         if weights.rank != 1 or along is None or len(along) != 1:
-            message = f"average: weights of shape {shape_shown(weights.shape)} for {shape_shown(data.shape)}"
+            message = (
+                f"average: weights of shape {format_shape(weights.shape)} for {format_shape(data.shape)}"
+            )
             hint = "give the weights the shape of the data, or one axis and a weight for each of its places"
             raise RefusalError(message, call.given["weights"].span, hint=hint)
         shape = [weights.shape[0] if axis == along[0] else 1 for axis in range(data.rank)]

@@ -1,34 +1,44 @@
-"""Convolutions of floating-point numbers, on blocked channels; ``kernels.convolution`` has their loops.
+"""Legalize convolutions on blocked channels; ``schedules.convolution`` has their loops.
 
-One rule for 1, 2 and 3 spatial axes, grouped or not, transposed or not. Weights that are constants are put
-into the kernel's order when compiling.
+One rule covers floating-point convolutions of 1, 2 and 3 spatial axes, grouped or not, transposed or not.
+Constant weights are put into the kernel's order at compile time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
-from nnmagic.engine.relax.legalize.blocked.layout import Blocked, blocked, constant_of, lanes_of, moved
-from nnmagic.engine.relax.legalize.registry import OpCall, Value, attr_dtype, shape_of
+from nnmagic.engine.relax.legalize.blocked.layout import (
+    Blocked,
+    constant_array,
+    emit_layout_kernel,
+    lanes_for,
+    to_blocked_layout,
+)
+from nnmagic.engine.relax.legalize.registry import (
+    OUT_ELEMENTWISE_FUSABLE,
+    OpCall,
+    Value,
+    shape_of,
+    tensor_dtype,
+)
+from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, written
+from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.types import TensorType
-
-#: TVM's number of the kernels into which it fuses the element-wise operators that follow.
-_FUSABLE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _BlockedConvolution:
-    """shape: of the plain result. axis: of the channels, in the data and the result."""
+    """shape: of the dense result. axis: that of the channels, in the data and the result."""
 
     shape: tuple[int, ...]
     axis: int
@@ -42,41 +52,41 @@ class _BlockedConvolution:
         return -(-self.channels.result // self.lanes)
 
 
-def direct(site: OpCall, pads: Sequence[int], *, transposed: bool) -> Value | None:
-    """The result, blocked; None for a call that these kernels do not compute."""
-    found = _understood(site, pads, transposed=transposed)
-    if found is None:
+def lower_to_blocks(call: OpCall, pads: Sequence[int], *, transposed: bool) -> Value | None:
+    """Lower to a convolution with a blocked result; None for a call that the kernels do not compute."""
+    convolution = _analyze_call(call, pads, transposed=transposed)
+    if convolution is None:
         return None
-    data, weight = site.args
+    data, weight = call.args
     if isinstance(data, Blocked):
-        if data.axis != found.axis or data.lanes != found.lanes:
+        if data.axis != convolution.axis or data.lanes != convolution.lanes:
             return None
         data = data.data
-    elif found.channels.groups > 1:  # vectors of its channels are loaded
-        data = blocked(site, data, found.axis).data
+    elif convolution.channels.groups > 1:  # vectors of its channels are loaded
+        data = to_blocked_layout(call, data, convolution.axis).data
     else:
-        found = replace(found, channels=replace(found.channels, axis=found.axis))
-    known = constant_of(weight)
-    padded = known is None or not np.isfinite(known).all()
-    packed = _packed(site, found, weight, transposed=transposed)
-    made = site.emit(
-        site.te(
-            lambda x, w: _sums(found, x, w, padded=padded),
+        convolution = replace(convolution, channels=replace(convolution.channels, axis=convolution.axis))
+    constant = constant_array(weight)
+    padded = constant is None or not np.isfinite(constant).all()
+    packed = _pack_weight(call, convolution, weight, transposed=transposed)
+    result = call.emit(
+        call.te(
+            lambda x, w: _convolve(convolution, x, w, padded=padded),
             data,
             packed,
-            primfunc_attrs={"op_pattern": _FUSABLE},
+            primfunc_attrs={"op_pattern": OUT_ELEMENTWISE_FUSABLE},
         )
     )
-    return Blocked(made, found.shape, found.axis)
+    return Blocked(result, convolution.shape, convolution.axis)
 
 
-def _understood(site: OpCall, pads: Sequence[int], *, transposed: bool) -> _BlockedConvolution | None:
-    data, weight = site.args
-    attrs, dtype = site.attrs, attr_dtype(data)
+def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _BlockedConvolution | None:
+    data, weight = call.args
+    attrs, dtype = call.attrs, tensor_dtype(data)
     layout, kernel = str(attrs["data_layout"]), str(attrs["kernel_layout"])
-    lanes = lanes_of(dtype)
+    lanes = lanes_for(dtype)
     sizes, window = shape_of(data), shape_of(weight)
-    if lanes is None or attr_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
+    if lanes is None or tensor_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
         return None
     if not all(isinstance(dim, int) for dim in (*sizes, *window)) or 0 in (*sizes, *window):
         return None
@@ -88,16 +98,16 @@ def _understood(site: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bloc
     groups, axis = integer(attrs["groups"]), layout.index("C")
     size = dict(zip(layout, sizes, strict=True))
     taps = dict(zip(kernel, window, strict=True))
-    made = taps["O"] * groups if transposed else taps["O"] * _multiplier(taps, size, groups)
+    result_channels = taps["O"] * groups if transposed else taps["O"] * _multiplier(taps, size, groups)
     spatial = len(letters)
     strides, dilation = integers(attrs["strides"]), integers(attrs["dilation"])
-    type_ = site.call.checked_type
+    type_ = call.node.checked_type
     assert isinstance(type_, TensorType)
     shape = [dim for dim in type_.shape if isinstance(dim, int)]
     if len(shape) != len(sizes):
         return None
     result = dict(zip(layout, shape, strict=True))
-    if result["C"] != made or 0 in shape:
+    if result["C"] != result_channels or 0 in shape:
         return None
     axes = tuple(
         Axis(
@@ -112,87 +122,89 @@ def _understood(site: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bloc
         for at, letter in enumerate(letters)
     )
     assert len(pads) == 2 * spatial
-    channels = Channels(groups, size["C"], made, -1)
+    channels = Channels(groups, size["C"], result_channels, -1)
     return _BlockedConvolution(tuple(shape), axis, axes, channels, lanes, dtype)
 
 
 def _multiplier(taps: dict[str, int], size: dict[str, int], groups: int) -> int:
-    """How often a weight that counts channels and multipliers makes each channel: 1 for other weights."""
+    """Return the channel multiplier of a depthwise weight with the axes (channel, multiplier), else 1."""
     return taps["I"] if groups > 1 and taps["I"] != size["C"] // groups and taps["O"] == groups else 1
 
 
-def _packed(site: OpCall, found: _BlockedConvolution, weight: Value, *, transposed: bool) -> Value:
-    """The weights as ``[block, (kd, kh,) channel, kw, lane]``, zero in the lanes beyond the channels."""
-    kernel = str(site.attrs["kernel_layout"])
+def _pack_weight(call: OpCall, convolution: _BlockedConvolution, weight: Value, *, transposed: bool) -> Value:
+    """Pack weights as ``[block, (kd, kh,) channel, kw, lane]``, zero in the lanes beyond the channels."""
+    kernel = str(call.attrs["kernel_layout"])
     letters = [letter for letter in "DHW" if letter in kernel]
-    channels, lanes, blocks = found.channels, found.lanes, found.blocks
-    taps = [axis.taps for axis in found.axes]
-    known = constant_of(weight)
+    channels, lanes, blocks = convolution.channels, convolution.lanes, convolution.blocks
+    taps = [axis.taps for axis in convolution.axes]
+    constant = constant_array(weight)
     order = [kernel.index(letter) for letter in ["I", "O", *letters]]
     order[:2] = order[:2] if transposed else order[1::-1]
-    if known is None:
-        plain = weight if order == sorted(order) else site.emit(relax.op.permute_dims(weight, order))
-        return moved(site, lambda w: _pack(found, w, transposed=transposed), plain)
-    array = known.transpose(order)
+    if constant is None:
+        ordered = weight if order == sorted(order) else call.emit(relax.op.permute_dims(weight, order))
+        return emit_layout_kernel(
+            call, lambda w: _pack_computed_weight(convolution, w, transposed=transposed), ordered
+        )
+    array = constant.transpose(order)
     if transposed:  # [data's channels, of a group's result's, taps]
-        parts = array.reshape(channels.groups, channels.each, -1, *taps)
-        array = np.swapaxes(parts, 1, 2).reshape(channels.result, channels.each, *taps)
+        parts = array.reshape(channels.groups, channels.per_group, -1, *taps)
+        array = np.swapaxes(parts, 1, 2).reshape(channels.result, channels.per_group, *taps)
     else:
-        array = array.reshape(channels.result, channels.each, *taps)
+        array = array.reshape(channels.result, channels.per_group, *taps)
     padded = np.zeros((blocks * lanes, *array.shape[1:]), array.dtype)
     padded[: channels.result] = array
     split = padded.reshape(blocks, lanes, *array.shape[1:])
     spatial = len(taps)
-    places = [0, *range(3, 2 + spatial), 2, 2 + spatial, 1]
-    return relax.const(as_tensor(np.ascontiguousarray(split.transpose(places))))
+    axes = [0, *range(3, 2 + spatial), 2, 2 + spatial, 1]
+    return relax.const(as_tensor(np.ascontiguousarray(split.transpose(axes))))
 
 
-def _pack(found: _BlockedConvolution, weight: Any, *, transposed: bool) -> Any:
-    channels, lanes = found.channels, found.lanes
-    taps = [axis.taps for axis in found.axes]
-    made = channels.result // channels.groups
-    multiplied = not transposed and int(weight.shape[1]) != channels.each
+def _pack_computed_weight(convolution: _BlockedConvolution, weight: Tensor, *, transposed: bool) -> Tensor:
+    channels, lanes = convolution.channels, convolution.lanes
+    taps = [axis.taps for axis in convolution.axes]
+    group_channels = channels.result // channels.groups
+    has_multiplier = not transposed and int(weight.shape[1]) != channels.per_group
 
-    def element(block: Any, *rest: Any) -> Any:
+    def element(block: Index, *rest: Index) -> PrimExpr:
         *outer, k, last, lane = rest
         o = block * lanes + lane
         where = [*outer, last]
         if transposed:
-            value = weight(o // made * channels.each + k, o % made, *where)
-        elif multiplied:
-            each = int(weight.shape[1])
-            value = weight(o // each, o % each, *where)
+            value = weight(o // group_channels * channels.per_group + k, o % group_channels, *where)
+        elif has_multiplier:
+            multiplier = int(weight.shape[1])
+            value = weight(o // multiplier, o % multiplier, *where)
         else:
             value = weight(o, k, *where)
         zero = tirx.const(0, weight.dtype)
         return value if channels.result % lanes == 0 else tirx.if_then_else(o < channels.result, value, zero)
 
     return te.compute(
-        (found.blocks, *taps[:-1], channels.each, taps[-1], lanes),
+        (convolution.blocks, *taps[:-1], channels.per_group, taps[-1], lanes),
         element,
         name="packed",
         attrs={KIND: "to_blocks"},
     )
 
 
-def _sums(found: _BlockedConvolution, data: Any, weight: Any, *, padded: bool) -> Any:
-    """The convolution as a tensor expression."""
-    channels, lanes = found.channels, found.lanes
-    k = te.reduce_axis((0, channels.each), "k")
-    taps = [te.reduce_axis((0, axis.taps), f"tap{at}") for at, axis in enumerate(found.axes)]
-    zero = tirx.const(0, found.dtype)
+def _convolve(convolution: _BlockedConvolution, data: Tensor, weight: Tensor, *, padded: bool) -> Tensor:
+    """Return the convolution as a tensor expression."""
+    channels, lanes = convolution.channels, convolution.lanes
+    k = te.reduce_axis((0, channels.per_group), "k")
+    taps = [te.reduce_axis((0, axis.taps), f"tap{i}") for i, axis in enumerate(convolution.axes)]
+    zero = tirx.const(0, convolution.dtype)
 
-    def element(n: Any, block: Any, *rest: Any) -> Any:
-        *places, lane = rest
-        inside: list[Any] = []
-        seen: list[Any] = []
-        for axis, tap, place in zip(found.axes, taps, places, strict=True):
+    def element(n: Index, block: Index, *rest: Index) -> PrimExpr:
+        *outer, lane = rest
+        inside: list[PrimExpr] = []
+        seen: list[PrimExpr] = []
+        for axis, tap, i in zip(convolution.axes, taps, outer, strict=True):
             if axis.transposed:
-                at = place + axis.before - tap * axis.dilation
+                at = i + axis.before - tap * axis.dilation
                 inside += [at >= 0, at % axis.stride == 0, at // axis.stride < axis.size]
                 seen.append(at // axis.stride)
             else:
-                at = place * axis.stride - axis.before + tap * axis.dilation
+                at = i * axis.stride - axis.before + tap * axis.dilation
                 inside += [] if axis.always_inside() else [at >= 0, at < axis.size]
                 seen.append(at)
         c = channels.source(block * lanes + lane, k)
@@ -203,17 +215,19 @@ def _sums(found: _BlockedConvolution, data: Any, weight: Any, *, padded: bool) -
             index.insert(channels.axis, c)
         factor = weight(block, *taps[:-1], k, taps[-1], lane)
         value = data(*index)
-        over = [*taps[:-1], k, taps[-1]]
-        if found.axes[0].transposed:
-            return te.sum(tirx.if_then_else(tirx.all(*inside), value * factor, zero), axis=over)
+        reduce_axes = [*taps[:-1], k, taps[-1]]
+        if convolution.axes[0].transposed:
+            return te.sum(tirx.if_then_else(tirx.all(*inside), value * factor, zero), axis=reduce_axes)
         value = tirx.if_then_else(tirx.all(*inside), value, zero) if inside else value
-        return te.sum(value * factor, axis=over)
+        return te.sum(value * factor, axis=reduce_axes)
 
-    image = [axis.result for axis in found.axes]
+    image = [axis.result for axis in convolution.axes]
     attrs = {
         KIND: "convolution",
-        AXES: written(found.axes),
-        PADDED: int(padded and not found.axes[0].transposed),
+        AXES: encode_axes(convolution.axes),
+        PADDED: int(padded and not convolution.axes[0].transposed),
         CHANNELS: [channels.groups, channels.data, channels.result, channels.axis],
     }
-    return te.compute((found.shape[0], found.blocks, *image, lanes), element, name="convolution", attrs=attrs)
+    return te.compute(
+        (convolution.shape[0], convolution.blocks, *image, lanes), element, name="convolution", attrs=attrs
+    )

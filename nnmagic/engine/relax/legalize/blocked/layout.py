@@ -1,15 +1,14 @@
-"""Tensors whose channels stand in blocks of one vector, and the operators that compute on them as they are.
+"""Represent tensors whose channels are in blocks of one vector, and legalize operators that keep them so.
 
-A convolution gives such a tensor, and it stays one through what follows; another operator, a branch, a call
-and the result take the plain form, which is made once (``lowering``). The last block may have lanes beyond
-the channels: what is in them is never read as a channel.
+A convolution returns such a tensor, and it stays blocked as long as these operators follow. Other operators,
+branches, calls and results take the dense form, which ``lowering`` computes once. The last block may have
+lanes beyond the channels; their contents are never read as a channel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import tvm
@@ -23,42 +22,44 @@ from nnmagic.engine.relax.legalize.registry import (
     OpCall,
     Rule,
     Value,
-    attr_dtype,
     shape_of,
+    tensor_dtype,
 )
+from nnmagic.engine.relax.legalize.types import RelaxType, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.schedules import cpu_model
 from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocked:
-    """``data``: [n, block, other axes, lane]; ``shape``: of the plain tensor; ``axis``: its channels'."""
+    """data: [n, block, other axes, lane]. shape, axis: the shape and the channel axis of the dense tensor."""
 
-    data: Any
+    data: RelaxExpr
     shape: tuple[int, ...]
     axis: int
 
     @property
-    def ty(self) -> Any:
-        """The type of the plain tensor."""
-        return relax.TensorType(self.shape, attr_dtype(self.data))
+    def ty(self) -> RelaxType:
+        """The type of the dense tensor."""
+        return relax.TensorType(self.shape, tensor_dtype(self.data))
 
     @property
     def lanes(self) -> int:
-        """The channels of a block."""
+        """The number of channels in a block."""
         return int(shape_of(self.data)[-1])
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return int(shape_of(self.data)[1])
 
-    def plain(self, builder: relax.BlockBuilder) -> Any:
-        """A variable with the plain tensor."""
+    def to_dense_layout(self, builder: relax.BlockBuilder) -> RelaxExpr:
+        """Emit the conversion to the dense layout, and return its variable."""
 
-        def compute(data: Any) -> Any:
-            def element(*index: Any) -> Any:
+        def compute(data: Tensor) -> Tensor:
+            def element(*index: Index) -> PrimExpr:
                 n, *rest = index
                 c = rest.pop(self.axis - 1)
                 return data(n, c // self.lanes, *rest, c % self.lanes)
@@ -69,32 +70,32 @@ class Blocked:
             compute, self.data, primfunc_name_hint="unblocked", primfunc_attrs={"op_pattern": OPAQUE}
         )
 
-    def like(self, data: Any) -> Blocked:
-        """Another tensor of the same shape."""
+    def with_data(self, data: Tensor) -> Blocked:
+        """Return a blocked tensor of the same shape with other data."""
         return Blocked(data, self.shape, self.axis)
 
 
-def lanes_of(dtype: str) -> int | None:
-    """The channels of a block on the machine that is compiled for; None where nothing is to be blocked."""
+def lanes_for(dtype: str) -> int | None:
+    """Return the number of channels in a block on the target, or None if nothing is to be blocked."""
     target = tvm.target.Target.current(allow_none=True)
     if target is None or int(target.attrs.get("opt-level", 0)) == 0 or dtype not in ("float32", "float64"):
         return None
     return cpu_model(target).lanes(dtype)
 
 
-def blocked(site: OpCall, value: Value, axis: int) -> Blocked:
-    """A plain tensor with its channels in blocks."""
+def to_blocked_layout(call: OpCall, value: Value, axis: int) -> Blocked:
+    """Emit the conversion of a dense tensor to blocks."""
     shape = shape_of(value)
-    lanes = lanes_of(attr_dtype(value))
+    lanes = lanes_for(tensor_dtype(value))
     assert lanes is not None
     channels = shape[axis]
-    others = [dim for at, dim in enumerate(shape) if at not in (0, axis)]
+    others = [dim for i, dim in enumerate(shape) if i not in (0, axis)]
 
-    def compute(data: Any) -> Any:
-        def element(n: Any, block: Any, *rest: Any) -> Any:
-            *places, lane = rest
+    def compute(data: Tensor) -> Tensor:
+        def element(n: Index, block: Index, *rest: Index) -> PrimExpr:
+            *outer, lane = rest
             c = block * lanes + lane
-            index = [n, *places]
+            index = [n, *outer]
             index.insert(axis, c)
             zero = tirx.const(0, data.dtype)
             return (
@@ -108,44 +109,44 @@ def blocked(site: OpCall, value: Value, axis: int) -> Blocked:
             attrs={KIND: "to_blocks"},
         )
 
-    return Blocked(moved(site, compute, value), tuple(shape), axis)
+    return Blocked(emit_layout_kernel(call, compute, value), tuple(shape), axis)
 
 
-def moved(site: OpCall, compute: Callable[[Any], Any], value: Value) -> Value:
-    """A tensor in another layout: a kernel of its own."""
-    return site.builder.emit_te(
+def emit_layout_kernel(call: OpCall, compute: Callable[[Tensor], Tensor], value: Value) -> Value:
+    """Emit a kernel of its own that computes a tensor in another layout."""
+    return call.builder.emit_te(
         compute, value, primfunc_name_hint="blocked", primfunc_attrs={"op_pattern": OPAQUE}
     )
 
 
-def constant_of(value: Value) -> np.ndarray | None:
-    """The array of a constant; None of what is computed."""
+def constant_array(value: Value) -> np.ndarray | None:
+    """Return the array of a constant, or None of a computed value."""
     return as_array(value.value) if isinstance(value, tvm.ir.GenericConst) else None
 
 
-def vector_of(site: OpCall, value: Value, like: Blocked) -> Value:
-    """A number for each channel as ``[block, 1, ..., lane]``, which broadcasts to blocked data."""
+def channel_vector(call: OpCall, value: Value, like: Blocked) -> Value:
+    """Return a vector over the channels as ``[block, 1, ..., lane]``, which broadcasts to blocked data."""
     lanes, blocks, channels = like.lanes, like.blocks, like.shape[like.axis]
     shape = [blocks, *[1] * (len(like.shape) - 2), lanes]
-    known = constant_of(value)
-    if known is not None:
-        padded = np.zeros(blocks * lanes, known.dtype)
-        padded[:channels] = known.reshape(-1)
+    constant = constant_array(value)
+    if constant is not None:
+        padded = np.zeros(blocks * lanes, constant.dtype)
+        padded[:channels] = constant.reshape(-1)
         return relax.const(as_tensor(padded.reshape(shape)))
-    flat = value if shape_of(value) == [channels] else site.emit(relax.op.reshape(value, [channels]))
+    flat = value if shape_of(value) == [channels] else call.emit(relax.op.reshape(value, [channels]))
 
-    def compute(data: Any) -> Any:
-        def element(block: Any, *rest: Any) -> Any:
+    def compute(data: Tensor) -> Tensor:
+        def element(block: Index, *rest: Index) -> PrimExpr:
             c = block * lanes + rest[-1]
             return tirx.if_then_else(c < channels, data(c), tirx.const(0, data.dtype))
 
         return te.compute(shape, element, name="vector")
 
-    return site.builder.emit_te(compute, flat, primfunc_name_hint="vector")
+    return call.builder.emit_te(compute, flat, primfunc_name_hint="vector")
 
 
-def _operand(site: OpCall, value: Value, like: Blocked) -> Value | None:
-    """An operand that broadcasts to blocked data; None where it does not."""
+def _as_operand(call: OpCall, value: Value, like: Blocked) -> Value | None:
+    """Return an operand in a form that broadcasts to blocked data, or None if it has none."""
     if isinstance(value, Blocked):
         same = value.shape == like.shape and value.axis == like.axis and value.lanes == like.lanes
         return value.data if same else None
@@ -156,95 +157,99 @@ def _operand(site: OpCall, value: Value, like: Blocked) -> Value | None:
         return value
     sizes = [1] * (len(like.shape) - len(shape)) + shape
     if all(dim == 1 for dim in sizes):
-        known = constant_of(value)
-        if known is not None:
-            return relax.const(as_tensor(np.ascontiguousarray(known.reshape(()))))
-        return site.emit(relax.op.reshape(value, []))
-    if all(dim == (like.shape[at] if at == like.axis else 1) for at, dim in enumerate(sizes)):
-        return vector_of(site, value, like)
-    if tuple(sizes) == like.shape == tuple(shape) and lanes_of(attr_dtype(value)) == like.lanes:
-        return blocked(site, value, like.axis).data
+        constant = constant_array(value)
+        if constant is not None:
+            return relax.const(as_tensor(np.ascontiguousarray(constant.reshape(()))))
+        return call.emit(relax.op.reshape(value, []))
+    if all(dim == (like.shape[i] if i == like.axis else 1) for i, dim in enumerate(sizes)):
+        return channel_vector(call, value, like)
+    if tuple(sizes) == like.shape == tuple(shape) and lanes_for(tensor_dtype(value)) == like.lanes:
+        return to_blocked_layout(call, value, like.axis).data
     return None
 
 
-def _elementwise(name: str) -> Rule:
-    """The operator's own rule, on the blocked data: it is the same for every element."""
+def _elementwise_rule(name: str) -> Rule:
+    """Apply the rule of an element-wise operator to the blocked data."""
 
-    def rule(site: OpCall) -> Value | None:
-        given = [arg for arg in site.args if isinstance(arg, Blocked)]
-        if not given:
+    def rule(call: OpCall) -> Value | None:
+        blocked = [arg for arg in call.args if isinstance(arg, Blocked)]
+        if not blocked:
             return None
-        like = max(given, key=lambda one: len(one.shape))
+        like = max(blocked, key=lambda arg: len(arg.shape))
         operands = []
-        for arg in site.args:
-            operand = _operand(site, arg, like)
+        for arg in call.args:
+            operand = _as_operand(call, arg, like)
             if operand is None:
                 return None
             operands.append(operand)
-        found = RULES[name](replace(site, args=tuple(operands)))
-        return like.like(found if isinstance(found, relax.Var) else site.emit(found))
+        lowered = RULES[name](replace(call, args=tuple(operands)))
+        return like.with_data(lowered if isinstance(lowered, relax.Var) else call.emit(lowered))
 
     return rule
 
 
-def _bias_add(site: OpCall) -> Value | None:
-    data, bias = site.args
-    if not isinstance(data, Blocked) or integer(site.attrs["axis"]) % len(data.shape) != data.axis:
+def _bias_add(call: OpCall) -> Value | None:
+    data, bias = call.args
+    if not isinstance(data, Blocked) or integer(call.attrs["axis"]) % len(data.shape) != data.axis:
         return None
     if shape_of(bias) != [data.shape[data.axis]]:
         return None
-    return data.like(site.emit(RULES["add"](replace(site, args=(data.data, vector_of(site, bias, data))))))
+    return data.with_data(
+        call.emit(RULES["add"](replace(call, args=(data.data, channel_vector(call, bias, data)))))
+    )
 
 
-def _batch_norm(site: OpCall) -> Value | None:
-    """``(x - mean) * scale + shift``, the scale of each channel computed once."""
-    data, gamma, beta, mean, variance = site.args
-    attrs = site.attrs
+def _batch_norm(call: OpCall) -> Value | None:
+    """Compute ``(x - mean) * scale + shift``, with the scale of each channel computed once."""
+    data, gamma, beta, mean, variance = call.args
+    attrs = call.attrs
     if not isinstance(data, Blocked) or integer(attrs["axis"]) % len(data.shape) != data.axis:
         return None
     epsilon = number(attrs["epsilon"])
 
-    def factor(g: Any, v: Any) -> Any:
+    def factor(g: Tensor, v: Tensor) -> Tensor:
         root = te.compute(v.shape, lambda c: tirx.sqrt(v(c) + tirx.const(epsilon, v.dtype)))
         one = tirx.const(1, v.dtype)
         return te.compute(v.shape, lambda c: (g(c) if attrs["scale"] else one) / root(c))
 
-    known = [constant_of(each) for each in (gamma, variance)]
-    if known[0] is not None and known[1] is not None:
+    constants = [constant_array(value) for value in (gamma, variance)]
+    if constants[0] is not None and constants[1] is not None:
         with np.errstate(all="ignore"):
-            root = np.sqrt(known[1] + known[1].dtype.type(epsilon))
-            scale = relax.const(as_tensor((known[0] if attrs["scale"] else np.ones_like(root)) / root))
+            root = np.sqrt(constants[1] + constants[1].dtype.type(epsilon))
+            scale = relax.const(as_tensor((constants[0] if attrs["scale"] else np.ones_like(root)) / root))
     else:
-        scale = site.builder.emit_te(factor, gamma, variance, primfunc_name_hint="scale")
-    vectors = [vector_of(site, each, data) for each in (mean, scale, *([beta] if attrs["center"] else []))]
+        scale = call.builder.emit_te(factor, gamma, variance, primfunc_name_hint="scale")
+    vectors = [
+        channel_vector(call, value, data) for value in (mean, scale, *([beta] if attrs["center"] else []))
+    ]
 
-    def compute(x: Any, center: Any, by: Any, *shift: Any) -> Any:
-        def element(n: Any, block: Any, *rest: Any) -> Any:
+    def compute(x: Tensor, center: Tensor, by: Tensor, *shift: Tensor) -> Tensor:
+        def element(n: Index, block: Index, *rest: Index) -> PrimExpr:
             at = (block, *[0] * (len(rest) - 1), rest[-1])
             value = (x(n, block, *rest) - center(*at)) * by(*at)
             return value + shift[0](*at) if shift else value
 
         return te.compute(x.shape, element, name="normalized")
 
-    return (data.like(site.emit(site.te(compute, data.data, *vectors))), mean, variance)
+    return (data.with_data(call.emit(call.te(compute, data.data, *vectors))), mean, variance)
 
 
-def _dropout(site: OpCall) -> Value | None:
-    """The data, which stays blocked, and a mask of ones."""
-    (data,) = site.args
+def _dropout(call: OpCall) -> Value | None:
+    """Return the data, which stays blocked, and a mask of ones."""
+    (data,) = call.args
     if not isinstance(data, Blocked):
         return None
-    dtype = attr_dtype(data)
-    return (data, site.emit(relax.op.full(list(data.shape), relax.const(1, dtype), dtype)))
+    dtype = tensor_dtype(data)
+    return (data, call.emit(relax.op.full(list(data.shape), relax.const(1, dtype), dtype)))
 
 
-def _concatenate(site: OpCall) -> Value | None:
-    """Along the channels, where all but the last have whole blocks."""
-    (parts,) = site.args
+def _concatenate(call: OpCall) -> Value | None:
+    """Concatenate along the channels if all but the last tensor have whole blocks."""
+    (parts,) = call.args
     first = parts[0]
     if not all(isinstance(part, Blocked) for part in parts):
         return None
-    if integer(site.attrs["axis"]) % len(first.shape) != first.axis:
+    if integer(call.attrs["axis"]) % len(first.shape) != first.axis:
         return None
     if any((part.axis, part.lanes) != (first.axis, first.lanes) for part in parts):
         return None
@@ -252,13 +257,13 @@ def _concatenate(site: OpCall) -> Value | None:
         return None
     shape = list(first.shape)
     shape[first.axis] = sum(part.shape[first.axis] for part in parts)
-    data = site.emit(relax.op.concat([part.data for part in parts], axis=1))
+    data = call.emit(relax.op.concat([part.data for part in parts], axis=1))
     return Blocked(data, tuple(shape), first.axis)
 
 
 BLOCKED_RULES.update(
     {
-        name: _elementwise(name)
+        name: _elementwise_rule(name)
         for name in [
             "abs",
             "add",
@@ -295,4 +300,11 @@ BLOCKED_RULES.update(
     }
 )
 
-__all__ = ["Blocked", "blocked", "constant_of", "lanes_of", "moved", "vector_of"]
+__all__ = [
+    "Blocked",
+    "channel_vector",
+    "constant_array",
+    "emit_layout_kernel",
+    "lanes_for",
+    "to_blocked_layout",
+]

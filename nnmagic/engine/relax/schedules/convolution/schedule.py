@@ -1,11 +1,11 @@
-"""Convolutions on blocked channels: direct, with tiles of the result in registers. Knows TVM and windows.
+"""Schedule convolutions and pooling on blocked channels: direct, with tiles of the result in registers.
 
-The result's channels stand in blocks of one vector, ``[n, block, (d, h,) w, lane]``; the weights as
-``[block, kd, kh, channel, kw, lane]``. A tile of the result, some elements of a row by some blocks, stays in
-registers while all taps and channels are summed up: each weight vector is loaded once a tile, each element of
-the data broadcast once for all blocks. Taps that see padding are left out, not multiplied by zero: along
-rows by a test, within a row by other code for the tiles at its ends; so the data is never copied for padding.
-Where each channel is a group of its own, the data's lanes are the result's, and vectors are multiplied.
+The result's channels are in blocks of one vector, ``[n, block, (d, h,) w, lane]``; the weights are ``[block,
+kd, kh, channel, kw, lane]``. A tile of the result, some elements of a row by some blocks, stays in registers
+while all taps and channels are summed up: each weight vector is loaded once per tile, and each element of the
+data is broadcast once for all blocks. Taps in the padding are left out, not multiplied by zero: along rows by
+a test, within a row by other code for the tiles at its ends. So the data is never copied for padding. Where
+each channel is a group of its own, the data's lanes are the result's, and vectors are multiplied.
 """
 
 from __future__ import annotations
@@ -13,25 +13,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, Phase, Run, read
+from nnmagic.engine.relax.schedules.convolution.windows import Axis, Phase, Run, decode_axes
 from nnmagic.engine.relax.schedules.fusion_analysis import (
     FusedKernel,
     analyze_fused,
-    parts_of,
-    rebuild,
+    local_buffers_of,
     statements_after,
     statements_before,
+    with_statements,
 )
-from nnmagic.engine.relax.schedules.machine_model import CpuModel
+from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import expr, loop, ramp, sequence
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    dtype_of,
+    local_array,
+    loop,
+    parallel,
+    ramp,
+    sequence,
+    shape_of,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 
-#: The annotations of a block: its axes (``windows.written``), and (groups, channels of the data, channels of
-#: the result, the data's axis of channels or -1 where they are blocked).
+#: The annotations of a block: its axes (``windows.encode_axes``), and (groups, channels of the data, channels
+#: of the result, the data's axis of channels or -1 where they are blocked).
 AXES, CHANNELS = "nnmagic.axes", "nnmagic.channels"
 
 #: The annotation of convolutions: 1 where padding is multiplied, as weights may be infinite or NaN.
@@ -40,15 +49,21 @@ PADDED = "nnmagic.padded"
 #: The annotation of pooling: 1 for the largest, 0 for the sum.
 LARGEST = "nnmagic.largest"
 
-#: The multiplications from which on a kernel runs on several threads: about 50 us of one.
-_WORTH_THREADS = 2_000_000
+#: The most blocks of the result's channels in a tile.
+_MOST_BLOCKS = 4
+
+#: How much less time a larger tile must take: equal times differ by rounding.
+_BETTER = 0.999
 
 _Kind = tirx.ForKind
 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """data, result: how many channels in all. axis: where they stand in the data, -1 if they are blocked."""
+    """The channels of the data and of the result, in groups.
+
+    data, result: how many channels in all. axis: the data's axis of channels, -1 if they are blocked.
+    """
 
     groups: int
     data: int
@@ -56,293 +71,335 @@ class Channels:
     axis: int
 
     @property
-    def each(self) -> int:
-        """The data's channels of a group."""
+    def per_group(self) -> int:
+        """Return how many channels of the data a group has."""
         return self.data // self.groups
 
     @property
+    def results_per_group(self) -> int:
+        """Return how many channels of the result a group has."""
+        return self.result // self.groups
+
+    @property
     def lanewise(self) -> bool:
-        """Whether each lane of the result sees the same lane of the data only."""
+        """Return whether each lane of the result reads only the same lane of the data."""
         return self.groups == self.data == self.result and self.axis < 0 and self.groups > 1
 
-    def source(self, o: Any, k: Any) -> Any:
-        """The data's channel that the result's channel ``o`` sees as its ``k``-th."""
+    def source(self, o: PrimExpr, k: PrimExpr) -> PrimExpr:
+        """Return the ``k``-th channel of the data that the result's channel ``o`` reads."""
         if self.groups == 1:
             return k
-        made = self.result // self.groups
-        group = tirx.min(o if made == 1 else o // made, expr(self.groups - 1))
-        return group if self.each == 1 else group * self.each + k
+        results = self.results_per_group
+        group = tirx.min(o if results == 1 else o // results, as_expr(self.groups - 1))
+        return group if self.per_group == 1 else group * self.per_group + k
 
 
 @dataclass(frozen=True, slots=True)
-class _ConvolutionKernel:
-    """What the loops are made of."""
+class _WindowKernel:
+    """A kernel that moves windows over images.
+
+    weight: None for pooling. lanes: the channels of a block of the result. largest: pooling takes the
+    maximum, not the sum. padded: zeros of the padding are multiplied with the weights.
+    """
 
     fused: FusedKernel
-    data: Any
-    weight: Any  # None where nothing is multiplied
+    data: Buffer
+    weight: Buffer | None
     axes: tuple[Axis, ...]
     channels: Channels
     lanes: int
     dtype: str
-    largest: bool = False  # instead of the sum
-    padded: bool = False  # whether zeros of the padding are multiplied, too
+    largest: bool = False
+    padded: bool = False
 
-    def joined(self, total: Any, value: Any) -> Any:
-        """What one more value makes of a total: NaN stays."""
+    def combine(self, total: PrimExpr, value: PrimExpr) -> PrimExpr:
+        """Add a value to a total, or take the larger; NaN stays."""
         if not self.largest:
             return total + value
         return tirx.Select(tirx.any(total > value, tirx.isnan(total)), total, value)
 
+    @property
+    def initial(self) -> float:
+        """Return the total of no values."""
+        return float("-inf") if self.largest else 0.0
 
-def _pooling(function: tirx.PrimFunc, machine: CpuModel) -> Any:
-    """Windows without weights: their largest element or their sum."""
+    def element(self, image: PrimExpr, channel: PrimExpr, indices: Sequence[Index]) -> PrimExpr:
+        """Load an element of the data from the layout that it has."""
+        if self.channels.axis < 0:
+            return tirx.BufferLoad(self.data, [image, channel // self.lanes, *indices, channel % self.lanes])
+        index = [image, *indices]
+        index.insert(self.channels.axis, channel)
+        return tirx.BufferLoad(self.data, index)
+
+
+def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
+    """Schedule windows without weights: their largest element or their sum."""
     fused = analyze_fused(function, "pooling")
     if fused is None:
         return function
-    main, made = fused.main, fused.made.ty
-    (data,) = fused.read()
-    axes = read(list(main.annotations[AXES]))
-    shape = [int(dim) for dim in made.shape]
-    channels = Channels(shape[1] * shape[-1], shape[1] * shape[-1], shape[1] * shape[-1], -1)
-    largest = bool(int(main.annotations[LARGEST]))
-    direct = _ConvolutionKernel(fused, data, None, axes, channels, shape[-1], str(made.dtype), largest)
-    return _built(function, direct, shape, machine)
+    main = fused.main
+    (data,) = fused.operands()
+    shape = shape_of(main.buffer)
+    count = shape[1] * shape[-1]
+    kernel = _WindowKernel(
+        fused,
+        data,
+        None,
+        decode_axes(list(main.annotations[AXES])),
+        Channels(count, count, count, -1),
+        shape[-1],
+        dtype_of(main.buffer),
+        largest=bool(int(main.annotations[LARGEST])),
+    )
+    return _schedule_windows(function, kernel, machine)
 
 
-def _convolution(function: tirx.PrimFunc, machine: CpuModel) -> Any:
+def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     fused = analyze_fused(function, "convolution")
     if fused is None:
         return function
-    main = fused.main
-    made = fused.made.ty
-    sources = fused.read()
-    if len(sources) != 2:
+    operands = fused.operands()
+    if len(operands) != 2:
         return function
-    axes = read(list(main.annotations[AXES]))
-    channels = Channels(*map(int, main.annotations[CHANNELS]))
-    shape = [int(dim) for dim in made.shape]
-    data, weight = sources
-    padded = bool(int(main.annotations[PADDED]))
-    direct = _ConvolutionKernel(
-        fused, data, weight, axes, channels, shape[-1], str(made.dtype), padded=padded
+    data, weight = operands
+    main = fused.main
+    kernel = _WindowKernel(
+        fused,
+        data,
+        weight,
+        decode_axes(list(main.annotations[AXES])),
+        Channels(*map(int, main.annotations[CHANNELS])),
+        shape_of(main.buffer)[-1],
+        dtype_of(main.buffer),
+        padded=bool(int(main.annotations[PADDED])),
     )
-    return _built(function, direct, shape, machine)
+    return _schedule_windows(function, kernel, machine)
 
 
-def _built(
-    function: tirx.PrimFunc, direct: _ConvolutionKernel, shape: Sequence[int], machine: CpuModel
-) -> tirx.PrimFunc:
-    fused, channels = direct.fused, direct.channels
-    work = channels.each * math.prod(shape) * math.prod(axis.taps for axis in direct.axes)
-    # Where each lane has its own data, memory is the limit.
-    parallel = machine.parallel and work > _WORTH_THREADS * (1 if channels.groups == 1 else 0.25)
-    body = _loops(direct, shape, machine, parallel=parallel)
-    return rebuild(function, [*statements_before(fused, parallel=parallel), body])
+def _schedule_windows(function: tirx.PrimFunc, kernel: _WindowKernel, machine: CpuModel) -> tirx.PrimFunc:
+    shape, channels = shape_of(kernel.fused.main.buffer), kernel.channels
+    multiplications = channels.per_group * math.prod(shape) * math.prod(axis.taps for axis in kernel.axes)
+    unit = Work.CONVOLUTION_MULTIPLICATIONS if channels.groups == 1 else Work.GROUPED_MULTIPLICATIONS
+    threads = machine.uses_threads(unit, multiplications)
+    body = _row_tasks(kernel, shape, machine, threads=threads)
+    return with_statements(function, [*statements_before(kernel.fused, parallel=threads), body])
 
 
-def _loops(direct: _ConvolutionKernel, shape: Sequence[int], machine: CpuModel, *, parallel: bool) -> Any:
-    batch, blocks, *image, _ = shape
-    rows = image[:-1]
-    shared, wide = _tile(direct, blocks, machine)
-    tiles = -(-blocks // shared)
-    count = batch * tiles
-    for row in rows:
-        count *= row
+def _row_tasks(kernel: _WindowKernel, shape: Sequence[int], machine: CpuModel, *, threads: bool) -> Stmt:
+    """Build the loop over tasks: one row of the result in as many blocks as a tile has."""
+    batch, blocks, *image_shape, _ = shape
+    rows = image_shape[:-1]
+    tile_blocks, tile_width = _choose_tile(kernel, blocks, machine)
+    groups_of_blocks = -(-blocks // tile_blocks)
 
-    def task(number: Any) -> Any:
-        """One row of the result (or part of it) in ``shared`` blocks."""
-        places: list[Any] = []
-        rest = number
+    def compute_row(number: PrimExpr) -> Stmt:
+        indices: list[PrimExpr] = []
         for row in reversed(rows):
-            places.insert(0, expr(0) if row == 1 else rest % row)
-            rest = rest if row == 1 else rest // row
-        block = tirx.min(rest % tiles * shared, expr(blocks - shared)) if tiles > 1 else expr(0)
-        image = rest // tiles if batch > 1 else expr(0)
-        made = [
-            _run(direct, phase, run, shared, [image, block, *places])
-            for phase in direct.axes[-1].phases()
-            for run in phase.runs(wide)
-        ]
-        return sequence(made)
-
-    return loop("task", count, task, _Kind.PARALLEL if parallel else _Kind.SERIAL)
-
-
-def _tile(direct: _ConvolutionKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:
-    """How many blocks and how many elements of a row a tile has: what takes the least time, as counted."""
-    row = max(phase.count for phase in direct.axes[-1].phases())
-    groups, made = direct.channels.groups, direct.channels.result // direct.channels.groups
-    together = blocks if groups == 1 else 1 if made % direct.lanes else made // direct.lanes
-    best, choice = float("inf"), (1, 1)
-    for shared in range(1, min(4, together) + 1):
-        if groups > 1 and together % shared:
-            continue
-        for wide in range(1, min(row, machine.registers) + 1):
-            if shared * wide + shared + wide >= machine.registers:  # LLVM loads a row's elements early
-                break
-            full, rest = divmod(row, wide)
-            time = full * _time(shared, wide) + (_time(shared, rest) if rest else 0.0)
-            time *= -(-blocks // shared)
-            if time < best * 0.999:
-                best, choice = time, (shared, wide)
-    return choice
-
-
-def _time(shared: int, wide: int) -> float:
-    """Cycles of a channel and tap of a tile: two multiplications or loads at once, each four cycles long."""
-    return max(shared * wide / 2, (shared + wide) / 2, 4.0, shared * 2.0) + 0.25
-
-
-def _run(direct: _ConvolutionKernel, phase: Phase, run: Run, shared: int, place: Sequence[Any]) -> Any:
-    """The tiles of a row that have the same code."""
-
-    def tile(number: Any) -> Any:
-        start = run.start + number * run.width
-        held = shared * run.width + int(direct.padded)
-        sums = tirx.decl_buffer((held * direct.lanes,), direct.dtype, "sums", scope="local")
-        first = tirx.const(float("-inf") if direct.largest else 0.0, direct.dtype)
-        zero = tirx.Broadcast(first, direct.lanes)
-        clear = [
-            tirx.BufferStore(sums, zero, [ramp(expr(at * direct.lanes), direct.lanes)]) for at in range(held)
-        ]
-        return tirx.SeqStmt(
+            indices.insert(0, as_expr(0) if row == 1 else number % row)
+            number = number if row == 1 else number // row
+        first = number % groups_of_blocks * tile_blocks
+        block = tirx.min(first, as_expr(blocks - tile_blocks)) if groups_of_blocks > 1 else as_expr(0)
+        image = number // groups_of_blocks if batch > 1 else as_expr(0)
+        return sequence(
             [
-                tirx.AllocBuffer(sums),
-                *clear,
-                _taps(direct, phase, run, shared, place, start, sums),
-                _finish(direct, phase, run, shared, place, start, sums),
+                _run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, image, block, tuple(indices)))
+                for phase in kernel.axes[-1].phases()
+                for run in phase.runs(tile_width)
             ]
         )
 
-    return loop("tile", run.tiles, tile)
+    return parallel("task", batch * groups_of_blocks * math.prod(rows), compute_row, wanted=threads)
 
 
-def _taps(
-    direct: _ConvolutionKernel,
-    phase: Phase,
-    run: Run,
-    shared: int,
-    place: Sequence[Any],
-    start: Any,
-    sums: Any,
-) -> Any:
-    """The sums over all taps and channels."""
-    outer = direct.axes[:-1]
-
-    def row(at: int, seen: list[Any], taps: list[Any], *, blank: bool = False) -> Any:
-        if at == len(outer):
-            return _channels(direct, phase, run, shared, [*place[:2], *seen], taps, start, sums, blank=blank)
-        axis = outer[at]
-
-        def tap(k: Any) -> Any:
-            source = place[2 + at] * axis.stride - axis.before + k * axis.dilation
-            if not axis.transposed:
-                body = row(at + 1, [*seen, source], [*taps, k], blank=blank)
-                if axis.always_inside() or blank:
-                    return body
-                beside = row(at + 1, [*seen, source], [*taps, k], blank=True) if direct.padded else None
-                return tirx.IfThenElse(tirx.all(source >= 0, source < axis.size), body, beside)
-            source = place[2 + at] + axis.before - k * axis.dilation
-            inside = [source >= 0, source % axis.stride == 0, source // axis.stride < axis.size]
-            return tirx.IfThenElse(
-                tirx.all(*inside), row(at + 1, [*seen, source // axis.stride], [*taps, k]), None
-            )
-
-        return loop("k", axis.taps, tap)
-
-    return row(0, [], [])
+def _choose_tile(kernel: _WindowKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:
+    """Choose how many blocks and how many elements of a row a tile has: the least time, as counted."""
+    row = max(phase.count for phase in kernel.axes[-1].phases())
+    groups, results = kernel.channels.groups, kernel.channels.results_per_group
+    together = blocks if groups == 1 else 1 if results % kernel.lanes else results // kernel.lanes
+    best, choice = float("inf"), (1, 1)
+    for count in range(1, min(_MOST_BLOCKS, together) + 1):
+        if groups > 1 and together % count:
+            continue
+        for width in range(1, min(row, machine.registers) + 1):
+            if count * width + count + width >= machine.registers:  # LLVM loads a row's elements early
+                break
+            full, rest = divmod(row, width)
+            cycles = full * _tile_cycles(count, width) + (_tile_cycles(count, rest) if rest else 0.0)
+            cycles *= -(-blocks // count)
+            if cycles < best * _BETTER:
+                best, choice = cycles, (count, width)
+    return choice
 
 
-def _channels(
-    direct: _ConvolutionKernel,
-    phase: Phase,
-    run: Run,
-    shared: int,
-    place: Sequence[Any],
-    taps: Sequence[Any],
-    start: Any,
-    sums: Any,
-    *,
-    blank: bool,
-) -> Any:
-    """The sums over the channels and the taps of a row; ``blank``: of a row of padding."""
-    image, block, *seen = place
-    lanes, channels = direct.lanes, direct.channels
-    made = channels.result // channels.groups
-    # The lanes of a block see different channels, but not each its own.
-    mixed = channels.groups > 1 and made % lanes != 0 and not channels.lanewise
+def _tile_cycles(blocks: int, width: int) -> float:
+    """Count the cycles of a channel and tap of a tile: two multiplications or loads at once, latency 4."""
+    return max(blocks * width / 2, (blocks + width) / 2, 4.0, blocks * 2.0) + 0.25
 
-    def data(k: Any, p: int, offset: int, lane: Any) -> Any:
-        w = (start + p) * phase.stride + offset
-        if lane is None and not channels.lanewise:
-            value = _element(direct, image, channels.source(block * lanes, k), [*seen, w])
-            return tirx.Broadcast(value, lanes)
-        if channels.lanewise:
-            return tirx.BufferLoad(direct.data, [image, block, *seen, w, ramp(expr(0), lanes)])
-        return _element(direct, image, channels.source(block * lanes + lane, k), [*seen, w])
 
-    def added(at: int, index: Sequence[Any], value: Any, lane: Any) -> Any:
-        place = ramp(expr(at), lanes) if lane is None else at + lane
-        if direct.weight is not None:
-            where = ramp(expr(0), lanes) if lane is None else lane
-            value = value * tirx.BufferLoad(direct.weight, [*index, where])
-        store = tirx.BufferStore(sums, direct.joined(tirx.BufferLoad(sums, [place]), value), [place])
-        return store if lane is None else tirx.For(lane, expr(0), expr(lanes), _Kind.VECTORIZED, store)
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """Tiles of a row that have the same code.
 
-    # A zero from memory: TVM takes 0 * w for 0, whatever w is.
-    nought = shared * run.width * lanes
-    none = tirx.BufferLoad(sums, [expr(nought)])
-    zero = tirx.BufferLoad(sums, [ramp(expr(nought), lanes)])
+    blocks: how many blocks a tile has, from ``block`` on. outer: the indices of the row in the image.
+    """
 
-    def channel(k: Any) -> Any:
+    kernel: _WindowKernel
+    phase: Phase
+    run: Run
+    blocks: int
+    image: PrimExpr
+    block: PrimExpr
+    outer: tuple[PrimExpr, ...]
+
+    @property
+    def vectors(self) -> int:
+        """Return how many vectors of sums a tile has."""
+        return self.blocks * self.run.width
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """One of the tiles: its first element in the row, and the array of its sums."""
+
+    tiles: _Tiles
+    start: PrimExpr
+    sums: Buffer
+
+    def vector_start(self, block: int, element: int) -> int:
+        """Return where the sums of an element of a block start."""
+        return (block * self.tiles.run.width + element) * self.tiles.kernel.lanes
+
+
+def _run_of_tiles(tiles: _Tiles) -> Stmt:
+    kernel, run = tiles.kernel, tiles.run
+
+    def compute_tile(number: PrimExpr) -> Stmt:
+        start = run.start + number * run.width
+        count = tiles.vectors + int(kernel.padded)
+        sums = local_array(count * kernel.lanes, kernel.dtype, "sums")
+        tile = _Tile(tiles, start, sums)
+        zero = tirx.Broadcast(tirx.const(kernel.initial, kernel.dtype), kernel.lanes)
+        clear = [
+            tirx.BufferStore(sums, zero, [ramp(vector * kernel.lanes, kernel.lanes)])
+            for vector in range(count)
+        ]
+        return tirx.SeqStmt([tirx.AllocBuffer(sums), *clear, _sum_taps(tile), _finish_tile(tile)])
+
+    return loop("tile", run.tiles, compute_tile)
+
+
+def _sum_taps(tile: _Tile) -> Stmt:
+    """Sum over all taps and channels."""
+    tiles = tile.tiles
+    outer = tiles.kernel.axes[:-1]
+
+    def sum_axis(
+        number: int, indices: list[PrimExpr], taps: list[PrimExpr], *, in_padding: bool = False
+    ) -> Stmt:
+        if number == len(outer):
+            return _sum_channels(tile, indices, taps, in_padding=in_padding)
+        axis, position = outer[number], tiles.outer[number]
+
+        def sum_tap(k: PrimExpr) -> Stmt:
+            if axis.transposed:
+                scaled = position + axis.before - k * axis.dilation
+                index = scaled // axis.stride
+                tests = [scaled >= 0, scaled % axis.stride == 0, index < axis.size]
+                body = sum_axis(number + 1, [*indices, index], [*taps, k])
+                return tirx.IfThenElse(tirx.all(*tests), body, None)
+            index = position * axis.stride - axis.before + k * axis.dilation
+            body = sum_axis(number + 1, [*indices, index], [*taps, k], in_padding=in_padding)
+            if axis.always_inside() or in_padding:
+                return body
+            padding = None
+            if tiles.kernel.padded:
+                padding = sum_axis(number + 1, [*indices, index], [*taps, k], in_padding=True)
+            return tirx.IfThenElse(tirx.all(index >= 0, index < axis.size), body, padding)
+
+        return loop("k", axis.taps, sum_tap)
+
+    return sum_axis(0, [], [])
+
+
+def _sum_channels(
+    tile: _Tile, indices: Sequence[PrimExpr], taps: Sequence[PrimExpr], *, in_padding: bool
+) -> Stmt:
+    """Sum over the channels and the taps of a row of the data, which may be in the padding."""
+    tiles = tile.tiles
+    kernel, run, phase = tiles.kernel, tiles.run, tiles.phase
+    channels = kernel.channels
+    # The lanes of a block read different channels, but not each its own.
+    mixed = channels.groups > 1 and channels.results_per_group % kernel.lanes and not channels.lanewise
+
+    def sum_channel(k: PrimExpr) -> Stmt:
         body = []
-        for (tap, offset), (low, high) in zip(phase.taps, run.seen, strict=True):
-            for p in range(run.width) if direct.padded else range(low, high):
-                inside = low <= p < high and not blank
+        for (tap, offset), (low, high) in zip(phase.taps, run.inside, strict=True):
+            for element in range(run.width) if kernel.padded else range(low, high):
                 lane = tirx.Var("lane", "int64") if mixed else None
-                value = data(k, p, offset, lane) if inside else zero if lane is None else none
-                for b in range(shared):
-                    index = [block + b, *taps, k, expr(tap)]
-                    body.append(added((b * run.width + p) * lanes, index, value, lane))
+                if low <= element < high and not in_padding:
+                    w = (tile.start + element) * phase.stride + offset
+                    value = _data_vector(tiles, k, [*indices, w], lane)
+                else:
+                    value = _zero_from_memory(tile, lane)
+                for block in range(tiles.blocks):
+                    index = [tiles.block + block, *taps, k, as_expr(tap)]
+                    body.append(_add_to_sums(tile, tile.vector_start(block, element), index, value, lane))
         return sequence(body) if body else tirx.Evaluate(0)
 
-    return loop("channel", channels.each, channel)
+    return loop("channel", channels.per_group, sum_channel)
 
 
-def _element(direct: _ConvolutionKernel, image: Any, channel: Any, place: Sequence[Any]) -> Any:
-    """An element of the data, in the layout that it has."""
-    axis = direct.channels.axis
-    if axis < 0:
-        lanes = direct.lanes
-        return tirx.BufferLoad(direct.data, [image, channel // lanes, *place, channel % lanes])
-    index = [image, *place]
-    index.insert(axis, channel)
-    return tirx.BufferLoad(direct.data, index)
+def _data_vector(tiles: _Tiles, k: PrimExpr, indices: Sequence[PrimExpr], lane: Var | None) -> PrimExpr:
+    """Return the data of the ``k``-th channels that a vector of the result reads, or one lane of it."""
+    kernel, channels = tiles.kernel, tiles.kernel.channels
+    if channels.lanewise:
+        return tirx.BufferLoad(kernel.data, [tiles.image, tiles.block, *indices, ramp(0, kernel.lanes)])
+    first = tiles.block * kernel.lanes
+    if lane is not None:
+        return kernel.element(tiles.image, channels.source(first + lane, k), indices)
+    value = kernel.element(tiles.image, channels.source(first, k), indices)
+    return tirx.Broadcast(value, kernel.lanes)
 
 
-def _finish(
-    direct: _ConvolutionKernel,
-    phase: Phase,
-    run: Run,
-    shared: int,
-    place: Sequence[Any],
-    start: Any,
-    sums: Any,
-) -> Any:
-    """What follows the sums, and the store."""
-    image, block, *rows = place
-    made: list[Any] = []
-    for b in range(shared):
-        for p in range(run.width):
+def _zero_from_memory(tile: _Tile, lane: Var | None) -> PrimExpr:
+    """Load a zero that stands behind the sums: TVM simplifies 0 * w to 0, whatever w is."""
+    lanes = tile.tiles.kernel.lanes
+    start = tile.tiles.vectors * lanes
+    return tirx.BufferLoad(tile.sums, [ramp(start, lanes) if lane is None else as_expr(start)])
+
+
+def _add_to_sums(
+    tile: _Tile, start: int, weight_index: Sequence[PrimExpr], value: PrimExpr, lane: Var | None
+) -> Stmt:
+    """Add a value times its weights to the vector of sums at ``start``, or for each lane in a loop."""
+    kernel = tile.tiles.kernel
+    lanes = kernel.lanes
+    if kernel.weight is not None:
+        channel = ramp(0, lanes) if lane is None else lane
+        value = value * tirx.BufferLoad(kernel.weight, [*weight_index, channel])
+    index = ramp(start, lanes) if lane is None else start + lane
+    store = tirx.BufferStore(tile.sums, kernel.combine(tirx.BufferLoad(tile.sums, [index]), value), [index])
+    return store if lane is None else tirx.For(lane, as_expr(0), as_expr(lanes), _Kind.VECTORIZED, store)
+
+
+def _finish_tile(tile: _Tile) -> Stmt:
+    """Compute the stages after the main block, and store the results."""
+    tiles, phase = tile.tiles, tile.tiles.phase
+    kernel = tiles.kernel
+    statements: list[Stmt] = []
+    for block in range(tiles.blocks):
+        for element in range(tiles.run.width):
             lane = tirx.Var("lane", "int64")
-            value = tirx.BufferLoad(sums, [(b * run.width + p) * direct.lanes + lane])
-            w = (start + p) * phase.step + phase.first
-            body = statements_after(direct.fused, [image, block + b, *rows, w, lane], value)
-            made += [tirx.AllocBuffer(part) for part in parts_of(body)]
-            made.append(tirx.For(lane, expr(0), expr(direct.lanes), _Kind.VECTORIZED, sequence(body)))
-    return sequence(made)
+            value = tirx.BufferLoad(tile.sums, [tile.vector_start(block, element) + lane])
+            w = (tile.start + element) * phase.step + phase.first
+            indices = [tiles.image, tiles.block + block, *tiles.outer, w, lane]
+            body = statements_after(kernel.fused, indices, value)
+            statements += [tirx.AllocBuffer(part) for part in local_buffers_of(body)]
+            statements.append(
+                tirx.For(lane, as_expr(0), as_expr(kernel.lanes), _Kind.VECTORIZED, sequence(body))
+            )
+    return sequence(statements)
 
 
-SCHEDULES["convolution"] = _convolution
-SCHEDULES["pooling"] = _pooling
+SCHEDULES["convolution"] = _schedule_convolution
+SCHEDULES["pooling"] = _schedule_pooling

@@ -1,4 +1,7 @@
-"""How windows move over an image: which elements of the data an element of the result sees. Knows no TVM."""
+"""Model how windows move over an image: which elements of the data each element of the result reads.
+
+Never imports TVM.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from dataclasses import astuple, dataclass
 class Axis:
     """One axis of a window.
 
-    The result's element ``o`` sees, by tap ``k``, the data's element ``o * stride - before + k * dilation``;
-    where ``transposed``, the element ``i`` with ``i * stride - before + k * dilation == o``.
+    By tap ``k``, the result's element ``o`` reads the data's element ``o * stride - before + k * dilation``;
+    where ``transposed``, the element ``i`` for which ``i * stride - before + k * dilation == o``.
     """
 
     size: int
@@ -23,12 +26,12 @@ class Axis:
     transposed: bool
 
     def always_inside(self) -> bool:
-        """Whether every tap of every element is one of the data."""
+        """Return whether every tap of every element is inside of the data."""
         last = (self.result - 1) * self.stride - self.before + (self.taps - 1) * self.dilation
         return not self.transposed and self.before <= 0 and last < self.size
 
     def empty_window(self) -> bool:
-        """Whether some element of the result sees no data by any tap."""
+        """Return whether all taps of some element of the result are outside of the data."""
         return any(
             all(
                 not 0 <= o * self.stride - self.before + k * self.dilation < self.size
@@ -38,22 +41,24 @@ class Axis:
         )
 
     def phases(self) -> Iterator[Phase]:
-        """The elements of the result by the taps that they have: one phase, or one a stride."""
+        """Group the elements of the result by their taps: one phase, or one for each element of a stride."""
         if not self.transposed:
-            places = tuple((k, k * self.dilation - self.before) for k in range(self.taps))
-            yield Phase(0, 1, self.result, self.stride, places, self.size)
+            taps = tuple((k, k * self.dilation - self.before) for k in range(self.taps))
+            yield Phase(0, 1, self.result, self.stride, taps, self.size)
             return
         for first in range(min(self.stride, self.result)):
-            reached = [(k, first + self.before - k * self.dilation) for k in range(self.taps)]
-            places = tuple((k, place // self.stride) for k, place in reached if place % self.stride == 0)
+            offsets = [(k, first + self.before - k * self.dilation) for k in range(self.taps)]
+            taps = tuple((k, offset // self.stride) for k, offset in offsets if offset % self.stride == 0)
             count = (self.result - first + self.stride - 1) // self.stride
-            yield Phase(first, self.stride, count, 1, places, self.size)
+            yield Phase(first, self.stride, count, 1, taps, self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Elements ``first + j * step`` of the result, ``j < count``; by each tap they see ``j * stride + place``
-    of ``size`` elements. ``taps``: the number of a tap, its place.
+    """Elements of the result with equal taps: ``first + j * step`` for ``j < count``.
+
+    By a tap, element ``j`` reads element ``j * stride + offset`` of the ``size`` elements of the data;
+    ``taps`` has the number of each tap and its offset.
     """
 
     first: int
@@ -64,42 +69,45 @@ class Phase:
     size: int
 
     def runs(self, width: int) -> list[Run]:
-        """The elements in tiles of at most ``width``, equal neighbours together."""
-        found: list[Run] = []
+        """Divide the elements into tiles of at most ``width``; a run has neighbours with equal code."""
+        runs: list[Run] = []
         for start in range(0, self.count, width):
             tile = min(width, self.count - start)
-            seen = tuple(self._seen(place, start, tile) for _, place in self.taps)
-            if found and found[-1].width == tile and found[-1].seen == seen:
-                found[-1] = Run(found[-1].start, tile, found[-1].tiles + 1, seen)
+            inside = tuple(self._inside(offset, start, tile) for _, offset in self.taps)
+            if runs and runs[-1].width == tile and runs[-1].inside == inside:
+                runs[-1] = Run(runs[-1].start, tile, runs[-1].tiles + 1, inside)
             else:
-                found.append(Run(start, tile, 1, seen))
-        return found
+                runs.append(Run(start, tile, 1, inside))
+        return runs
 
-    def _seen(self, place: int, start: int, tile: int) -> tuple[int, int]:
-        """Which elements of a tile see data by a tap: from, to."""
-        inside = [p for p in range(tile) if 0 <= (start + p) * self.stride + place < self.size]
+    def _inside(self, offset: int, start: int, tile: int) -> tuple[int, int]:
+        """Return the range of a tile's elements that read data by a tap, not padding."""
+        inside = [p for p in range(tile) if 0 <= (start + p) * self.stride + offset < self.size]
         return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``tiles`` tiles of ``width`` elements from ``start`` on; ``seen``: which of them see data, by tap."""
+    """Tiles with equal code: ``tiles`` of them, of ``width`` elements, from ``start`` on.
+
+    ``inside``: by tap, the range of a tile's elements that read data, not padding.
+    """
 
     start: int
     width: int
     tiles: int
-    seen: tuple[tuple[int, int], ...]
+    inside: tuple[tuple[int, int], ...]
 
 
-def written(axes: Sequence[Axis]) -> list[int]:
-    """The axes as numbers, for an annotation."""
+def encode_axes(axes: Sequence[Axis]) -> list[int]:
+    """Return the axes as numbers, for an annotation."""
     return [int(number) for axis in axes for number in astuple(axis)]
 
 
-def read(numbers: Sequence[int]) -> tuple[Axis, ...]:
-    """The axes of an annotation."""
-    found = []
-    for at in range(0, len(numbers), 7):
-        size, result, taps, stride, before, dilation, transposed = map(int, numbers[at : at + 7])
-        found.append(Axis(size, result, taps, stride, before, dilation, bool(transposed)))
-    return tuple(found)
+def decode_axes(numbers: Sequence[int]) -> tuple[Axis, ...]:
+    """Return the axes that ``encode_axes`` wrote."""
+    axes = []
+    for start in range(0, len(numbers), 7):
+        size, result, taps, stride, before, dilation, transposed = map(int, numbers[start : start + 7])
+        axes.append(Axis(size, result, taps, stride, before, dilation, bool(transposed)))
+    return tuple(axes)

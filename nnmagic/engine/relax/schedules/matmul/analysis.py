@@ -1,66 +1,62 @@
-"""A kernel with a product of matrices, taken apart: the product, what is computed before it, the epilogue.
-
-Knows TIR only. What it cannot read it says with None.
-"""
+"""Split a kernel with a matrix product: the product, the stages before it, and its epilogue."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.sym import Analyzer
 
+from nnmagic.engine.relax.schedules.kernel_analysis import (
+    BlockStage,
+    KernelStages,
+    Stage,
+    read_kernel,
+    substitute,
+)
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import Place, loads_of, same_places
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, indices_are_axes
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.visitors import visit
 
 #: The kind of a block that multiplies matrices.
 PRODUCT = "product"
 
+#: How many nodes of an epilogue's expressions are unrolled for each vector of a tile.
+_MOST_UNROLLED_NODES = 60
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """An element-wise block: ``buffer[at] = value`` for all ``axes``."""
-
-    buffer: Any
-    at: tuple[Any, ...]
-    axes: tuple[Any, ...]
-    extents: tuple[Any, ...]
-    value: Any
-
-    def loops(self) -> Any:
-        """The block as serial loops."""
-        body: Any = tirx.BufferStore(self.buffer, self.value, list(self.at))
-        for axis, extent in zip(reversed(self.axes), reversed(self.extents), strict=True):
-            body = tirx.For(axis, builders.expr(0), extent, tirx.ForKind.SERIAL, body)
-        return body
+#: The bindings that an epilogue may have: as many as one function of vector mathematics. More of them on a
+#: tile need its registers: two to four fused took up to twice as long as a kernel of their own.
+_MOST_BINDINGS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """An operand: a buffer, the place of its first element as an expression of the batch axes, strides."""
+    """An operand: a buffer, the index of its first element as an expression of the batch axes, strides.
 
-    buffer: Any
-    base: Place
-    row: Place
-    column: Place
+    panel: the width of the panels in which the columns are stored, 0 for other layouts.
+    """
+
+    buffer: Buffer
+    base: Index
+    row: Index
+    column: Index
     panel: int = 0
 
-    def matrix(self, view: Any, batch: Mapping[Any, Any]) -> Matrix:
-        """The matrix of one place in the batch."""
+    def matrix(self, view: Buffer, batch: Mapping[Var, PrimExpr]) -> Matrix:
+        """Return the matrix of one index in the batch."""
         base = self.base
         if not isinstance(base, int):
-            base = rewritten(base, batch, {})
+            base = substitute_with_new_lets(base, batch, {})
         return Matrix(view, base, self.row, self.column, self.panel)
 
     @property
     def batched(self) -> bool:
-        """Whether it differs between places in the batch."""
+        """Return whether the matrices of a batch differ."""
         return builders.static_int(self.base) != 0
 
 
@@ -68,18 +64,19 @@ class Factor:
 class Product:
     """``result[batch, i, j] = sum(left[i, k] * right[k, j] for k)``, then the stages of the epilogue.
 
-    ``dtype``: of the sums. ``whole``: the batch and the rows of the left matrix are rows of one matrix, and
-    the right one is the same for all.
+    batch, sizes: the axes of the batch, and their extents. fused: whether the epilogue is computed where the
+    sums are.
     """
 
     function: tirx.PrimFunc
+    kernel: KernelStages
     before: tuple[Stage, ...]
-    result: Any
-    batch: tuple[Any, ...]
-    sizes: tuple[Place, ...]
-    rows: Place
-    columns: Place
-    depth: Place
+    result: Buffer
+    batch: tuple[Var, ...]
+    sizes: tuple[Extent, ...]
+    rows: Extent
+    columns: Extent
+    depth: Extent
     left: Factor
     right: Factor
     after: tuple[Stage, ...]
@@ -87,190 +84,144 @@ class Product:
 
     @property
     def dtype(self) -> str:
-        """The dtype of the sums."""
-        return str(self.result.ty.dtype)
+        """Return the dtype of the sums."""
+        return dtype_of(self.result)
 
     @property
-    def whole(self) -> bool:
-        """Whether the batch is one matrix of more rows."""
+    def is_one_matrix(self) -> bool:
+        """Return whether the batch is one matrix of more rows, times the same right matrix."""
         if self.right.batched or builders.static_int(self.left.column) != 1:
             return False
         stride = builders.as_index(self.rows * self.left.row)
-        expected: Any = 0
+        expected: Index = 0
         for axis, size in zip(reversed(self.batch), reversed(self.sizes), strict=True):
             expected = axis * stride + expected
             stride = builders.as_index(stride * size)
         return bool(self.batch) and Analyzer().can_prove_equal(
-            builders.expr(expected), builders.expr(self.left.base)
+            builders.as_expr(expected), builders.as_expr(self.left.base)
         )
 
     @property
-    def count(self) -> Place:
-        """How many matrices there are."""
-        found: Place = 1
+    def count(self) -> Extent:
+        """Return how many matrices there are."""
+        count: Extent = 1
         for size in self.sizes:
-            found = builders.as_index(found * size)
-        return found
+            count = builders.as_index(count * size)
+        return count
 
-    def unfused(self) -> list[Any]:
-        """The stages of an epilogue that cannot be computed where the sums are, as loops."""
-        return [] if self.fused else [stage.loops() for stage in self.after]
+    def loops_before(self) -> list[Stmt]:
+        """Return the stages before the product as loops."""
+        return [self.kernel.loops(stage) for stage in self.before]
 
-    def allocated(self) -> list[Any]:
-        """The statements for the buffers that the loops keep values in."""
+    def loops_after(self) -> list[Stmt]:
+        """Return the stages of an epilogue that is not fused as loops."""
+        return [] if self.fused else [self.kernel.loops(stage) for stage in self.after]
+
+    def allocations(self) -> list[Stmt]:
+        """Return the statements that allocate the kernel's own buffers."""
         params = set(self.function.params)
         stages = self.before if self.fused else (*self.before, *self.after)
         written = [stage.buffer for stage in stages] + ([] if self.fused else [self.result])
-        return [tirx.AllocBuffer(one) for one in written if one not in params]
+        return [tirx.AllocBuffer(buffer) for buffer in written if buffer not in params]
 
-    def finished(self, batch: Sequence[Any], row: Any, column: Any, value: Any) -> Any:
-        """The statement that stores a sum, after the epilogue."""
-        at = (*batch, row, column)
+    def finish(self, batch: Sequence[PrimExpr], row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
+        """Return the statement that stores a sum, after the epilogue."""
+        indices = (*batch, row, column)
         if not self.fused or not self.after:
-            return tirx.BufferStore(self.result, value, list(at))
+            return tirx.BufferStore(self.result, value, list(indices))
         var = tirx.Var("total", self.dtype)
-        bound, names = [(var, value)], {self.result: var}
-        last = self.after[-1]
-        for stage in self.after:
-            found = rewritten(stage.value, dict(zip(stage.axes, at, strict=True)), names)
-            if stage is not last:
-                var = tirx.Var("part", str(stage.buffer.ty.dtype))
-                bound.append((var, found))
-                names[stage.buffer] = var
-        for var, part in reversed(bound):
-            found = tirx.Let(var, part, found)
-        return tirx.BufferStore(last.buffer, found, list(at))
+        bindings, values = [(var, value)], {self.result: var}
+        *inner, last = self.after
+        for stage in inner:
+            part = substitute_with_new_lets(stage.value, dict(zip(stage.axes, indices, strict=True)), values)
+            var = tirx.Var("part", dtype_of(stage.buffer))
+            bindings.append((var, part))
+            values[stage.buffer] = var
+        result = substitute_with_new_lets(last.value, dict(zip(last.axes, indices, strict=True)), values)
+        for var, part in reversed(bindings):
+            result = tirx.Let(var, part, result)
+        return tirx.BufferStore(last.buffer, result, list(indices))
 
     @property
-    def costly(self) -> bool:
-        """Whether the epilogue is too long to be written out for each vector of a tile."""
-        nodes: list[Any] = []
+    def has_long_epilogue(self) -> bool:
+        """Return whether the epilogue is too long to be unrolled for each vector of a tile."""
+        nodes: list[Node] = []
         for stage in self.after if self.fused else ():
             visit(stage.value, [(tvm.ir.Expr, nodes.append)])
-        return len(nodes) > _LONG
+        return len(nodes) > _MOST_UNROLLED_NODES
 
 
-def rewritten(expr: Any, variables: Mapping[Any, Any], buffers: Mapping[Any, Any]) -> Any:
-    """The expression with others in the place of variables, and of what it reads from buffers.
+def substitute_with_new_lets(
+    expr: PrimExpr, variables: Mapping[Var, PrimExpr], loads: Mapping[Buffer, PrimExpr]
+) -> PrimExpr:
+    """Substitute variables and loads; what the expression binds gets new variables.
 
-    What it binds gets new names: TVM wants one value for each in a function.
+    TVM wants one binding of each variable in a function.
     """
-    bound: list[Any] = []
+    bound: list[Var] = []
     visit(expr, [(tirx.Let, lambda let: bound.append(let.var))])
-    names = {**variables, **{var: tirx.Var(var.name, str(var.ty.dtype)) for var in bound}}
-    rewrites = [
-        (tvm.ir.TensorLoad, lambda load: buffers.get(load.source, load)),
-        (tvm.ir.Var, lambda var: names.get(var, var)),
-    ]
-    return rewrite(expr, rewrites)
+    renamed = {var: tirx.Var(var.name, dtype_of(var)) for var in bound}
+    return substitute(expr, {**variables, **renamed}, loads)
 
 
-#: How many nodes of an epilogue's expressions are written out for each vector of a tile.
-_LONG = 60
-
-
-def read(function: tirx.PrimFunc) -> Product | None:
-    """The product that a kernel of serial loops computes; None for another kernel."""
-    root = getattr(function.body, "block", None)
-    if root is None or root.iter_vars or root.match_buffers:
+def read_product(function: tirx.PrimFunc) -> Product | None:
+    """Read the product that a kernel of serial loops computes; return None for another kernel."""
+    kernel = read_kernel(function)
+    if kernel is None or not all(_is_supported(stage) for stage in kernel.stages):
         return None
-    nests = root.body if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    found = [block for nest in nests for block in _blocks(nest, [])]
-    if any(block is None for block in found):
+    mains = [stage for stage in kernel.stages if KIND in stage.annotations and stage.reduced]
+    if len(mains) != 1 or str(mains[0].annotations[KIND]) != PRODUCT:
         return None
-    named = [block for block in found if KIND in block.annotations]
-    reducing = [block for block in named if _reduced(block)]
-    if len(reducing) != 1 or str(reducing[0].annotations[KIND]) != PRODUCT:
+    (main,) = mains
+    # A decomposed reduction has a block of its own that initializes the result.
+    others = [stage for stage in kernel.stages if stage is not main and not stage.buffer.same_as(main.buffer)]
+    if not all(stage.is_elementwise for stage in others):
         return None
-    main = reducing[0]
-    result = main.body.buffer
-    others = [_stage(block) for block in found if block is not main and not _starts(block, result)]
-    stages = [stage for stage in others if stage is not None]
-    if len(stages) < len(others):
-        return None
-    before, after = _sorted(stages, result)
-    return _product(function, main, before, after)
+    before, after = _split_at_product(others, main.buffer)
+    return _read_factors(function, kernel, main, before, after)
 
 
-def _blocks(nest: Any, loops: list[Any]) -> list[Any]:
-    """The blocks inside of loops over exactly their axes, None for one of another form."""
-    if isinstance(nest, tirx.For) and nest.kind == tirx.ForKind.SERIAL:
-        return _blocks(nest.body, [*loops, nest.loop_var])
-    if isinstance(nest, tirx.SeqStmt):
-        return [block for part in nest for block in _blocks(part, loops)]
-    if not isinstance(nest, s_tir.SBlockRealize) or not isinstance(nest.predicate, tirx.IntImm):
-        return [None]
-    block = nest.block
-    if block.alloc_buffers or block.match_buffers or not isinstance(block.body, tirx.BufferStore):
-        return [None]
-    same = len(loops) == len(nest.iter_values) and all(
-        a.same_as(b) for a, b in zip(loops, nest.iter_values, strict=True)
-    )
-    return [block if same else None]
+def _is_supported(stage: BlockStage) -> bool:
+    return stage.loops_are_axes and len(stage.writes) == 1
 
 
-def _reduced(block: Any) -> bool:
-    return any(var.iter_type == tirx.IterVar.CommReduce for var in block.iter_vars)
-
-
-def _starts(block: Any, result: Any) -> bool:
-    """Whether a block is the initialisation that was taken out of the product."""
-    return bool(block.body.buffer.same_as(result))
-
-
-def _stage(block: Any) -> Stage | None:
-    if block.init is not None or _reduced(block):
-        return None
-    axes = tuple(var.var for var in block.iter_vars)
-    extents = tuple(var.dom.extent for var in block.iter_vars)
-    return Stage(block.body.buffer, tuple(block.body.indices), axes, extents, block.body.value)
-
-
-def _sorted(stages: Sequence[Stage], result: Any) -> tuple[list[Stage], list[Stage]]:
-    """The stages that do not need the product, and those that do."""
-    before, after, made = [], [], {result}
+def _split_at_product(stages: Sequence[Stage], result: Buffer) -> tuple[list[Stage], list[Stage]]:
+    """Return the stages that do not need the product, and those that do."""
+    before, after, dependent = [], [], {result}
     for stage in stages:
-        if any(load.source in made for load in loads_of(stage.value)):
-            made.add(stage.buffer)
+        if any(load.source in dependent for load in collect_loads(stage.value)):
+            dependent.add(stage.buffer)
             after.append(stage)
         else:
             before.append(stage)
     return before, after
 
 
-def _product(
-    function: tirx.PrimFunc, main: Any, before: Sequence[Stage], after: Sequence[Stage]
+def _read_factors(
+    function: tirx.PrimFunc,
+    kernel: KernelStages,
+    main: Stage,
+    before: Sequence[Stage],
+    after: Sequence[Stage],
 ) -> Product | None:
-    axes = [var.var for var in main.iter_vars]
-    extents = [builders.as_index(var.dom.extent) for var in main.iter_vars]
-    store = main.body
-    if len(axes) < 3 or main.iter_vars[-1].iter_type != tirx.IterVar.CommReduce:
+    if len(main.axes) < 3 or not main.axes[-1].same_as(main.reduced[-1]):
         return None
-    *batch, row, column, inner = axes
-    if not same_places(store.indices, axes[:-1]):
+    *batch, row, column, inner = main.axes
+    total = main.value
+    if not indices_are_axes(main.indices, main.axes[:-1]):
         return None
-    total = store.value
     if not isinstance(total, tirx.Add) or not isinstance(total.b, tirx.Mul):
         return None
-    left = _factor(total.b.a, row, inner)
-    right = _factor(total.b.b, inner, column)
+    left = _read_factor(total.b.a, row, inner)
+    right = _read_factor(total.b.b, inner, column)
     if left is None or right is None:
         return None
-    result = store.buffer
-    shape = tuple(zip(axes[:-1], (var.dom.extent for var in main.iter_vars[:-1]), strict=True))
-    written = [stage.buffer for stage in (*before, *after)] + [result]
-    results = [one for one in written if one in set(function.params)]
-    fused = (
-        len(results) == 1
-        and results[0].same_as((after[-1] if after else store).buffer)
-        and all(_elementwise(stage, result, after, shape) for stage in after)
-        and _bindings(after) <= _MOST_BINDINGS
-    )
-    *sizes, rows, columns, depth = extents
+    *sizes, rows, columns, depth = (builders.as_index(extent) for extent in kernel.shape(main))
     return Product(
         function,
+        kernel,
         tuple(before),
-        result,
+        main.buffer,
         tuple(batch),
         tuple(sizes),
         rows,
@@ -279,37 +230,50 @@ def _product(
         left,
         right,
         tuple(after),
-        fused,
+        _can_fuse(function, kernel, main, before, after),
     )
 
 
-#: The bindings that an epilogue may have: as many as one function of vector mathematics. More of them on a
-#: tile need its registers: two to four fused took up to twice as long as a kernel of their own.
-_MOST_BINDINGS = 12
+def _can_fuse(
+    function: tirx.PrimFunc,
+    kernel: KernelStages,
+    main: Stage,
+    before: Sequence[Stage],
+    after: Sequence[Stage],
+) -> bool:
+    """Return whether the epilogue can be computed where the sums are."""
+    params = set(function.params)
+    written = [stage.buffer for stage in (*before, *after)] + [main.buffer]
+    results = [buffer for buffer in written if buffer in params]
+    return (
+        len(results) == 1
+        and results[0].same_as((after[-1] if after else main).buffer)
+        and all(_reads_at_element(kernel, stage, main, after) for stage in after)
+        and sum(_count_bindings(stage) for stage in after) <= _MOST_BINDINGS
+    )
 
 
-def _bindings(stages: Sequence[Stage]) -> int:
-    found: list[Any] = []
-    for stage in stages:
-        visit(stage.value, [(tirx.Let, found.append)])
-    return len(found)
+def _count_bindings(stage: Stage) -> int:
+    lets: list[PrimExpr] = []
+    visit(stage.value, [(tirx.Let, lets.append)])
+    return len(lets)
 
 
-def _elementwise(stage: Stage, result: Any, after: Sequence[Stage], shape: Sequence[tuple[Any, Any]]) -> bool:
-    """Whether a stage of the product's shape reads the product and its epilogue at the very element."""
-    if len(stage.axes) != len(shape) or not same_places(stage.at, stage.axes):
+def _reads_at_element(kernel: KernelStages, stage: Stage, main: Stage, after: Sequence[Stage]) -> bool:
+    """Return whether a stage of the product's shape reads the product and its epilogue at one element."""
+    shape, own_shape = kernel.shape(main)[:-1], kernel.shape(stage)
+    if len(own_shape) != len(shape) or not stage.writes_at_axes:
         return False
     analyzer = Analyzer()
-    if not all(
-        analyzer.can_prove_equal(extent, size) for extent, (_, size) in zip(stage.extents, shape, strict=True)
-    ):
+    if not all(analyzer.can_prove_equal(a, b) for a, b in zip(own_shape, shape, strict=True)):
         return False
-    made = {result, *(one.buffer for one in after)}
-    return all(same_places(load.indices, stage.axes) for load in loads_of(stage.value) if load.source in made)
+    computed = {main.buffer, *(other.buffer for other in after)}
+    loads = [load for load in collect_loads(stage.value) if load.source in computed]
+    return all(indices_are_axes(load.indices, stage.axes) for load in loads)
 
 
-def _factor(value: Any, first: Any, second: Any) -> Factor | None:
-    """What an operand reads: strides of the two axes of the matrix, the batch's part of the place."""
+def _read_factor(value: PrimExpr, first: Var, second: Var) -> Factor | None:
+    """Read an operand: the strides of the matrix's two axes, and the batch's part of the index."""
     if isinstance(value, tirx.Cast):
         value = value.value
     if not isinstance(value, tvm.ir.TensorLoad):
@@ -317,9 +281,9 @@ def _factor(value: Any, first: Any, second: Any) -> Factor | None:
     buffer = value.source
     if list(buffer.ty.strides or ()):
         return None
-    stride: Place = 1
-    strides: dict[Any, Place] = {}
-    base: Any = 0
+    stride: Index = 1
+    strides: dict[Var, Index] = {}
+    base: Index = 0
     dims = list(buffer.ty.shape)
     for index, dim in zip(reversed(list(value.indices)), reversed(dims), strict=True):
         if index.same_as(first) or index.same_as(second):
@@ -327,26 +291,26 @@ def _factor(value: Any, first: Any, second: Any) -> Factor | None:
                 return None
             strides[index] = stride
         else:
-            used: list[Any] = []
+            used: list[Var] = []
             visit(index, [(tvm.ir.Var, used.append)])
             if first in used or second in used:
-                return _in_panels(value, first, second)
+                return _read_panels(value, first, second)
             if builders.static_int(index) != 0:
                 base = index * stride + base
         stride = builders.as_index(stride * builders.as_index(dim))
     if first not in strides or second not in strides:
-        return _in_panels(value, first, second)
+        return _read_panels(value, first, second)
     return Factor(buffer, base, strides[first], strides[second])
 
 
-def _in_panels(value: Any, row: Any, column: Any) -> Factor | None:
-    """A matrix whose columns stand in panels: [columns / width][rows][width]."""
-    indices, dims = list(value.indices), list(value.source.ty.shape)
-    if len(indices) != 3 or not indices[1].same_as(row) or builders.static_int(dims[2]) is None:
+def _read_panels(load: Load, row: Var, column: Var) -> Factor | None:
+    """Read a matrix whose columns are stored in panels: [columns / width][rows][width]."""
+    indices, dims = list(load.indices), list(load.source.ty.shape)
+    if len(indices) != 3 or not indices[1].same_as(row):
         return None
-    width = int(builders.static_int(dims[2]) or 1)
-    panel, place = indices[0], indices[2]
-    if not (isinstance(panel, tirx.FloorDiv) and isinstance(place, tirx.FloorMod)):
+    width = builders.static_int(dims[2])
+    panel, _, lane = indices
+    if width is None or not (isinstance(panel, tirx.FloorDiv) and isinstance(lane, tirx.FloorMod)):
         return None
-    same = all(one.a.same_as(column) and builders.static_int(one.b) == width for one in (panel, place))
-    return Factor(value.source, 0, width, 1, width) if same else None
+    divides = all(node.a.same_as(column) and builders.static_int(node.b) == width for node in (panel, lane))
+    return Factor(load.source, 0, width, 1, width) if divides else None

@@ -1,30 +1,42 @@
-"""Products of matrices as register tiles: the rows and vectors of sums that stay in registers, and packing.
+"""Multiply matrices in register tiles.
 
-A tile of the result is ``rows`` times some vectors; for each step of the inner dimension the vectors of the
-right matrix are read once and each element of the left one is spread over a vector and multiplied with them.
-Where a dimension is no multiple of the tile, the last tile begins earlier: it computes some elements again,
-which costs less than other code for the rest. Measured on a Zen 5 core with vectors of 64 bytes: 8 rows times
-2 vectors reach 95 percent of the peak from 128x128x128 on (NumPy's OpenBLAS: half), so no library is called.
-Knows TIR only.
+A tile of the result is ``rows`` times some vectors, whose sums stay in registers. Each step of the inner
+dimension reads the vectors of the right matrix once, and multiplies them with each element of the left one,
+broadcast to a vector. Where a dimension is no multiple of the tile, the last tile begins earlier: it computes
+some elements again, which costs less than other code for the rest. Measured on a Zen 5 core with vectors of
+64 bytes: 8 rows times 2 vectors reach 95 percent of the peak from 128x128x128 on (NumPy's OpenBLAS: half), so
+no library is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import Place
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+
+#: The alignment of arrays of sums in bytes: the longest vector.
+_ALIGNMENT = 64
+
+#: The sums that keep the machine busy: an addition takes 4 cycles, and 2 are begun in each.
+_BUSY_SUMS = 8
+
+#: The largest tiles to try, in rows and in vectors. Of tiles that take about equally many cycles, the nearest
+#: to 8 rows of 2 vectors is taken, which was measured to be fast: each row or vector off it has a small cost.
+_MOST_ROWS, _MOST_VECTORS = 14, 8
+_BEST_ROWS, _ROW_COST = 8, 0.01
+_BEST_VECTORS, _VECTOR_COST = 2, 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """How many rows, where in a panel its vectors of ``lanes`` start, and in how many parts a sum is summed
-    up: that many sums do not wait for each other.
+    """A tile: its rows, and where in a panel its vectors of ``lanes`` start.
+
+    parts: into how many partial sums each sum is split; these do not wait for each other.
     """
 
     rows: int
@@ -34,349 +46,308 @@ class Tile:
 
     @property
     def width(self) -> int:
-        """How many columns a panel has."""
+        """Return how many columns a panel has."""
         return self.starts[-1] + self.lanes
+
+    @property
+    def vectors(self) -> int:
+        """Return how many vectors a row has."""
+        return len(self.starts)
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A matrix in a flat buffer: element (i, j) stands at ``base + i * row + j * column``.
+    """A matrix in a flat buffer: element (i, j) is at index ``base + i * row + j * column``.
 
-    ``panel``: the columns stand in panels of so many, each with its rows one after the other; ``column`` is
-    not used then.
+    panel: the width of the panels in which the columns are stored, each with its rows one after the other;
+    ``column`` is not used then. 0 for other layouts.
     """
 
-    buffer: Any
-    base: Place
-    row: Place
-    column: Place
+    buffer: Buffer
+    base: Index
+    row: Index
+    column: Index
     panel: int = 0
 
-    def at(self, i: Place, j: Place) -> Place:
-        """The place of an element."""
+    def index(self, i: Index, j: Index) -> Index:
+        """Return the index of an element in the buffer."""
         return self.base + i * self.row + j * self.column
 
-    def value(self, i: Place, j: Place, dtype: str) -> Any:
-        """An element."""
-        return builders.load(self.buffer, self.at(i, j), 1, dtype)
+    def element(self, i: Index, j: Index, dtype: str) -> PrimExpr:
+        """Load an element."""
+        return builders.load(self.buffer, self.index(i, j), 1, dtype)
 
 
-#: The elements of the left matrix: (row in the tile, inner index) -> number.
-Left = Callable[[int, Any], Any]
-#: The vectors of the right matrix: (inner index, start in the panel) -> vector.
-Right = Callable[[Any, int], Any]
-#: What becomes of a finished sum: (row in the tile, column in the panel, sum) -> statement.
-Finish = Callable[[Any, Any, Any], Any]
+#: Stores a finished sum: (row in the tile, column in the panel, sum) -> statement.
+Finish = Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt]
+
+
+@dataclass(frozen=True, slots=True)
+class TileAccess:
+    """How a tile reads its operands and stores its sums.
+
+    left: (row in the tile, inner index) -> element of the left matrix.
+    right: (inner index, start in the panel) -> vector of the right matrix.
+    """
+
+    left: Callable[[int, Index], PrimExpr]
+    right: Callable[[Index, int], PrimExpr]
+    finish: Finish
 
 
 def register_tile(
-    tile: Tile, depth: Place, dtype: str, left: Left, right: Right, finish: Finish, *, unrolled: bool = True
-) -> Any:
-    """One tile of the result. ``unrolled``: the ends are written out; long ones are a loop over the rows."""
-    lanes, count = tile.lanes, len(tile.starts)
-    kind = builders.vector_type(dtype, lanes)
-    size = count * lanes
-    sums = [
-        [
-            tirx.decl_buffer((size,), dtype, f"sum{r}", scope="local", data_alignment=64)
-            for r in range(tile.rows)
-        ]
-        for _ in range(tile.parts)
-    ]
-    zero = builders.spread(tirx.const(0, dtype), lanes)
-    made = [tirx.AllocBuffer(one) for part in sums for one in part]
-    made += [
-        builders.store(one, n * lanes, lanes, zero) for part in sums for one in part for n in range(count)
-    ]
+    tile: Tile, depth: Extent, dtype: str, access: TileAccess, *, unrolled: bool = True
+) -> Stmt:
+    """Compute one tile of the result.
 
-    def step(k: Any, part: int) -> list[Any]:
-        vectors = [tirx.Var(f"right{n}", kind) for n in range(count)]
-        done = [tirx.Bind(v, right(k, start)) for v, start in zip(vectors, tile.starts, strict=True)]
-        for r in range(tile.rows):
-            factor = tirx.Var(f"left{r}", kind)
-            done.append(tirx.Bind(factor, builders.spread(left(r, k), lanes)))
-            one = sums[part][r]
-            for n, vector in enumerate(vectors):
-                total = builders.load(one, n * lanes, lanes, dtype) + factor * vector
-                done.append(builders.store(one, n * lanes, lanes, total))
-        return done
-
-    parts = tile.parts
-    if parts == 1:
-        made.append(builders.loop("k", depth, lambda k: builders.sequence(step(k, 0))))
-    else:
-        number = builders.static_int(depth)
-        turns = number // parts if number is not None else tirx.floordiv(depth, tirx.const(parts, "int64"))
-        made.append(
-            builders.loop(
-                "k",
-                turns,
-                lambda k: builders.sequence(
-                    [s for part in range(parts) for s in step(k * parts + part, part)]
-                ),
-            )
-        )
-        if number is None or number % parts:
-            made.append(
-                builders.loop(
-                    "k", depth - turns * parts, lambda k: builders.sequence(step(turns * parts + k, 0))
-                )
-            )
-        for r in range(tile.rows):
-            for n in range(count):
-                values = [builders.load(part[r], n * lanes, lanes, dtype) for part in sums]
-                made.append(builders.store(sums[0][r], n * lanes, lanes, _added(values)))
-    if unrolled:
-        for r in range(tile.rows):
-            for n, start in enumerate(tile.starts):
-                made.append(_ended(finish, r, start, sums[0][r], n * lanes, lanes))
-    else:
-        kept = tirx.decl_buffer((tile.rows * size,), dtype, "kept", data_alignment=64)
-        made.append(tirx.AllocBuffer(kept))
-        for r in range(tile.rows):
-            made += [
-                builders.store(
-                    kept, r * size + n * lanes, lanes, builders.load(sums[0][r], n * lanes, lanes, dtype)
-                )
-                for n in range(count)
-            ]
-        made.append(
-            builders.loop(
-                "r",
-                tile.rows,
-                lambda r: builders.sequence(
-                    [
-                        _ended(finish, r, start, kept, r * size + n * lanes, lanes)
-                        for n, start in enumerate(tile.starts)
-                    ]
-                ),
-            )
-        )
-    return builders.sequence(made)
-
-
-def _ended(finish: Finish, r: Any, start: int, sums: Any, place: Any, lanes: int) -> Any:
-    return builders.over_lanes(
-        lanes, lambda lane: finish(r, lane + start, tirx.BufferLoad(sums, [lane + place]))
-    )
-
-
-def _added(values: Sequence[Any]) -> Any:
-    found = list(values)
-    while len(found) > 1:
-        found = [a + b for a, b in zip(found[::2], found[1::2], strict=False)] + (
-            found[-1:] if len(found) % 2 else []
-        )
-    return found[0]
-
-
-def dot_tile(
-    rows: int, columns: int, depth: Place, lanes: int, dtype: str, left: Matrix, right: Matrix, finish: Finish
-) -> Any:
-    """Sums along the inner dimension, which is contiguous in both: ``right``'s rows are the result's columns.
-
-    ``left`` and ``right`` are based at the tile's first row and column. For few rows, where exchanging the
-    right matrix's rows and columns would cost more than the product.
+    unrolled: the statements that store the sums are unrolled; long ones are a loop over the rows instead.
     """
-    kind = builders.vector_type(dtype, lanes)
-    sums = [
-        [
-            tirx.decl_buffer((lanes,), dtype, f"sum{r}_{c}", scope="local", data_alignment=64)
-            for c in range(columns)
+    sums = _TileSums(tile, dtype)
+    statements = [*sums.clear(), *sums.multiply(depth, access)]
+    finish = sums.finish_unrolled if unrolled else sums.finish_in_loop
+    return builders.sequence([*statements, *finish(access.finish)])
+
+
+class _TileSums:
+    """The arrays of a tile's sums, one per row and part, with the statements that fill and read them."""
+
+    def __init__(self, tile: Tile, dtype: str) -> None:
+        self.tile = tile
+        self.dtype = dtype
+        self.row_size = tile.vectors * tile.lanes
+        self.parts = [
+            [builders.local_array(self.row_size, dtype, f"sum{r}", _ALIGNMENT) for r in range(tile.rows)]
+            for _ in range(tile.parts)
         ]
-        for r in range(rows)
-    ]
-    rest = tirx.decl_buffer((rows * columns,), dtype, "rest", scope="local", data_alignment=64)
-    zero = builders.spread(tirx.const(0, dtype), lanes)
-    made = [tirx.AllocBuffer(rest), *(tirx.AllocBuffer(one) for row in sums for one in row)]
-    made += [builders.store(one, 0, lanes, zero) for row in sums for one in row]
-    number = builders.static_int(depth)
-    turns = number // lanes if number is not None else tirx.floordiv(depth, tirx.const(lanes, "int64"))
 
-    def step(k: Any) -> Any:
-        factors = [tirx.Var(f"left{r}", kind) for r in range(rows)]
-        done = [
-            tirx.Bind(one, builders.load(left.buffer, left.at(r, k * lanes), lanes, dtype))
-            for r, one in enumerate(factors)
+    def clear(self) -> list[Stmt]:
+        """Allocate the arrays, and fill them with zeros."""
+        lanes = self.tile.lanes
+        zero = builders.broadcast(tirx.const(0, self.dtype), lanes)
+        arrays = [array for part in self.parts for array in part]
+        stores = [
+            builders.store(array, n * lanes, lanes, zero)
+            for array in arrays
+            for n in range(self.tile.vectors)
         ]
-        for c in range(columns):
-            vector = tirx.Var(f"right{c}", kind)
-            done.append(tirx.Bind(vector, builders.load(right.buffer, right.at(c, k * lanes), lanes, dtype)))
-            for r, factor in enumerate(factors):
-                one = sums[r][c]
-                done.append(
-                    builders.store(one, 0, lanes, builders.load(one, 0, lanes, dtype) + factor * vector)
-                )
-        return builders.sequence(done)
+        return [*map(tirx.AllocBuffer, arrays), *stores]
 
-    made.append(builders.loop("k", turns, step))
-    for r in range(rows):
-        for c in range(columns):
-            made.append(
-                tirx.BufferStore(
-                    rest,
-                    _lanes_added(builders.load(sums[r][c], 0, lanes, dtype), lanes),
-                    [builders.expr(r * columns + c)],
-                )
-            )
-    if number is None or number % lanes:
+    def multiply(self, depth: Extent, access: TileAccess) -> list[Stmt]:
+        """Build the loop over the inner dimension, and add up the parts."""
+        count = self.tile.parts
+        if count == 1:
+            return [builders.loop("k", depth, lambda k: builders.sequence(self._step(k, 0, access)))]
+        number = builders.static_int(depth)
+        turns = number // count if number is not None else tirx.floordiv(depth, tirx.const(count, "int64"))
 
-        def single(k: Any) -> Any:
-            at = turns * lanes + k
+        def all_parts(k: PrimExpr) -> Stmt:
+            steps = [self._step(k * count + part, part, access) for part in range(count)]
+            return builders.sequence([statement for step in steps for statement in step])
+
+        def rest(k: PrimExpr) -> Stmt:
+            return builders.sequence(self._step(turns * count + k, 0, access))
+
+        statements = [builders.loop("k", turns, all_parts)]
+        if number is None or number % count:
+            statements.append(builders.loop("k", depth - turns * count, rest))
+        return [*statements, *self._add_parts()]
+
+    def _step(self, k: Index, part: int, access: TileAccess) -> list[Stmt]:
+        """Multiply one column of the left matrix with one row of the right one."""
+        tile, lanes = self.tile, self.tile.lanes
+        kind = builders.vector_type(self.dtype, lanes)
+        vectors = [tirx.Var(f"right{n}", kind) for n in range(tile.vectors)]
+        statements = [
+            tirx.Bind(vector, access.right(k, start))
+            for vector, start in zip(vectors, tile.starts, strict=True)
+        ]
+        for r, array in enumerate(self.parts[part]):
+            factor = tirx.Var(f"left{r}", kind)
+            statements.append(tirx.Bind(factor, builders.broadcast(access.left(r, k), lanes)))
+            for n, vector in enumerate(vectors):
+                total = self._load(array, n) + factor * vector
+                statements.append(builders.store(array, n * lanes, lanes, total))
+        return statements
+
+    def _add_parts(self) -> list[Stmt]:
+        """Add the partial sums to those of the first part."""
+        statements = []
+        for r, array in enumerate(self.parts[0]):
+            for n in range(self.tile.vectors):
+                total = _add_pairwise([self._load(part[r], n) for part in self.parts])
+                statements.append(builders.store(array, n * self.tile.lanes, self.tile.lanes, total))
+        return statements
+
+    def _load(self, array: Buffer, vector: int) -> PrimExpr:
+        return builders.load(array, vector * self.tile.lanes, self.tile.lanes, self.dtype)
+
+    def finish_unrolled(self, finish: Finish) -> list[Stmt]:
+        """Store the sums, vector by vector."""
+        return [
+            _finish_vector(finish, r, start, array, n * self.tile.lanes, self.tile.lanes)
+            for r, array in enumerate(self.parts[0])
+            for n, start in enumerate(self.tile.starts)
+        ]
+
+    def finish_in_loop(self, finish: Finish) -> list[Stmt]:
+        """Copy the sums to one array, and store them in a loop over its rows."""
+        tile, lanes = self.tile, self.tile.lanes
+        kept = tirx.decl_buffer((tile.rows * self.row_size,), self.dtype, "kept", data_alignment=_ALIGNMENT)
+        copies = [
+            builders.store(kept, r * self.row_size + n * lanes, lanes, self._load(array, n))
+            for r, array in enumerate(self.parts[0])
+            for n in range(tile.vectors)
+        ]
+
+        def finish_row(r: PrimExpr) -> Stmt:
             return builders.sequence(
                 [
-                    builders.store(
-                        rest,
-                        r * columns + c,
-                        1,
-                        builders.load(rest, r * columns + c, 1, dtype)
-                        + left.value(r, at, dtype) * right.value(c, at, dtype),
-                    )
-                    for r in range(rows)
-                    for c in range(columns)
+                    _finish_vector(finish, r, start, kept, r * self.row_size + n * lanes, lanes)
+                    for n, start in enumerate(tile.starts)
                 ]
             )
 
-        made.append(builders.loop("k", depth - turns * lanes, single))
-    for r in range(rows):
-        made.append(_ended(finish, r, 0, rest, r * columns, columns))
-    return builders.sequence(made)
+        return [tirx.AllocBuffer(kept), *copies, builders.loop("r", tile.rows, finish_row)]
 
 
-def _lanes_added(vector: Any, lanes: int) -> Any:
-    dtype = str(vector.ty.dtype)
+def _finish_vector(finish: Finish, row: Index, start: int, sums: Buffer, offset: Index, lanes: int) -> Stmt:
+    """Store the sums from ``offset`` on, which are columns from ``start`` on of a row."""
+    return builders.vectorized(
+        lanes, lambda lane: finish(row, lane + start, tirx.BufferLoad(sums, [lane + offset]))
+    )
+
+
+def _add_pairwise(values: Sequence[PrimExpr]) -> PrimExpr:
+    values = list(values)
+    while len(values) > 1:
+        rest = values[-1:] if len(values) % 2 else []
+        values = [a + b for a, b in zip(values[::2], values[1::2], strict=False)] + rest
+    return values[0]
+
+
+@dataclass(frozen=True, slots=True)
+class DotTile:
+    """A tile of dot products: sums along the inner dimension, which is contiguous in both matrices.
+
+    ``left`` and ``right`` are based at the tile's first row and column; ``right``'s rows are the result's
+    columns. For few rows, where exchanging the right matrix's rows and columns would cost more than the
+    product.
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    dtype: str
+    left: Matrix
+    right: Matrix
+
+    def statements(self, depth: Extent, finish: Finish) -> Stmt:
+        """Compute the tile."""
+        rows, columns, lanes = self.rows, self.columns, self.lanes
+        sums = [
+            [builders.local_array(lanes, self.dtype, f"sum{r}_{c}", _ALIGNMENT) for c in range(columns)]
+            for r in range(rows)
+        ]
+        totals = builders.local_array(rows * columns, self.dtype, "rest", _ALIGNMENT)
+        zero = builders.broadcast(tirx.const(0, self.dtype), lanes)
+        arrays = [array for row in sums for array in row]
+        statements = [tirx.AllocBuffer(totals), *map(tirx.AllocBuffer, arrays)]
+        statements += [builders.store(array, 0, lanes, zero) for array in arrays]
+        number = builders.static_int(depth)
+        turns = number // lanes if number is not None else tirx.floordiv(depth, tirx.const(lanes, "int64"))
+        statements.append(builders.loop("k", turns, lambda k: self._multiply_vectors(sums, k * lanes)))
+        for position, array in enumerate(arrays):
+            total = _add_lanes(self._load(array), lanes)
+            statements.append(tirx.BufferStore(totals, total, [builders.as_expr(position)]))
+        if number is None or number % lanes:
+            rest = depth - turns * lanes
+            statements.append(
+                builders.loop("k", rest, lambda k: self._multiply_elements(totals, turns * lanes + k))
+            )
+        statements += [_finish_vector(finish, r, 0, totals, r * columns, columns) for r in range(rows)]
+        return builders.sequence(statements)
+
+    def _load(self, array: Buffer) -> PrimExpr:
+        return builders.load(array, 0, self.lanes, self.dtype)
+
+    def _multiply_vectors(self, sums: Sequence[Sequence[Buffer]], k: Index) -> Stmt:
+        """Multiply a vector of each row of the left matrix with one of each row of the right one."""
+        kind = builders.vector_type(self.dtype, self.lanes)
+        factors = [tirx.Var(f"left{r}", kind) for r in range(self.rows)]
+        statements = [
+            tirx.Bind(factor, builders.load(self.left.buffer, self.left.index(r, k), self.lanes, self.dtype))
+            for r, factor in enumerate(factors)
+        ]
+        for c in range(self.columns):
+            vector = tirx.Var(f"right{c}", kind)
+            value = builders.load(self.right.buffer, self.right.index(c, k), self.lanes, self.dtype)
+            statements.append(tirx.Bind(vector, value))
+            for factor, row in zip(factors, sums, strict=True):
+                total = self._load(row[c]) + factor * vector
+                statements.append(builders.store(row[c], 0, self.lanes, total))
+        return builders.sequence(statements)
+
+    def _multiply_elements(self, totals: Buffer, k: Index) -> Stmt:
+        """Multiply one element of each row of both matrices."""
+        statements = []
+        for r in range(self.rows):
+            for c in range(self.columns):
+                position = r * self.columns + c
+                product = self.left.element(r, k, self.dtype) * self.right.element(c, k, self.dtype)
+                total = builders.load(totals, position, 1, self.dtype) + product
+                statements.append(builders.store(totals, position, 1, total))
+        return builders.sequence(statements)
+
+
+def _add_lanes(vector: PrimExpr, lanes: int) -> PrimExpr:
+    """Add the lanes of a vector by halves."""
     while lanes > 1:
         lanes //= 2
-        halves = [list(range(lanes)), list(range(lanes, 2 * lanes))]
-        var = tirx.Var("part", dtype)
-        low, high = (tirx.Shuffle([var], half) for half in halves)
-        bound = vector
-        vector = tirx.Let(var, bound, low + high)
-        dtype = str(vector.ty.dtype)
+        var = tirx.Var("part", builders.dtype_of(vector))
+        low = tirx.Shuffle([var], list(range(lanes)))
+        high = tirx.Shuffle([var], list(range(lanes, 2 * lanes)))
+        vector = tirx.Let(var, vector, low + high)
     return vector
 
 
-def packed(panel: Any, place: Place, tile: Tile, depth: Place, right: Matrix, dtype: str) -> Any:
-    """Fills a panel: for each inner index the columns that a tile needs, contiguous, in the dtype of sums.
+def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0) -> Tile:
+    """Choose the tile that covers the result with the least work; for dynamic sizes, the best for large ones.
 
-    ``right`` is based at the panel's first column. Where its columns are contiguous they are exchanged with
-    the rows in blocks of as many as a vector has lanes.
-    """
-    width, lanes = tile.width, tile.lanes
-    if builders.static_int(right.column) == 1 or lanes == 1:
-        return builders.loop(
-            "k",
-            depth,
-            lambda k: builders.sequence(
-                [
-                    builders.store(
-                        panel,
-                        place + k * width + start,
-                        lanes,
-                        builders.load(right.buffer, right.at(k, start), lanes, dtype),
-                    )
-                    for start in tile.starts
-                ]
-            ),
-        )
-
-    def one_by_one(k: Any) -> Any:
-        return builders.loop(
-            "j",
-            width,
-            lambda j: builders.store(panel, place + k * width + j, 1, right.value(k, j, dtype)),
-        )
-
-    slowly = builders.loop("k", depth, one_by_one)
-    if builders.static_int(right.row) != 1 or dtype not in {"float32", "float64"}:
-        return slowly
-
-    def block(kb: Any, start: Any) -> Any:
-        k0 = (
-            kb * lanes
-            if (builders.static_int(depth) or 1) % lanes == 0
-            else builders.smaller(kb * lanes, depth - lanes)
-        )
-        made: list[Any] = []
-        kind = builders.vector_type(dtype, lanes)
-
-        def named(values: Sequence[Any]) -> list[Any]:
-            found = [tirx.Var("row", kind) for _ in values]
-            made.extend(tirx.Bind(var, value) for var, value in zip(found, values, strict=True))
-            return found
-
-        rows = named(
-            [builders.load(right.buffer, right.at(k0, start + c), lanes, dtype) for c in range(lanes)]
-        )
-        step = 1
-        while step < lanes:
-            rows = named(exchanged(rows, step, lanes))
-            step *= 2
-        made += [
-            builders.store(panel, place + (k0 + q) * width + start, lanes, row) for q, row in enumerate(rows)
-        ]
-        return builders.sequence(made)
-
-    quickly = builders.loop(
-        "v",
-        len(tile.starts),
-        lambda v: builders.loop(
-            "kb",
-            builders.round_up_div(depth, lanes),
-            lambda kb: block(kb, builders.smaller(v * lanes, width - lanes)),
-        ),
-    )
-    number = builders.static_int(depth)
-    if number is not None:
-        return quickly if number >= lanes else slowly
-    return tirx.IfThenElse(depth >= lanes, quickly, slowly)
-
-
-def exchanged(rows: Sequence[Any], step: int, lanes: int) -> list[Any]:
-    """One stage of exchanging rows and columns: blocks of ``step`` beside the diagonal change places."""
-    found = list(rows)
-    low = [i if not i & step else lanes + i - step for i in range(lanes)]
-    high = [i + step if not i & step else lanes + i for i in range(lanes)]
-    for n in range(lanes):
-        if not n & step:
-            pair = [rows[n], rows[n | step]]
-            found[n], found[n | step] = tirx.Shuffle(pair, low), tirx.Shuffle(pair, high)
-    return found
-
-
-def tile_for(rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0) -> Tile:
-    """The tile that covers the result with the least work; of unknown sizes, the best for large ones.
-
-    ``width``: what the columns of a tile must divide (a packed matrix has panels), 0 for anything.
+    width: what the columns of a tile must divide (a packed matrix has panels), 0 for anything.
     """
     if columns is not None:
         lanes = min(lanes, 1 << (max(1, columns).bit_length() - 1))
     vectors = None if columns is None else -(-columns // lanes)
-    best: tuple[float, int, int] | None = None
-    for r in range(1, min(rows or 99, 14) + 1):
-        for v in range(1, min(vectors or 99, 8) + 1):
-            if width and width % (v * lanes):
-                continue
-            if (r * v + v + 1 > machine.registers) if r > 1 else v > machine.registers // 2:
-                continue
-            tiles = 1 / r if rows is None else -(-rows // r)
-            panels = 1 / v if vectors is None else -(-vectors // v)
-            parts = _parts(r, v)
-            cycles = max(r * v, r + v, 8 / parts) + 0.01 * abs(r - 8) + 0.02 * abs(v - 2)
-            cost = (tiles * panels * cycles, -r, v)
-            if best is None or cost < best:
-                best = cost
-    assert best is not None
-    _, minus_rows, v = best
-    r = -minus_rows
+    candidates = [
+        (_tile_cost(r, v, rows, vectors), -r, v)
+        for r in range(1, min(rows or _MOST_ROWS, _MOST_ROWS) + 1)
+        for v in range(1, min(vectors or _MOST_VECTORS, _MOST_VECTORS) + 1)
+        if not (width and width % (v * lanes)) and _fits_registers(r, v, machine)
+    ]
+    _, minus_rows, v = min(candidates)
     if vectors is None or columns is None or vectors > v or width:
         starts = tuple(n * lanes for n in range(v))
     else:
         starts = tuple(min(n * lanes, columns - lanes) for n in range(v))
-    return Tile(r, starts, lanes, _parts(r, v))
+    return Tile(-minus_rows, starts, lanes, _count_parts(-minus_rows, v))
 
 
-def _parts(rows: int, vectors: int) -> int:
-    """A sum takes 4 cycles, and 2 are begun in each: with fewer than 8 sums the machine would wait."""
+def _fits_registers(rows: int, vectors: int, machine: CpuModel) -> bool:
+    if rows == 1:
+        return vectors <= machine.registers // 2
+    return rows * vectors + vectors + 1 <= machine.registers
+
+
+def _tile_cost(r: int, v: int, rows: int | None, vectors: int | None) -> float:
+    """Estimate the cycles of a step over the whole result, in tiles of ``r`` rows and ``v`` vectors."""
+    tiles = 1 / r if rows is None else -(-rows // r)
+    panels = 1 / v if vectors is None else -(-vectors // v)
+    cycles = max(r * v, r + v, _BUSY_SUMS / _count_parts(r, v))
+    preference = _ROW_COST * abs(r - _BEST_ROWS) + _VECTOR_COST * abs(v - _BEST_VECTORS)
+    return tiles * panels * (cycles + preference)
+
+
+def _count_parts(rows: int, vectors: int) -> int:
+    """Choose in how many parts to sum: with fewer sums than keep the machine busy, it would wait."""
     sums = rows * vectors
-    return 1 if sums >= 8 else 2 if sums >= 4 else 4
+    return 1 if sums >= _BUSY_SUMS else 2 if sums >= _BUSY_SUMS // 2 else 4

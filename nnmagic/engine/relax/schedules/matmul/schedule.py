@@ -1,176 +1,190 @@
-"""Schedule of matrix products: register tiles with the epilogue at their ends, panels, threads. Knows TIR.
+"""Schedule matrix products: register tiles with the epilogue at their ends, panels, threads.
 
-The right matrix is walked in panels as wide as a tile. Where many tiles need a panel and its rows lie so far
-apart that the cache's sets run out (measured: from half a megabyte on), or where its columns are contiguous,
-a panel is first copied together (0.3 cycles an element, by exchanging blocks of a vector's width). With few
-rows the product is limited by memory and reads the matrix as it lies: along its rows, or along the inner
-dimension as dot products. Threads share places in the batch, panels, or tiles of rows, whatever there is
-enough of.
+The right matrix is walked in panels as wide as a tile. A panel is packed first where many tiles need it and
+its rows lie so far apart that the cache's sets run out (measured: from half a megabyte on), or where its
+columns are contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the
+product is limited by memory and reads the matrix as it is stored: along its rows, or along the inner
+dimension as dot products. Threads share the batch, panels, or tiles of rows, whatever there is enough of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-import tvm
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from nnmagic.engine.relax.schedules.machine_model import CpuModel
+from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.matmul import microkernels
-from nnmagic.engine.relax.schedules.matmul.analysis import PRODUCT, Product, read
-from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile
+from nnmagic.engine.relax.schedules.matmul.analysis import PRODUCT, Product, read_product
+from nnmagic.engine.relax.schedules.matmul.microkernels import (
+    DotTile,
+    Finish,
+    Matrix,
+    Tile,
+    TileAccess,
+)
+from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import Place
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
-#: From how many multiplications on threads are worth being started: about 20 us of one core.
-_PARALLEL_WORK = 1 << 21
+#: The bytes of a matrix from which on its rows are packed for many tiles.
+_FAR_BYTES = 1 << 19
 
-#: From how many bytes of a matrix on its rows are copied together for many tiles.
-_FAR = 1 << 19
+#: How many tiles of rows make packing a panel worth it.
+_MANY_TILES = 4
 
-#: How many tiles of rows make copying a panel worth it.
-_MANY = 4
+#: The rows up to which dot products are computed where the inner dimension is contiguous in both matrices.
+_FEW_ROWS = 4
 
-#: How many rows are computed as dot products where the inner dimension is contiguous in both matrices.
-_FEW = 4
+#: The sums of a tile of dot products.
+_DOT_SUMS = 16
 
-#: How large a packed matrix may be that is walked once for each tile of rows: it stays in the second cache.
-_NEAR = 1 << 19
+#: The bytes up to which a packed matrix is walked once for each tile of rows: it stays in the second cache.
+_NEAR_BYTES = 1 << 19
+
+#: The length that a dynamic dimension counts as in the work of a product.
+_DYNAMIC_LENGTH = 64
+
+#: The size that a dynamic panel counts as: too large for the caches.
+_DYNAMIC_SIZE = 1 << 40
 
 
-def schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> Any:
-    """The kernel of a product with loops for the machine; the kernel itself where it has another form."""
-    product = read(function)
+def _schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
+    """Give the kernel of a product loops for the machine; return one of another form as it is."""
+    product = read_product(function)
     if product is None or 0 in (product.count, product.rows, product.columns):
         return function
-    if any("bfloat16" in str(one.ty.dtype) for one in (product.left.buffer, product.right.buffer)):
+    if any("bfloat16" in builders.dtype_of(factor.buffer) for factor in (product.left, product.right)):
         return function
-    views = [builders.flat(factor.buffer) for factor in (product.left, product.right)]
-    whole = product.whole
-    count: Place = 1 if whole else product.count
-    rows = builders.as_index(product.count * product.rows) if whole else product.rows
-    shared = _worth_threads(product, machine)
-    batched = shared and builders.static_int(count) != 1
+    views = [builders.flat_view(factor.buffer) for factor in (product.left, product.right)]
+    (left_view, _), (right_view, _) = views
+    one_matrix = product.is_one_matrix
+    count: Extent = 1 if one_matrix else product.count
+    rows = builders.as_index(product.count * product.rows) if one_matrix else product.rows
+    threads = machine.uses_threads(Work.MATMUL_MULTIPLICATIONS, _count_multiplications(product))
+    share_batch = threads and builders.static_int(count) != 1
 
-    def one(place: Any) -> Any:
-        batch = _unravelled(place, product.sizes)
-        at = {} if whole else dict(zip(product.batch, batch, strict=True))
-        nothing = dict.fromkeys(product.batch, builders.expr(0))
+    def multiply(number: PrimExpr) -> Stmt:
+        batch = _unravel(number, product.sizes)
+        first = dict.fromkeys(product.batch, builders.as_expr(0))
+        names = first if one_matrix else dict(zip(product.batch, batch, strict=True))
 
-        def finish(row: Any, column: Any, value: Any) -> Any:
-            if not whole:
-                return product.finished(batch, row, column, value)
-            outer = _unravelled(tirx.floordiv(row, builders.expr(product.rows)), product.sizes)
-            return product.finished(outer, tirx.floormod(row, builders.expr(product.rows)), column, value)
+        def finish(row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
+            if not one_matrix:
+                return product.finish(batch, row, column, value)
+            height = builders.as_expr(product.rows)
+            outer = _unravel(tirx.floordiv(row, height), product.sizes)
+            return product.finish(outer, tirx.floormod(row, height), column, value)
 
-        left = product.left.matrix(views[0][0], at or nothing)
-        right = product.right.matrix(views[1][0], at or nothing)
-        job = Job(
+        loops = _MatrixLoops(
             rows,
             product.columns,
             product.depth,
             product.dtype,
-            left,
-            right,
+            product.left.matrix(left_view, names),
+            product.right.matrix(right_view, names),
             finish,
-            unrolled=not product.costly,
+            unrolled=not product.has_long_epilogue,
         )
-        return job.loops(machine, shared=shared and not batched)
+        return loops.statements(machine, threads=threads and not share_batch)
 
-    loops = builders.parallel("place", count, one, wanted=batched)
-    body = [*product.allocated(), *(stage.loops() for stage in product.before)]
-    body += [declared for _, declared in views]
-    body += [loops, *product.unfused()]
+    body = [
+        *product.allocations(),
+        *product.loops_before(),
+        *(declaration for _, declaration in views),
+        builders.parallel("place", count, multiply, wanted=share_batch),
+        *product.loops_after(),
+    ]
     return tirx.PrimFunc(function.params, builders.sequence(body), function.ret_type, function.attrs)
 
 
-SCHEDULES[PRODUCT] = schedule_product
+SCHEDULES[PRODUCT] = _schedule_product
 
 
-def _worth_threads(product: Product, machine: CpuModel) -> bool:
-    if not machine.parallel:
-        return False
-    work = 1
+def _count_multiplications(product: Product) -> int:
+    multiplications = 1
     for size in (product.count, product.rows, product.columns, product.depth):
         number = builders.static_int(size)
-        work *= 64 if number is None else number
-    return work >= _PARALLEL_WORK
+        multiplications *= _DYNAMIC_LENGTH if number is None else number
+    return multiplications
 
 
-def _unravelled(place: Any, sizes: Sequence[Place]) -> list[Any]:
-    """The indices of a place in the batch."""
-    found: list[Any] = []
-    for n, size in reversed(list(enumerate(sizes))):
-        found.insert(0, place if n == 0 else tirx.floormod(place, builders.expr(size)))
-        place = tirx.floordiv(place, builders.expr(size))
-    return found
+def _unravel(number: PrimExpr, sizes: Sequence[Extent]) -> list[PrimExpr]:
+    """Return the indices of a matrix in the batch from its number."""
+    indices: list[PrimExpr] = []
+    for axis, size in reversed(list(enumerate(sizes))):
+        extent = builders.as_expr(size)
+        indices.insert(0, number if axis == 0 else tirx.floormod(number, extent))
+        number = tirx.floordiv(number, extent)
+    return indices
 
 
-class Job:
-    """One product of two matrices, as loops. ``finish`` makes of a sum the statement that stores it."""
+@dataclass(frozen=True, slots=True)
+class _Panels:
+    """How the result is divided: panels of columns, and in each of them tiles of rows.
 
-    def __init__(
-        self,
-        rows: Place,
-        columns: Place,
-        depth: Place,
-        dtype: str,
-        left: Matrix,
-        right: Matrix,
-        finish: Callable[[Any, Any, Any], Any],
-        *,
-        unrolled: bool = True,
-    ) -> None:
-        self.rows, self.columns, self.depth = rows, columns, depth
-        self.dtype = dtype
-        self.left, self.right = left, right
-        self.finish = finish
-        self.unrolled = unrolled
+    size: how many elements a packed panel has. pack: whether panels are packed.
+    """
 
-    def loops(self, machine: CpuModel, *, shared: bool) -> Any:
-        """The statement that computes it; ``shared``: by several threads."""
+    tile: Tile
+    count: Extent
+    heights: Extent
+    size: Extent
+    pack: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _MatrixLoops:
+    """The loops of one product of two matrices; ``finish`` stores a sum."""
+
+    rows: Extent
+    columns: Extent
+    depth: Extent
+    dtype: str
+    left: Matrix
+    right: Matrix
+    finish: Finish
+    unrolled: bool = True
+
+    def statements(self, machine: CpuModel, *, threads: bool) -> Stmt:
+        """Compute the product; ``threads`` share the work."""
         width = self.right.panel
         rest = self.columns % width if width else 0
         if rest == 0:
-            return self._all_columns(machine, shared=shared)
+            return self._all_columns(machine, threads=threads)
         whole = self.columns - rest
-        last = self._based(builders.expr(whole))
 
-        def finish(row: Any, column: Any, value: Any) -> Any:
+        def finish(row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
             return self.finish(row, column + whole, value)
 
-        parts = []
-        for columns, right, end in ((whole, self.right, self.finish), (rest, last, finish)):
-            job = Job(
-                self.rows, columns, self.depth, self.dtype, self.left, right, end, unrolled=self.unrolled
-            )
-            parts.append(job._all_columns(machine, shared=shared))
-        return builders.sequence(parts)
+        last = self._right_from(builders.as_expr(whole))
+        parts = (replace(self, columns=whole), replace(self, columns=rest, right=last, finish=finish))
+        return builders.sequence([part._all_columns(machine, threads=threads) for part in parts])
 
-    def _all_columns(self, machine: CpuModel, *, shared: bool) -> Any:
+    def _all_columns(self, machine: CpuModel, *, threads: bool) -> Stmt:
         rows, columns = builders.static_int(self.rows), builders.static_int(self.columns)
         lanes = machine.lanes(self.dtype)
-        if self._along_depth(lanes):
-            return self._dots(lanes, shared=shared)
-        tile = microkernels.tile_for(rows, columns, lanes, machine, self.right.panel)
-        fast = self._panels(tile, shared=shared)
+        if self._has_contiguous_depth(lanes):
+            return self._dot_products(lanes, threads=threads)
+        tile = microkernels.choose_tile(rows, columns, lanes, machine, self.right.panel)
+        fast = self._tiles(tile, threads=threads)
         if rows is not None and columns is not None:
             return fast
-        enough = tirx.all(builders.expr(self.rows) >= tile.rows, builders.expr(self.columns) >= tile.width)
-        if columns is None:
-            rest = self._panels(Tile(1, (0,), 1), shared=False)
-        else:
-            rest = self._panels(Tile(1, tile.starts, tile.lanes, 2), shared=False)
-        return tirx.IfThenElse(Analyzer().simplify(enough), fast, rest)
+        enough = tirx.all(
+            builders.as_expr(self.rows) >= tile.rows, builders.as_expr(self.columns) >= tile.width
+        )
+        small = Tile(1, (0,), 1) if columns is None else Tile(1, tile.starts, tile.lanes, 2)
+        return tirx.IfThenElse(Analyzer().simplify(enough), fast, self._tiles(small, threads=False))
 
-    def _along_depth(self, lanes: int) -> bool:
+    def _has_contiguous_depth(self, lanes: int) -> bool:
+        """Return whether there are few rows, and the inner dimension is contiguous in both matrices."""
         rows, depth = builders.static_int(self.rows), builders.static_int(self.depth)
         return (
             rows is not None
-            and rows <= _FEW
+            and rows <= _FEW_ROWS
             and depth is not None
             and depth >= lanes
             and builders.static_int(self.right.row) == 1
@@ -179,141 +193,144 @@ class Job:
             and builders.static_int(self.columns) is not None
         )
 
-    def _dots(self, lanes: int, *, shared: bool) -> Any:
-        """Few rows of the left matrix with each column of the right one."""
+    def _dot_products(self, lanes: int, *, threads: bool) -> Stmt:
+        """Multiply few rows of the left matrix with each column of the right one."""
         rows, columns = int(self.rows), int(self.columns)
-        width = min(columns, max(1, 16 // rows))
+        width = min(columns, max(1, _DOT_SUMS // rows))
         width = 1 << (width.bit_length() - 1)
 
-        def some(p: Any) -> Any:
-            start = builders.smaller(p * width, columns - width) if columns % width else p * width
-            right = Matrix(self.right.buffer, self.right.at(0, start), self.right.column, self.right.row)
-            return microkernels.dot_tile(
-                rows,
-                width,
-                self.depth,
-                lanes,
-                self.dtype,
-                self.left,
-                right,
-                lambda r, j, value: self.finish(builders.expr(r), start + j, value),
-            )
+        def multiply_panel(p: PrimExpr) -> Stmt:
+            start = builders.minimum(p * width, columns - width) if columns % width else p * width
+            right = Matrix(self.right.buffer, self.right.index(0, start), self.right.column, self.right.row)
 
-        return builders.parallel("panel", builders.round_up_div(columns, width), some, wanted=shared)
+            def finish(r: Index, j: PrimExpr, value: PrimExpr) -> Stmt:
+                return self.finish(builders.as_expr(r), start + j, value)
 
-    def _panels(self, tile: Tile, *, shared: bool) -> Any:
-        """The result in panels of columns and tiles of rows."""
-        panels = builders.round_up_div(self.columns, tile.width)
+            return DotTile(rows, width, lanes, self.dtype, self.left, right).statements(self.depth, finish)
+
+        return builders.parallel(
+            "panel", builders.round_up_div(columns, width), multiply_panel, wanted=threads
+        )
+
+    def _tiles(self, tile: Tile, *, threads: bool) -> Stmt:
+        """Compute the result in panels of columns and tiles of rows."""
         heights = builders.round_up_div(self.rows, tile.rows)
-        pack = self._packing(tile, heights)
-        size = builders.as_index(self.depth * tile.width)
-        count, high = builders.static_int(panels), builders.static_int(heights)
-        by_rows = count is not None and (high is None or high >= 2 * count)
-        if pack and by_rows:
-            bytes_ = (
-                (builders.static_int(size) or 1 << 40) * (count or 1) * tvm.DataType(self.dtype).bits // 8
-            )
-            by_rows = bytes_ <= _NEAR or count == 1
-        if by_rows:
-            return self._rows_first(tile, panels, heights, size, pack=pack, shared=shared)
+        panels = _Panels(
+            tile,
+            builders.round_up_div(self.columns, tile.width),
+            heights,
+            builders.as_index(self.depth * tile.width),
+            self._should_pack(tile, heights),
+        )
+        if self._should_share_rows(panels):
+            return self._rows_first(panels, threads=threads)
+        return self._panels_first(panels, threads=threads)
 
-        def panel(p: Any) -> Any:
-            first = self._first(p, tile)
-            if not pack:
-                return builders.loop("tile", heights, lambda t: self._tile(tile, t, first, None, 0))
-            room = tirx.decl_buffer((self._room(size),), self.dtype, "panel", data_alignment=64)
+    def _should_share_rows(self, panels: _Panels) -> bool:
+        """Return whether the outer loop is over rows: there are many tiles, and packed panels stay near."""
+        count, high = builders.static_int(panels.count), builders.static_int(panels.heights)
+        if count is None or (high is not None and high < 2 * count):
+            return False
+        size = builders.static_int(panels.size) or _DYNAMIC_SIZE
+        bytes_ = size * (count or 1) * builders.item_bytes(self.dtype)
+        return not panels.pack or bytes_ <= _NEAR_BYTES or count == 1
+
+    def _panels_first(self, panels: _Panels, *, threads: bool) -> Stmt:
+        tile = panels.tile
+
+        def compute_panel(p: PrimExpr) -> Stmt:
+            first = self._first_column(p, tile)
+            if not panels.pack:
+                return builders.loop("tile", panels.heights, lambda t: self._tile(tile, t, first))
+            packed = self._declare_packed(panels.size, "panel")
             return builders.sequence(
                 [
-                    tirx.AllocBuffer(room),
-                    microkernels.packed(room, 0, tile, self.depth, self._based(first), self.dtype),
-                    builders.loop("tile", heights, lambda t: self._tile(tile, t, first, room, 0)),
+                    tirx.AllocBuffer(packed),
+                    self._pack(packed, 0, tile, first),
+                    builders.loop("tile", panels.heights, lambda t: self._tile(tile, t, first, (packed, 0))),
                 ]
             )
 
-        return builders.parallel("panel", panels, panel, wanted=shared)
+        return builders.parallel("panel", panels.count, compute_panel, wanted=threads)
 
-    def _rows_first(
-        self, tile: Tile, panels: Place, heights: Place, size: Place, *, pack: bool, shared: bool
-    ) -> Any:
-        room = None
-        made = []
-        if pack:
-            room = tirx.decl_buffer(
-                (self._room(builders.as_index(size * panels)),), self.dtype, "panels", data_alignment=64
-            )
-            made = [
-                tirx.AllocBuffer(room),
+    def _rows_first(self, panels: _Panels, *, threads: bool) -> Stmt:
+        tile, size = panels.tile, panels.size
+        packed = None
+        statements = []
+        if panels.pack:
+            packed = self._declare_packed(builders.as_index(size * panels.count), "panels")
+            statements = [
+                tirx.AllocBuffer(packed),
                 builders.loop(
                     "panel",
-                    panels,
-                    lambda p: microkernels.packed(
-                        room, p * size, tile, self.depth, self._based(self._first(p, tile)), self.dtype
-                    ),
+                    panels.count,
+                    lambda p: self._pack(packed, p * size, tile, self._first_column(p, tile)),
                 ),
             ]
-        made.append(
-            builders.parallel(
-                "tile",
-                heights,
-                lambda t: builders.loop(
-                    "panel", panels, lambda p: self._tile(tile, t, self._first(p, tile), room, p * size)
-                ),
-                wanted=shared,
-            )
-        )
-        return builders.sequence(made)
 
-    def _packing(self, tile: Tile, heights: Place) -> bool:
+        def compute_tile(t: PrimExpr, p: PrimExpr) -> Stmt:
+            source = None if packed is None else (packed, p * size)
+            return self._tile(tile, t, self._first_column(p, tile), source)
+
+        def compute_tiles(t: PrimExpr) -> Stmt:
+            return builders.loop("panel", panels.count, lambda p: compute_tile(t, p))
+
+        statements.append(builders.parallel("tile", panels.heights, compute_tiles, wanted=threads))
+        return builders.sequence(statements)
+
+    def _should_pack(self, tile: Tile, heights: Extent) -> bool:
         high = builders.static_int(heights)
         if self.right.panel:
             return False
         if builders.static_int(self.right.column) != 1:
             return tile.lanes > 1
-        if high is not None and high < _MANY:
+        if high is not None and high < _MANY_TILES:
             return False
         size = builders.static_int(builders.as_index(self.depth * self.columns))
-        return size is None or size * tvm.DataType(self.dtype).bits // 8 >= _FAR
+        return size is None or size * builders.item_bytes(self.dtype) >= _FAR_BYTES
 
-    def _room(self, size: Place) -> Place:
-        """A buffer of no elements would be none."""
-        return max(1, size) if isinstance(size, int) else tirx.max(size, builders.expr(1))
+    def _declare_packed(self, size: Extent, name: str) -> Buffer:
+        """Declare the buffer of packed panels; TVM has no buffers without elements."""
+        size = max(1, size) if isinstance(size, int) else tirx.max(size, builders.as_expr(1))
+        return tirx.decl_buffer((size,), self.dtype, name, data_alignment=64)
 
-    def _first(self, p: Any, tile: Tile) -> Any:
-        """The first column of a panel."""
+    def _pack(self, packed: Buffer, offset: Index, tile: Tile, first: Index) -> Stmt:
+        right = self._right_from(first)
+        return PanelPacking(packed, offset, tile, self.depth, right, self.dtype).statements()
+
+    def _first_column(self, p: PrimExpr, tile: Tile) -> Index:
+        """Return the first column of a panel; the last one ends with the matrix."""
         number = builders.static_int(self.columns)
         regular = number is not None and number % tile.width == 0
-        return p * tile.width if regular else builders.smaller(p * tile.width, self.columns - tile.width)
+        return p * tile.width if regular else builders.minimum(p * tile.width, self.columns - tile.width)
 
-    def _based(self, first: Any) -> Matrix:
-        """The right matrix from a column on."""
+    def _right_from(self, first: Index) -> Matrix:
+        """Return the right matrix from a column on."""
         right = self.right
-        if right.panel:
-            place = tirx.floordiv(first, builders.expr(right.panel)) * (self.depth * right.panel)
-            return Matrix(
-                right.buffer,
-                place + tirx.floormod(first, builders.expr(right.panel)),
-                right.row,
-                right.column,
-            )
-        return Matrix(right.buffer, right.at(0, first), right.row, right.column)
+        if not right.panel:
+            return Matrix(right.buffer, right.index(0, first), right.row, right.column)
+        width = builders.as_expr(right.panel)
+        panel = tirx.floordiv(first, width) * (self.depth * right.panel)
+        return Matrix(right.buffer, panel + tirx.floormod(first, width), right.row, right.column)
 
-    def _tile(self, tile: Tile, t: Any, first: Any, room: Any, place: Place) -> Any:
+    def _tile(
+        self, tile: Tile, t: PrimExpr, first: Index, packed: tuple[Buffer, Index] | None = None
+    ) -> Stmt:
+        """Compute a tile from column ``first`` on; ``packed``: the buffer and offset of its packed panel."""
         number = builders.static_int(self.rows)
         regular = tile.rows == 1 or (number is not None and number % tile.rows == 0)
-        top = t * tile.rows if regular else builders.smaller(t * tile.rows, self.rows - tile.rows)
-        right = self._based(first)
+        top = t * tile.rows if regular else builders.minimum(t * tile.rows, self.rows - tile.rows)
+        right = self._right_from(first)
 
-        def vector(k: Any, start: int) -> Any:
-            if room is not None:
-                return builders.load(room, place + k * tile.width + start, tile.lanes, self.dtype)
-            return builders.load(right.buffer, right.at(k, start), tile.lanes, self.dtype)
+        def load_right(k: Index, start: int) -> PrimExpr:
+            if packed is None:
+                return builders.load(right.buffer, right.index(k, start), tile.lanes, self.dtype)
+            buffer, offset = packed
+            return builders.load(buffer, offset + k * tile.width + start, tile.lanes, self.dtype)
 
-        return microkernels.register_tile(
-            tile,
-            self.depth,
-            self.dtype,
-            lambda r, k: self.left.value(top + r, k, self.dtype),
-            vector,
+        access = TileAccess(
+            lambda r, k: self.left.element(top + r, k, self.dtype),
+            load_right,
             lambda r, j, value: self.finish(top + r, first + j, value),
-            unrolled=self.unrolled,
         )
+        return microkernels.register_tile(tile, self.depth, self.dtype, access, unrolled=self.unrolled)

@@ -1,22 +1,27 @@
-"""Which of two candidates argmax and argmin keep. Knows TIR expressions only."""
+"""Decide which of two candidates argmax and argmin keep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tvm import tirx
 
+from nnmagic.engine.relax.tir.builders import dtype_of
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
 
-def _is_float(value: Any) -> bool:
-    return str(value.ty.dtype).startswith(("float", "bfloat"))
+#: Returns a condition on two values.
+Comparison = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
 
-def _at_least(*, larger: bool) -> Callable[[Any, Any], Any]:
-    """Whether ``a`` is as good as ``b`` or better: NaN is the best."""
+def _is_float(value: PrimExpr) -> bool:
+    return dtype_of(value).startswith(("float", "bfloat"))
 
-    def holds(a: Any, b: Any) -> Any:
-        if str(a.ty.dtype) == "bool":
+
+def _at_least(*, larger: bool) -> Comparison:
+    """Return the comparison that ``a`` is as good as ``b`` or better; NaN is the best."""
+
+    def holds(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        if dtype_of(a) == "bool":
             a, b = a.astype("int8"), b.astype("int8")
         better = a >= b if larger else a <= b
         return tirx.any(better, tirx.isnan(a)) if _is_float(a) else better
@@ -24,13 +29,15 @@ def _at_least(*, larger: bool) -> Callable[[Any, Any], Any]:
     return holds
 
 
-def _better(*, larger: bool) -> Callable[[Any, Any], Any]:
-    """Whether ``a`` is better than ``b``. (The negation of the other would not do: TVM turns a negated
-    ``<=`` into ``>``, which is not the same of NaN.)
+def _better(*, larger: bool) -> Comparison:
+    """Return the comparison that ``a`` is better than ``b``.
+
+    The negation of ``_at_least`` would be wrong: TVM turns a negated ``<=`` into ``>``, which differs for
+    NaN.
     """
 
-    def holds(a: Any, b: Any) -> Any:
-        if str(a.ty.dtype) == "bool":
+    def holds(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        if dtype_of(a) == "bool":
             a, b = a.astype("int8"), b.astype("int8")
         better = a > b if larger else a < b
         return tirx.any(better, tirx.all(tirx.isnan(a), tirx.Not(tirx.isnan(b)))) if _is_float(a) else better
@@ -38,9 +45,9 @@ def _better(*, larger: bool) -> Callable[[Any, Any], Any]:
     return holds
 
 
-#: By name, of values ``a`` and ``b``, where ``a`` stands before ``b``: whether ``a`` is kept; and whether it
-#: is where it stands behind.
-KEEPS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+#: By name, two conditions on which a value ``a`` is kept and not ``b``: where ``a`` has the smaller index,
+#: and where it has the larger one.
+TIE_RULES: dict[str, tuple[Comparison, Comparison]] = {
     "max_first": (_at_least(larger=True), _better(larger=True)),
     "max_last": (_better(larger=True), _at_least(larger=True)),
     "min_first": (_at_least(larger=False), _better(larger=False)),
@@ -48,7 +55,7 @@ KEEPS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = 
 }
 
 
-def keeps(place: str, i: Any, a: Any, j: Any, b: Any) -> Any:
-    """Whether of two values, at the places ``i`` and ``j``, the first is kept."""
-    before, behind = KEEPS[place]
-    return tirx.Select(i < j, before(a, b), behind(a, b))
+def keeps_first(tie_rule: str, i: Index, a: PrimExpr, j: Index, b: PrimExpr) -> PrimExpr:
+    """Return the condition on which ``a`` at index ``i`` is kept, and not ``b`` at index ``j``."""
+    if_before, if_behind = TIE_RULES[tie_rule]
+    return tirx.Select(i < j, if_before(a, b), if_behind(a, b))

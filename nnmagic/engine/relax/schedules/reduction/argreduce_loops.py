@@ -1,164 +1,169 @@
-"""Where the best element of a row stands (argmax, argmin): groups of vectors first, then the elements of one.
+"""Find the index of the best element of a row (argmax, argmin): by groups of vectors, then within one group.
 
-Of each group of vectors the best elements are found, lane by lane, and each lane keeps the best so far with
-the number of its group: one comparison of places a group, not one an element. At the row's end the lanes'
-best gives the value and its group, which is still in the cache; its elements are compared with the value. A
-group that the row's length leaves over overlaps with the one before. Knows TIR only.
+The best elements of each group of vectors are found lane by lane, and each lane keeps the best so far with
+the number of its group: one comparison of indices per group, not per element. At the row's end the best of
+the lanes gives the value and its group, which is still in the cache; its elements are compared with the
+value. A group that the row's length leaves over overlaps with the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.reduction import argreduce
-from nnmagic.engine.relax.tir.builders import over_lanes, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence, vectorized
+from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 
 #: How many vectors are a group.
 VECTORS = 4
 
-_NOWHERE = {"first": 2**31 - 1, "last": -1}
+#: By the index that is kept of equal values, one that is never kept.
+_NO_INDEX = {"first": 2**31 - 1, "last": -1}
 
 
 @dataclass(frozen=True, slots=True)
 class ArgReduce:
-    """A row of ``width`` elements, a group or more; ``element``: the number and the value at an index.
+    """A row of ``width`` elements, a group or more.
 
-    ``ahead``: what fetches the data that comes after the vector at an index.
+    vector: the elements of a vector. element: returns the index and the value of an element. prefetch:
+    returns statements that fetch the data after a vector. alloc: allocates an array, from its size, dtype and
+    name.
     """
 
-    place: str
+    tie_rule: str
     width: int
     vector: int
     dtype: str
-    element: Callable[[Any], tuple[Any, Any]]
-    ahead: Callable[[Any], list[Any]]
-    alloc: Callable[[int, str, str], Any]
+    element: Callable[[Index], tuple[PrimExpr, PrimExpr]]
+    prefetch: Callable[[Index], list[Stmt]]
+    alloc: Callable[[int, str, str], Buffer]
 
-    def statements(self) -> tuple[list[Any], Any, Any]:
-        """The loops, and what holds the number and the value of the best element after them."""
-        group = VECTORS * self.vector
-        count, rest = divmod(self.width, group)
+    @property
+    def group(self) -> int:
+        """Return how many elements a group has."""
+        return VECTORS * self.vector
+
+    def statements(self) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
+        """Return the loops, and expressions of the best element's index and value after them."""
+        count, rest = divmod(self.width, self.group)
         fresh = self.alloc(self.vector, self.dtype, "fresh")
         best = self.alloc(self.vector, self.dtype, "best")
-        where = self.alloc(self.vector, "int32", "group")
+        best_group = self.alloc(self.vector, "int32", "group")
 
-        def compared(start: Any, number: Any) -> list[Any]:
-            def keeps(lane: Any) -> Any:
-                return self._keeps(tirx.BufferLoad(best, [lane]), tirx.BufferLoad(fresh, [lane]))
+        def compare_group(start: Index, number: PrimExpr) -> list[Stmt]:
+            def update_group(lane: Var) -> Stmt:
+                held = tirx.BufferLoad(best_group, [lane])
+                keep = self._keeps(tirx.BufferLoad(best, [lane]), tirx.BufferLoad(fresh, [lane]))
+                return _store(best_group, tirx.Select(keep, held, number), lane)
 
-            def place(lane: Any) -> Any:
-                return _stored(where, tirx.Select(keeps(lane), tirx.BufferLoad(where, [lane]), number), lane)
-
-            def value(lane: Any) -> Any:
+            def update_value(lane: Var) -> Stmt:
                 held, new = tirx.BufferLoad(best, [lane]), tirx.BufferLoad(fresh, [lane])
-                return _stored(best, self._better(held, new), lane)
+                return _store(best, self._better(held, new), lane)
 
             return [
                 *self._best_of_group(fresh, start),
-                over_lanes(self.vector, place),
-                over_lanes(self.vector, value),
+                vectorized(self.vector, update_group),
+                vectorized(self.vector, update_value),
             ]
 
-        zero = tirx.const(0, "int64")
-        result = self._best_of_group(best, zero)
-        result.append(over_lanes(self.vector, lambda lane: _stored(where, tirx.const(0, "int32"), lane)))
+        statements = self._best_of_group(best, as_expr(0))
+        zero = tirx.const(0, "int32")
+        statements.append(vectorized(self.vector, lambda lane: _store(best_group, zero, lane)))
         if count > 1:
             turn = tirx.Var("turn", "int64")
-            body = sequence(compared((turn + 1) * group, (turn + 1).astype("int32")))
-            result.append(tirx.For(turn, zero, tirx.const(count - 1, "int64"), tirx.ForKind.SERIAL, body))
+            body = sequence(compare_group((turn + 1) * self.group, (turn + 1).astype("int32")))
+            statements.append(tirx.For(turn, as_expr(0), as_expr(count - 1), tirx.ForKind.SERIAL, body))
         if rest:
-            result += compared(tirx.const(self.width - group, "int64"), tirx.const(count, "int32"))
-        return self._found(result, best, where)
+            statements += compare_group(as_expr(self.width - self.group), tirx.const(count, "int32"))
+        return self._find_in_group(statements, best, best_group)
 
-    def _best_of_group(self, target: Any, start: Any) -> list[Any]:
-        """The best of the vectors of a group, lane by lane."""
-        made: list[Any] = []
-        for at in range(VECTORS):
-            made += self.ahead(start + at * self.vector)
-        for at in range(VECTORS):
+    def _best_of_group(self, target: Buffer, start: Index) -> list[Stmt]:
+        """Store the best of the vectors of a group, lane by lane."""
+        statements: list[Stmt] = []
+        for number in range(VECTORS):
+            statements += self.prefetch(start + number * self.vector)
+        for number in range(VECTORS):
 
-            def one(lane: Any, at: int = at) -> Any:
-                new = self.element(start + at * self.vector + lane)[1]
-                if at == 0:
-                    return _stored(target, new, lane)
+            def update(lane: Var, number: int = number) -> Stmt:
+                new = self.element(start + number * self.vector + lane)[1]
+                if number == 0:
+                    return _store(target, new, lane)
                 held = tirx.BufferLoad(target, [lane])
-                return _stored(target, self._better(held, new), lane)
+                return _store(target, self._better(held, new), lane)
 
-            made.append(over_lanes(self.vector, one))
-        return made
+            statements.append(vectorized(self.vector, update))
+        return statements
 
-    def _found(self, result: list[Any], best: Any, where: Any) -> tuple[list[Any], Any, Any]:
-        """The best of the lanes, its group, and its place there."""
-        group = VECTORS * self.vector
-        first = self.place.endswith("first")
-        nowhere = tirx.const(_NOWHERE["first" if first else "last"], "int32")
-        nearer = tirx.min if first else tirx.max
-        value = self._folded(result, best, self._better)
+    def _find_in_group(
+        self, statements: list[Stmt], best: Buffer, best_group: Buffer
+    ) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
+        """Append statements that find the best of the lanes, its group, and its index there."""
+        first = self.tie_rule.endswith("first")
+        no_index = tirx.const(_NO_INDEX["first" if first else "last"], "int32")
+        choose_index = tirx.min if first else tirx.max
+        value = self._reduce_lanes(statements, best, self._better)
 
-        def number(of: Any, element: Any) -> Any:
+        def index_if_best(index: PrimExpr, element: PrimExpr) -> PrimExpr:
             same = element == value
             if self.dtype.startswith("float"):
                 same = tirx.any(same, tirx.isnan(element))  # then the best is NaN, too
-            return tirx.Select(same, of, nowhere)
+            return tirx.Select(same, index, no_index)
+
+        def store_group(lane: Var) -> Stmt:
+            group, element = tirx.BufferLoad(best_group, [lane]), tirx.BufferLoad(best, [lane])
+            return _store(groups, index_if_best(group, element), lane)
 
         groups = self.alloc(self.vector, "int32", "groups")
-        result.append(
-            over_lanes(
-                self.vector,
-                lambda lane: _stored(
-                    groups, number(tirx.BufferLoad(where, [lane]), tirx.BufferLoad(best, [lane])), lane
-                ),
-            )
-        )
-        start = self._folded(result, groups, nearer).astype("int64") * group
-        if self.width % group:
-            start = tirx.min(start, tirx.const(self.width - group, "int64"))
+        statements.append(vectorized(self.vector, store_group))
+        start = self._reduce_lanes(statements, groups, choose_index).astype("int64") * self.group
+        if self.width % self.group:
+            start = tirx.min(start, as_expr(self.width - self.group))
         numbers = self.alloc(self.vector, "int32", "numbers")
-        for at in range(VECTORS):
+        for number in range(VECTORS):
 
-            def one(lane: Any, at: int = at) -> Any:
-                found = number(*self.element(start + at * self.vector + lane))
-                return _stored(
-                    numbers, nearer(tirx.BufferLoad(numbers, [lane]), found) if at else found, lane
-                )
+            def update(lane: Var, number: int = number) -> Stmt:
+                index = index_if_best(*self.element(start + number * self.vector + lane))
+                held = tirx.BufferLoad(numbers, [lane])
+                return _store(numbers, choose_index(held, index) if number else index, lane)
 
-            result.append(over_lanes(self.vector, one))
-        return result, self._folded(result, numbers, nearer), value
+            statements.append(vectorized(self.vector, update))
+        return statements, self._reduce_lanes(statements, numbers, choose_index), value
 
-    def _folded(self, result: list[Any], array: Any, both: Callable[[Any, Any], Any]) -> Any:
-        """One of all lanes, by halves."""
+    def _reduce_lanes(
+        self, statements: list[Stmt], array: Buffer, choose: Callable[[PrimExpr, PrimExpr], PrimExpr]
+    ) -> PrimExpr:
+        """Reduce across lanes by halving; return the load of the result."""
         count = self.vector
         while count > 1:
             count //= 2
-            half = self.alloc(count, str(array.ty.dtype), "half")
+            half = self.alloc(count, dtype_of(array), "half")
 
-            def one(lane: Any, count: int = count, array: Any = array, half: Any = half) -> Any:
+            def reduce(lane: Var, count: int = count, array: Buffer = array, half: Buffer = half) -> Stmt:
                 left, right = tirx.BufferLoad(array, [lane]), tirx.BufferLoad(array, [lane + count])
-                return _stored(half, both(left, right), lane)
+                return _store(half, choose(left, right), lane)
 
-            result.append(over_lanes(count, one))
+            statements.append(vectorized(count, reduce))
             array = half
-        return tirx.BufferLoad(array, [tirx.const(0, "int64")])
+        return tirx.BufferLoad(array, [as_expr(0)])
 
-    def _better(self, held: Any, new: Any) -> Any:
-        """The better value of two, of equal ones either: an instruction, and one for NaN.
+    def _better(self, held: PrimExpr, new: PrimExpr) -> PrimExpr:
+        """Return the better of two values, of equal ones either: one instruction, and one more for NaN.
 
-        As the instruction is, a NaN that is held stays; whether the new one is NaN needs nobody to wait for.
+        The instruction keeps a NaN that is held. The test whether the new value is NaN waits for nothing.
         """
-        better = new > held if self.place.startswith("max") else new < held
+        better = new > held if self.tie_rule.startswith("max") else new < held
         chosen = tirx.Select(better, new, held)
         if not self.dtype.startswith("float"):
             return chosen
         return tirx.Select(new <= tirx.const(float("inf"), self.dtype), chosen, new)
 
-    def _keeps(self, a: Any, b: Any) -> Any:
-        return argreduce.KEEPS[self.place][0](a, b)
+    def _keeps(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        return argreduce.TIE_RULES[self.tie_rule][0](a, b)
 
 
-def _stored(array: Any, value: Any, lane: Any) -> Any:
+def _store(array: Buffer, value: PrimExpr, lane: Var) -> Stmt:
     return tirx.BufferStore(array, make_isnan_vectorizable(value), [lane])

@@ -1,270 +1,266 @@
-"""The schedule of reductions and of rows: which stages are computed together, how long sums are split.
+"""Schedule reductions and rows: choose the stages that are computed together, and split long sums.
 
 A reduction over many elements is split into chunks, each with its own partial result, so that it can run in
-parallel and rounds less; how many there are depends on sizes only. One over few columns takes several rows of
-the array as one, so that its vectors are full. Knows TIR only.
+parallel and rounds less; how many there are depends on sizes only. For narrow arrays, rows are grouped until
+they fill a vector.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.reduction.analysis import (
-    Kernel,
-    Stage,
-    View,
+    ReductionKernel,
+    ReductionStage,
     always,
-    dtype_of,
-    kernel_of,
-    merged,
-    resolved,
-    rewritten,
+    read_reduction_kernel,
+    substitute_axes,
 )
-from nnmagic.engine.relax.schedules.reduction.row_loops import Rows, combined, term_of
+from nnmagic.engine.relax.schedules.reduction.axis_merging import merge_axes, resolve_view
+from nnmagic.engine.relax.schedules.reduction.combiners import combine, is_supported
+from nnmagic.engine.relax.schedules.reduction.row_loops import RowLoops
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import loads_of, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, dtype_of, sequence
+from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 
 #: How many elements a chunk of a long reduction has.
 CHUNK = 1 << 14
 
+#: How many elements a chunk has at least along the axis that is split, and how many rows where vectors go
+#: across columns.
+_SHORTEST_CHUNK = 64
+_ROWS_OF_CHUNK = 512
+
 #: A row of more elements than this does not stay in the cache between its stages.
 _LONG_ROW = 1 << 17
 
+#: The rows from which on long rows are computed one by one: fewer are split into chunks, for the threads.
+_MANY_ROWS = 16
 
-def reduction(function: tirx.PrimFunc, machine: CpuModel) -> Any:
-    """Fast loops for a kernel that reduces."""
-    kernel = kernel_of(function)
-    if kernel is None or not all(_is_known(stage) for stage in kernel.stages):
+#: Arrays with fewer columns are narrow. Blocks of columns are computed together where columns are at most
+#: _LONG_COLUMN long, or there are _MANY_BLOCKS blocks of _BLOCK_COLUMNS columns for the threads.
+_NARROW_COLUMNS = 64
+_LONG_COLUMN = 4096
+_MANY_BLOCKS = 4
+_BLOCK_COLUMNS = 512
+
+#: How many vectors a group of rows of a narrow array fills at least, and how many groups make it worth it.
+_VECTORS_OF_GROUP = 4
+_FEWEST_GROUPS = 4
+
+
+def _schedule_reduction(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
+    """Give a kernel that reduces fast loops; return one of another form as it is."""
+    kernel = read_reduction_kernel(function)
+    if kernel is None or not all(is_supported(stage) for stage in kernel.stages if stage.reduces):
         return function
-    kernel, views = merged(kernel)
-    rows = _common(kernel)
-    if rows and _fits(kernel, rows):
-        lane = _lane(kernel.stages, kernel.extents)
+    kernel = merge_axes(kernel)
+    rows = _common_axes(kernel)
+    if rows and _pays_by_rows(kernel, rows):
+        lane = _contiguous_axis(kernel.stages, kernel.extents)
         if lane is None:
             return function
-        nests = Rows(machine, kernel.stages, rows, lane, kernel.extents, views, kernel.kept).statements()
-        return _function(function, [], nests)
-    parts = _Parts(machine, kernel, views)
+        return _with_body(function, [], RowLoops(machine, kernel, rows, lane).statements())
+    loops = _SeparateLoops(machine, kernel)
     for stage in kernel.stages:
-        if not parts.add(stage):
+        if not loops.add(stage):
             return function
-    return _function(function, sorted_buffers(kernel), parts.statements)
+    kept = [write for stage in kernel.stages for write in stage.writes if write in kernel.kept]
+    return _with_body(function, kept, loops.statements)
 
 
-def sorted_buffers(kernel: Kernel) -> list[Any]:
-    """The kernel's own buffers in the order in which they are written."""
-    return [target for stage in kernel.stages for target in stage.targets if target in kernel.kept]
-
-
-def _is_known(stage: Stage) -> bool:
-    return not stage.reduces or stage.place is not None or term_of(stage) is not None
-
-
-def _function(function: tirx.PrimFunc, buffers: Sequence[Any], statements: Sequence[Any]) -> tirx.PrimFunc:
-    body = sequence([*(tirx.AllocBuffer(buffer) for buffer in buffers), *statements])
+def _with_body(
+    function: tirx.PrimFunc, buffers: Sequence[Buffer], statements: Sequence[Stmt]
+) -> tirx.PrimFunc:
+    body = sequence([*map(tirx.AllocBuffer, buffers), *statements])
     return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
 
 
-def _common(kernel: Kernel) -> list[Any]:
-    """The axes that every stage has and none reduces, in the first stage's order."""
-    sets = [set(stage.axes) - set(stage.reduced) for stage in kernel.stages]
-    shared = set.intersection(*sets)
-    plain = all(index in kernel.extents for stage in kernel.stages for index in stage.at if index in shared)
-    return [axis for axis in kernel.stages[0].axes if axis in shared] if plain else []
+def _common_axes(kernel: ReductionKernel) -> list[Var]:
+    """Return the axes that every stage has and none reduces, in the first stage's order."""
+    shared = set.intersection(*(set(stage.axes) - set(stage.reduced) for stage in kernel.stages))
+    indices = [index for stage in kernel.stages for index in stage.indices if index in shared]
+    supported = all(index in kernel.extents for index in indices)
+    return [axis for axis in kernel.stages[0].axes if axis in shared] if supported else []
 
 
-def _fits(kernel: Kernel, rows: Sequence[Any]) -> bool:
-    """Whether rows are worth it: enough of them, or short ones; no stage has other axes outside."""
+def _pays_by_rows(kernel: ReductionKernel, rows: Sequence[Var]) -> bool:
+    """Return whether to compute all stages row by row: rows are many or short, and have all reductions."""
     inner = {axis for stage in kernel.stages for axis in stage.axes} - set(rows)
     for stage in kernel.stages:
-        kept = set(stage.axes) - set(stage.reduced) - set(rows)
-        if stage.reduces and kept:
+        if stage.reduces and set(stage.axes) - set(stage.reduced) - set(rows):
             return False
-    lane = _lane(kernel.stages, kernel.extents)
-    length = math.prod(kernel.extents[axis] for axis in inner)
-    count = math.prod(kernel.extents[axis] for axis in rows)
-    reductions = sum(1 for stage in kernel.stages if stage.reduces)
-    if lane in rows and reductions == 1:
-        outer = count // kernel.extents[lane]
-        return kernel.extents[lane] >= 64 and (length <= 4096 or outer * (kernel.extents[lane] // 512) >= 4)
-    return length <= CHUNK or (count >= 16 and length <= _LONG_ROW)
+    lane = _contiguous_axis(kernel.stages, kernel.extents)
+    length, count = kernel.count(list(inner)), kernel.count(rows)
+    if lane in rows and sum(stage.reduces for stage in kernel.stages) == 1:
+        columns = kernel.extents[lane]
+        blocks = count // columns * (columns // _BLOCK_COLUMNS)
+        return columns >= _NARROW_COLUMNS and (length <= _LONG_COLUMN or blocks >= _MANY_BLOCKS)
+    return length <= CHUNK or (count >= _MANY_ROWS and length <= _LONG_ROW)
 
 
-def _lane(stages: Sequence[Stage], extents: Any) -> Any | None:
-    """The axis along which most of what is read is contiguous."""
-    votes: dict[Any, int] = {}
+def _contiguous_axis(stages: Sequence[ReductionStage], extents: Mapping[Var, int]) -> Var | None:
+    """Return the axis along which most of what is accessed is contiguous."""
+    votes: dict[Var, int] = {}
     for stage in stages:
-        for indices in [stage.at, *(list(load.indices) for load in loads_of(*stage.values))]:
+        for indices in [stage.indices, *(list(load.indices) for load in collect_loads(*stage.values))]:
             last = next((index for index in reversed(indices) if not isinstance(index, tirx.IntImm)), None)
             if last is not None and last in extents:
-                axes = [index for index in indices if index in extents]
-                weight = math.prod(extents[axis] for axis in axes)
-                votes[last] = votes.get(last, 0) + weight
+                elements = math.prod(extents[index] for index in indices if index in extents)
+                votes[last] = votes.get(last, 0) + elements
     return max(votes, key=lambda axis: votes[axis]) if votes else None
 
 
-class _Parts:
-    """Stages that are computed one after the other, each over all of the array."""
+class _SeparateLoops:
+    """Loops for stages that are computed one after the other, each over the whole array."""
 
-    def __init__(self, machine: CpuModel, kernel: Kernel, views: dict[Any, View]) -> None:
+    def __init__(self, machine: CpuModel, kernel: ReductionKernel) -> None:
         self.machine = machine
         self.extents = dict(kernel.extents)
-        self.views = views
-        self.statements: list[Any] = []
+        self.views = kernel.views
+        self.statements: list[Stmt] = []
 
-    def add(self, stage: Stage) -> bool:
-        """Appends the stage's loops; False where there are none for it."""
+    def add(self, stage: ReductionStage) -> bool:
+        """Append the stage's loops; return False where the stage is not supported."""
         if not stage.axes:
-            return self._scalar(stage)
-        lane = _lane([stage], self.extents)
+            self._add_scalar(stage)
+            return True
+        lane = _contiguous_axis([stage], self.extents)
         if lane is None:
             return False
         if not stage.reduces:
-            return self._emit(stage, [axis for axis in stage.axes if axis != lane], lane)
-        for part, along in self._split(stage, lane):
-            rows = [axis for axis in part.axes if axis not in part.reduced]
-            if not self._emit(part, rows, along):
-                return False
+            self._add_loops(stage, [axis for axis in stage.axes if axis != lane], lane)
+            return True
+        for part, part_lane in self._split(stage, lane):
+            self._add_loops(part, [axis for axis in part.axes if axis not in part.reduced], part_lane)
         return True
 
-    def _scalar(self, stage: Stage) -> bool:
-        def load(source: Any) -> Any:
-            return lambda indices: tirx.BufferLoad(*resolved(source, indices, self.views))
+    def _add_scalar(self, stage: ReductionStage) -> None:
+        def resolve(source: Buffer) -> Callable[[list[Index]], PrimExpr]:
+            return lambda indices: tirx.BufferLoad(*resolve_view(source, indices, self.views))
 
-        sources = {load.source for load in loads_of(*stage.values)}
-        value = rewritten(stage.values[0], {}, {source: load(source) for source in sources})
-        self.statements.append(tirx.BufferStore(stage.targets[0], value, list(stage.at)))
-        return True
+        sources = {load.source for load in collect_loads(*stage.values)}
+        value = substitute_axes(stage.value, {}, {source: resolve(source) for source in sources})
+        self.statements.append(tirx.BufferStore(stage.buffer, value, list(stage.indices)))
 
-    def _emit(self, stage: Stage, rows: Sequence[Any], lane: Any) -> bool:
-        nest = Rows(self.machine, [stage], rows, lane, self.extents, self.views, frozenset())
-        self.statements += nest.statements()
-        return True
+    def _add_loops(self, stage: ReductionStage, rows: Sequence[Var], lane: Var) -> None:
+        kernel = ReductionKernel((stage,), self.extents, frozenset(), self.views)
+        self.statements += RowLoops(self.machine, kernel, rows, lane).statements()
 
-    def _axis(self, name: str, extent: int) -> Any:
+    def _new_axis(self, name: str, extent: int) -> Var:
         axis = tirx.Var(name, "int64")
         self.extents[axis] = extent
         return axis
 
-    def _split(self, stage: Stage, lane: Any) -> Iterator[tuple[Stage, Any]]:
-        """The stage, or stages that compute partial results and what they make together."""
-        if lane not in stage.reduced and self.extents[lane] < 64:
-            yield from self._grouped(stage, lane)
-        else:
-            yield from self._chunked(stage, lane)
+    def _kept_axes(self, stage: ReductionStage) -> list[Var]:
+        """Return the axes of the result."""
+        return [index for index in stage.indices if index in self.extents]
 
-    def _chunked(self, stage: Stage, lane: Any) -> Iterator[tuple[Stage, Any]]:
+    def _split(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
+        """Yield the stage, or stages that compute partial results and combine them, each with its lane."""
+        if lane not in stage.reduced and self.extents[lane] < _NARROW_COLUMNS:
+            yield from self._split_narrow(stage, lane)
+        else:
+            yield from self._split_into_chunks(stage, lane)
+
+    def _split_into_chunks(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
+        """Split the longest axis into chunks of a size that depends on nothing but the shape."""
         along = lane in stage.reduced
         longest = lane if along else max(stage.reduced, key=lambda axis: self.extents[axis])
         length = self.extents[longest]
         others = math.prod(self.extents[axis] for axis in stage.reduced) // length
-        chunk = max(CHUNK // others, 64) if along else 512
+        chunk = max(CHUNK // others, _SHORTEST_CHUNK) if along else _ROWS_OF_CHUNK
         if length < 2 * chunk:
             yield stage, lane
             return
-        count = length // chunk
-        rest = length - count * chunk
+        count, rest = divmod(length, chunk)
         slots = count + bool(rest)
-        partial = self._partial(stage, slots)
-        number, inside = self._axis("chunk", count), self._axis(longest.name, chunk)
-        yield (
-            self._piece(stage, partial, longest, number * chunk + inside, inside, number),
-            inside if along else lane,
-        )
+        kept = self._kept_axes(stage)
+        partial = self._allocate_partial(stage, [slots, *(self.extents[axis] for axis in kept)])
+        number, inside = self._new_axis("chunk", count), self._new_axis(longest.name, chunk)
+        reduced = _replace_axis(stage.reduced, longest, inside)
+        whole = self._redirect(stage, partial, {longest: number * chunk + inside}, [number, *kept], reduced)
+        yield whole, inside if along else lane
         if rest:
-            left = self._axis(longest.name, rest)
-            last = tirx.const(count, "int64")
-            yield (
-                self._piece(stage, partial, longest, last * chunk + left, left, last),
-                left if along else lane,
-            )
-        chunks = self._axis("chunk", slots)
-        kept = [index for index in stage.at if index in self.extents]
-        final = self._final(stage, partial, [*kept, chunks], [chunks])
-        yield final, chunks if along or lane not in kept else lane
+            inside, last = self._new_axis(longest.name, rest), as_expr(count)
+            reduced = _replace_axis(stage.reduced, longest, inside)
+            names = {longest: last * chunk + inside}
+            yield self._redirect(stage, partial, names, [last, *kept], reduced), inside if along else lane
+        slot = self._new_axis("chunk", slots)
+        final = self._combine_partial(stage, partial, [slot, *kept], slot)
+        yield final, slot if along or lane not in kept else lane
 
-    def _partial(self, stage: Stage, slots: int, *, kept: bool = True) -> list[Any]:
-        shape = [self.extents[index] for index in stage.at if index in self.extents] if kept else []
-        buffers = [tirx.decl_buffer([slots, *shape], dtype_of(target), "partial") for target in stage.targets]
+    def _split_narrow(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
+        """Group rows of a narrow array until they fill vectors; combine the rows of a group at the end."""
+        columns = self.extents[lane]
+        last = next((axis for axis in reversed(self._widest_access(stage)) if axis in stage.reduced), None)
+        vector = self.machine.lanes(dtype_of(stage.writes[-1]))
+        group = vector // math.gcd(vector, columns)
+        while group * columns < _VECTORS_OF_GROUP * vector:
+            group *= 2
+        if last is None or self.extents[last] < _FEWEST_GROUPS * group or self._kept_axes(stage) != [lane]:
+            yield from self._split_into_chunks(stage, lane)
+            return
+        count, rest = divmod(self.extents[last], group)
+        partial = self._allocate_partial(stage, [(group + 1) * columns])
+        wide, number = self._new_axis("wide", group * columns), self._new_axis(last.name, count)
+        names = {last: number * group + wide // columns, lane: wide % columns}
+        reduced = _replace_axis(stage.reduced, last, number)
+        yield self._redirect(stage, partial, names, [wide], reduced), wide
+        if rest:
+            left = self._new_axis(last.name, rest)
+            reduced = _replace_axis(stage.reduced, last, left)
+            names = {last: count * group + left}
+            yield self._redirect(stage, partial, names, [group * columns + lane], reduced), lane
+        row = self._new_axis("group", group + bool(rest))
+        final = self._combine_partial(stage, partial, [row * columns + lane], row)
+        yield replace(final, in_order=False), lane
+
+    def _widest_access(self, stage: ReductionStage) -> list[Var]:
+        """Return the stage's axes in the order of the widest of what it reads."""
+        reads = [
+            [index for index in load.indices if index in self.extents]
+            for load in collect_loads(*stage.values)
+        ]
+        return max(reads, key=len, default=[])
+
+    def _allocate_partial(self, stage: ReductionStage, shape: Sequence[int]) -> list[Buffer]:
+        buffers = [tirx.decl_buffer(list(shape), dtype_of(write), "partial") for write in stage.writes]
         self.statements += [tirx.AllocBuffer(buffer) for buffer in buffers]
         return buffers
 
-    def _piece(
-        self, stage: Stage, partial: Sequence[Any], axis: Any, index: Any, inside: Any, slot: Any
-    ) -> Stage:
-        """A part of the reduction, whose result goes to ``slot``: ``axis`` is ``index``, over ``inside``."""
-        kept = [one for one in stage.at if one in self.extents]
-        reduced = tuple(inside if one == axis else one for one in stage.reduced)
-        return self._into(stage, partial, {axis: index}, [slot, *kept], reduced)
-
-    def _into(
-        self, stage: Stage, partial: Sequence[Any], names: dict[Any, Any], at: Sequence[Any], reduced: Any
-    ) -> Stage:
+    def _redirect(
+        self,
+        stage: ReductionStage,
+        partial: Sequence[Buffer],
+        names: Mapping[Var, PrimExpr],
+        indices: Sequence[Index],
+        reduced: Sequence[Var],
+    ) -> ReductionStage:
+        """Return a part of a reduction, over ``reduced``, with its result in ``partial[indices]``."""
         own = {
-            target: always(tirx.BufferLoad(buffer, list(at)))
-            for target, buffer in zip(stage.targets, partial, strict=True)
+            write: always(tirx.BufferLoad(buffer, list(indices)))
+            for write, buffer in zip(stage.writes, partial, strict=True)
         }
-        values = tuple(rewritten(value, names, own) for value in stage.values)
-        return replace(stage, targets=tuple(partial), at=tuple(at), reduced=tuple(reduced), values=values)
+        values = [substitute_axes(value, names, own) for value in stage.values]
+        return stage.derive(writes=partial, indices=indices, reduced=reduced, values=values)
 
-    def _final(
-        self, stage: Stage, partial: Sequence[Any], at: Sequence[Any], reduced: Sequence[Any]
-    ) -> Stage:
-        """The partial results, which have the reduced axis first, together."""
-        slots = [at[-1], *at[:-1]]
-        own = [tirx.BufferLoad(target, list(stage.at)) for target in stage.targets]
-        new = [tirx.BufferLoad(buffer, slots) for buffer in partial]
-        values = combined(stage, own, new)
-        assert values is not None
-        return replace(stage, reduced=tuple(reduced), values=tuple(values))
-
-    def _grouped(self, stage: Stage, lane: Any) -> Iterator[tuple[Stage, Any]]:
-        """Few columns: so many rows of the array are taken as one that full vectors go across it."""
-        columns = self.extents[lane]
-        last = next((axis for axis in reversed(_order(stage, self.extents)) if axis in stage.reduced), None)
-        vector = self.machine.lanes(dtype_of(stage.targets[-1]))
-        group = vector // math.gcd(vector, columns)
-        while group * columns < 4 * vector:
-            group *= 2
-        if last is None or self.extents[last] < 4 * group or _kept(stage, self.extents) != [lane]:
-            yield from self._chunked(stage, lane)
-            return
-        length = self.extents[last]
-        count, rest = divmod(length, group)
-        partial = self._partial(stage, (group + 1) * columns, kept=False)
-        wide = self._axis("wide", group * columns)
-        number = self._axis(last.name, count)
-        names = {last: number * group + wide // columns, lane: wide % columns}
-        reduced = tuple(number if one == last else one for one in stage.reduced)
-        yield self._into(stage, partial, names, [wide], reduced), wide
-        groups = group + bool(rest)
-        if rest:
-            left = self._axis(last.name, rest)
-            names = {last: count * group + left}
-            reduced = tuple(left if one == last else one for one in stage.reduced)
-            yield self._into(stage, partial, names, [group * columns + lane], reduced), lane
-        which = self._axis("group", groups)
-        own = [tirx.BufferLoad(target, list(stage.at)) for target in stage.targets]
-        new = [tirx.BufferLoad(buffer, [which * columns + lane]) for buffer in partial]
-        values = combined(stage, own, new)
-        assert values is not None
-        yield replace(stage, reduced=(which,), values=tuple(values), in_order=False), lane
+    def _combine_partial(
+        self, stage: ReductionStage, partial: Sequence[Buffer], indices: Sequence[Index], axis: Var
+    ) -> ReductionStage:
+        """Return the reduction of the partial results at ``indices`` over an axis."""
+        left = [tirx.BufferLoad(write, list(stage.indices)) for write in stage.writes]
+        right = [tirx.BufferLoad(buffer, list(indices)) for buffer in partial]
+        return stage.derive(reduced=[axis], values=combine(stage, left, right))
 
 
-def _kept(stage: Stage, extents: Any) -> list[Any]:
-    return [index for index in stage.at if index in extents]
+def _replace_axis(axes: Sequence[Var], old: Var, new: Var) -> list[Var]:
+    return [new if axis == old else axis for axis in axes]
 
 
-def _order(stage: Stage, extents: Any) -> list[Any]:
-    """The stage's axes in the order of the widest of what it reads."""
-    reads = [[index for index in load.indices if index in extents] for load in loads_of(*stage.values)]
-    return max(reads, key=len, default=[])
-
-
-SCHEDULES["reduction"] = reduction
+SCHEDULES["reduction"] = _schedule_reduction

@@ -1,4 +1,4 @@
-"""What the names in a function mean while it is parsed. Knows the IR only."""
+"""Resolve the names in a function while it is parsed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from nnmagic.relay.traverse import binders, post_order
 
 
 @dataclass(slots=True)
-class Scope:
-    """What names mean: of the module (shared by its functions) and of the function at hand.
+class LexicalScope:
+    """The names of the module (shared by its functions) and of the current function.
 
     ``graph`` holds what ``%0`` stands for; these numbers are the module's, not a function's.
     """
@@ -21,20 +21,20 @@ class Scope:
     variables: dict[str, Var] = field(default_factory=dict)
     #: The variables of lets that have ended: as in Relay, the scope around the let still has their names.
     ended: set[Var] = field(default_factory=set)
-    #: The numbers that this function has bound, or may use all the same.
+    #: The numbers that this function has bound, or may use nevertheless.
     _usable: set[str] = field(default_factory=set)
-    #: For each open scope the names bound in it, with what they meant before.
+    #: For each open scope the names bound in it, with their previous meaning.
     _open: list[dict[str, Var | None]] = field(default_factory=lambda: [{}])
 
     def bind_graph(self, number: str, value: Expr) -> bool:
-        """Gives a number its value, unless it has one; whether the number may be used here."""
+        """Bind a number to a value, unless it has one; return whether it may be used here."""
         if number not in self.graph:
             self.graph[number] = value
             self._usable.add(number)
         return self.may_use(number)
 
     def may_use(self, number: str) -> bool:
-        """Whether what a number stands for is made without variables of another function."""
+        """Return whether a number's value contains no variables of another function."""
         if number not in self._usable:
             if _has_free_variables(self.graph[number]):
                 return False
@@ -42,18 +42,18 @@ class Scope:
         return True
 
     def bind(self, name: str, var: Var) -> None:
-        """Gives ``name`` a meaning in this scope; of two variables of one name, Relay takes the first."""
+        """Bind ``name`` in this scope; of two variables of one name, Relay takes the first."""
         bound = self._open[-1]
         if name not in bound:
             bound[name] = self.variables.get(name)
             self.variables[name] = var
 
     def enter(self) -> None:
-        """Opens a scope."""
+        """Open a scope."""
         self._open.append({})
 
     def leave(self, count: int = 1) -> None:
-        """Closes scopes and forgets what was bound in them."""
+        """Close scopes and forget their bindings."""
         for _ in range(count):
             for name, before in self._open.pop().items():
                 if before is None:
@@ -63,7 +63,7 @@ class Scope:
 
 
 def _has_free_variables(root: Expr) -> bool:
-    """Whether an expression uses variables that it does not bind itself."""
+    """Return whether an expression uses variables that it does not bind itself."""
     nodes = list(post_order(root))
     bound = {var for node in nodes for var in binders(node)}
     return any(isinstance(node, Var) and node not in bound for node in nodes)

@@ -1,0 +1,162 @@
+"""Legalize operators that only change the shape: reshape, expand_dims, squeeze, batch_flatten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import relax, tirx, topi
+
+from nnmagic.engine.relax.analysis.attribute_values import integer, integers
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.tir.types import Extent, PrimExpr
+
+
+def element_count(dims: Sequence[Extent]) -> Extent:
+    """Return how many elements a shape has, an int if it is static."""
+    total: Extent = 1
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+def resolve_newshape(shape: Sequence[Extent], codes: Sequence[int], *, allowzero: bool) -> list[Extent]:
+    """Return the dimensions that Relay's ``newshape`` means.
+
+    0 copies one, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one into the two that follow
+    (one of which may be -1).
+    """
+    result: list[Extent] = []
+    inferred: int | None = None
+    axis, code = 0, 0
+    while code < len(codes):
+        wanted = codes[code]
+        if wanted == -4:
+            first, second = codes[code + 1], codes[code + 2]
+            first = shape[axis] // second if first == -1 else first
+            result += [first, shape[axis] // first if second == -1 else second]
+            axis, code = axis + 1, code + 2
+        elif wanted == -3:
+            result.append(shape[axis] * shape[axis + 1])
+            axis += 2
+        elif wanted == -2:
+            result += shape[axis:]
+            axis = len(shape)
+        elif wanted == -1:
+            inferred = len(result)
+            result.append(1)
+            axis += 1
+        else:
+            result.append(shape[axis] if wanted == 0 and not allowzero else wanted)
+            axis += 1
+        code += 1
+    if inferred is not None:
+        result[inferred] = _quotient(shape, [*result[:inferred], *result[inferred + 1 :]])
+    return result
+
+
+def _quotient(dims: Sequence[Extent], divisors: Sequence[Extent]) -> Extent:
+    """Divide a product of dimensions by another one; a divisor that may be 0 counts as 1."""
+    above, below = list(dims), []
+    for divisor in divisors:
+        position = next((i for i, dim in enumerate(above) if dim is divisor), None)
+        if position is None or isinstance(divisor, int):
+            below.append(divisor)
+        else:
+            del above[position]
+    number = element_count(below)
+    if isinstance(number, int):
+        return element_count(above) // number if number else 0
+    return element_count(above) // tirx.max(number, tirx.const(1, "int64"))
+
+
+def reshape_to(data: Value, shape: Sequence[Extent]) -> Value:
+    """Reshape data to a shape of as many elements."""
+    sizes = [getattr(dim, "value", dim) for dim in shape]
+    if any(isinstance(size, int) and size == 0 for size in sizes):
+        # In TVM's reshape, 0 copies a dimension of the data.
+        return relax.op.zeros(relax.ShapeExpr(list(shape)), tensor_dtype(data))
+    return relax.op.reshape(data, list(shape))
+
+
+def _checked_reshape(call: OpCall, data: Value, shape: Sequence[Extent]) -> Value:
+    """Reshape data; require that the shape has as many elements."""
+    call.require(same_element_count(shape_of(data), shape), "the new shape has not as many elements")
+    return reshape_to(data, shape)
+
+
+def same_element_count(left: Sequence[Extent], right: Sequence[Extent]) -> PrimExpr | bool:
+    """Return whether two shapes have as many elements: a bool, or a condition on dynamic dimensions."""
+    before, after = element_count(left), element_count(right)
+    if isinstance(before, int) and isinstance(after, int):
+        return before == after
+    return topi.utils.simplify(tirx.convert(before) == tirx.convert(after))
+
+
+def _reshape(call: OpCall) -> Value:
+    (data,) = call.args
+    codes = integers(call.attrs["newshape"])
+    return _checked_reshape(
+        call, data, resolve_newshape(shape_of(data), codes, allowzero=bool(call.attrs["allowzero"]))
+    )
+
+
+def _reverse_reshape(call: OpCall) -> Value:
+    """Lower a reshape whose codes are read from the last dimension to the first."""
+    (data,) = call.args
+    codes = integers(call.attrs["newshape"])[::-1]
+    shape = resolve_newshape(shape_of(data)[::-1], codes, allowzero=bool(call.attrs["allowzero"]))
+    return _checked_reshape(call, data, shape[::-1])
+
+
+def _reshape_like(call: OpCall) -> Value:
+    data, like = call.args
+    left, right = shape_of(data), shape_of(like)
+    spans = []
+    for side, shape in (("lhs", left), ("rhs", right)):
+        begin, end = call.attrs[f"{side}_begin"], call.attrs[f"{side}_end"]
+        first = integer(begin)
+        last = len(shape) if end is None else integer(end)
+        spans.append((first % len(shape) if first < 0 else first, last % len(shape) if last < 0 else last))
+    (a, b), (c, d) = spans
+    return _checked_reshape(call, data, [*left[:a], *right[c:d], *left[b:]])
+
+
+def _batch_flatten(call: OpCall) -> Value:
+    (data,) = call.args
+    rows, *rest = shape_of(data)
+    return reshape_to(data, [rows, element_count(rest)])
+
+
+def _expand_dims(call: OpCall) -> Value:
+    (data,) = call.args
+    axis, number = integer(call.attrs["axis"]), integer(call.attrs["num_newaxis"])
+    shape = shape_of(data)
+    axis = axis if axis >= 0 else axis + len(shape) + 1
+    return reshape_to(data, [*shape[:axis], *[1] * number, *shape[axis:]])
+
+
+def _squeeze(call: OpCall) -> Value:
+    """Drop the given axes, which must have length 1, or else all axes of the static length 1."""
+    (data,) = call.args
+    shape = shape_of(data)
+    axis = call.attrs["axis"]
+    dropped = {a % len(shape) for a in integers(axis)} if axis is not None else _unit_axes(shape)
+    for a in dropped:
+        call.require(shape[a] == 1, f"the dimension at axis {a} is not 1")
+    return reshape_to(data, [dim for a, dim in enumerate(shape) if a not in dropped])
+
+
+def _unit_axes(shape: Sequence[Extent]) -> set[int]:
+    return {axis for axis, dim in enumerate(shape) if isinstance(dim, int) and dim == 1}
+
+
+RULES.update(
+    {
+        "reshape": _reshape,
+        "contrib_reverse_reshape": _reverse_reshape,
+        "reshape_like": _reshape_like,
+        "nn.batch_flatten": _batch_flatten,
+        "expand_dims": _expand_dims,
+        "squeeze": _squeeze,
+    }
+)

@@ -1,0 +1,125 @@
+"""Legalize slices whose bounds are constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import relax, te, tirx
+
+from nnmagic.engine.relax.analysis.attribute_values import integers
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.runtime.tensors import as_array
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
+
+#: Beyond the end of any axis.
+_FAR = 2**63 - 1
+
+
+def _strided_slice(call: OpCall) -> Value:
+    """Lower to a slice; its bounds are clamped to the data's, as in NumPy."""
+    (data,) = call.args
+    attrs = call.attrs
+    begin, end, strides = (integers(attrs[name]) for name in ("begin", "end", "strides"))
+    shape = shape_of(data)
+    axes = list(range(len(shape))) if attrs["axes"] is None else integers(attrs["axes"])
+    if attrs["axes"] is None:  # axes that are left out are whole
+        strides += [1] * (len(shape) - len(strides))
+        begin += [0 if step > 0 else _FAR for step in strides[len(begin) :]]
+        end += [_FAR if step > 0 else -_FAR for step in strides[len(end) :]]
+    starts: list[Index] = [0] * len(shape)
+    steps = [1] * len(shape)
+    lengths = list(shape)
+    for i, axis in enumerate(axis % len(shape) for axis in axes):
+        stop: int | None = end[i]
+        if attrs["slice_mode"] == "size":
+            stop = None if end[i] < 0 or end[i] == _FAR else begin[i] + end[i]
+        if attrs["slice_mode"] != "end":
+            strides[i] = 1
+        starts[axis], lengths[axis] = resolve_slice(shape[axis], begin[i], stop, strides[i])
+        steps[axis] = strides[i]
+
+    def compute(x: Tensor, *symbolic: Tensor) -> Tensor:
+        first, size = symbolic
+        return te.compute(
+            size, lambda *index: x(*(a + i * s for a, i, s in zip(first, index, steps, strict=True)))
+        )
+
+    return call.te(compute, data, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
+
+
+#: No dimension is this long.
+_LONGEST = 2**40
+
+
+def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[Index, Extent]:
+    """Return the start and the length of ``begin:end:step`` in a dimension; an ``end`` of None is open."""
+    if isinstance(dim, int):
+        stop = end if end is not None else dim
+        # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
+        span = range(*slice(begin, stop if not (step < 0 and stop < -dim) else None, step).indices(dim))
+        return (span.start if span else 0), len(span)
+    low, high = (0, dim) if step > 0 else (-1, dim - 1)
+    start = _clamp_bound(begin, dim, low, high)
+    stop = high if end is None else _clamp_bound(end, dim, low, high)
+    length = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
+    return start, tirx.max(length, tirx.const(0, "int64"))
+
+
+def _clamp_bound(bound: int, dim: Extent, low: Index, high: Index) -> Index:
+    if abs(bound) >= _LONGEST:
+        return high if bound > 0 else low
+    limit = tirx.const(bound, "int64")
+    return tirx.min(tirx.max(limit + dim if bound < 0 else limit, low), high)
+
+
+def strided_set(call: OpCall) -> Value:
+    """Replace the elements of a slice whose begin, end and strides are constants."""
+    data, values, *bounds = call.args
+    begin, end, strides = ([int(item) for item in as_array(bound.value)] for bound in bounds)
+    strides = strides or [1] * len(begin)
+    slices = zip(shape_of(data), begin, end, strides, strict=False)
+    spans = [resolve_slice(dim, *bounds) for dim, *bounds in slices]
+    starts = [start for start, _ in spans]
+    lengths = [length for _, length in spans] + shape_of(data)[len(spans) :]
+    for given, length in zip(shape_of(values), lengths, strict=True):
+        if given is not length:
+            call.require(given == length, "the values have not the shape of the slice")
+
+    def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
+        def element(*index: Index) -> PrimExpr:
+            steps = zip(index, first, size, strides, strict=False)
+            distances = [(i - start, length, step) for i, start, length, step in steps]
+            positions = [tirx.floordiv(distance, step) for distance, _, step in distances]
+            inside = [
+                tirx.all(tirx.floormod(distance, step) == 0, position >= 0, position < length)
+                for (distance, length, step), position in zip(distances, positions, strict=True)
+            ]
+            return tirx.if_then_else(tirx.all(*inside), new(*positions, *index[len(positions) :]), x(*index))
+
+        return te.compute(x.shape, element)
+
+    return call.te(compute, data, values, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
+
+
+def _slice_like(call: OpCall) -> Value:
+    data, like = call.args
+    axes = call.attrs["axes"]
+    chosen = integers(axes) if axes else range(len(shape_of(like)))
+    shape, other = shape_of(data), shape_of(like)
+    for axis in (axis % len(shape) for axis in chosen):
+        call.require(other[axis] <= shape[axis], f"axis {axis} is longer in the shape to slice to")
+        shape[axis] = other[axis]
+
+    def compute(x: Tensor, dims: Sequence[Extent]) -> Tensor:
+        return te.compute(dims, lambda *index: x(*index))  # noqa: PLW0108 - TVM counts a function's arguments
+
+    return call.te(compute, data, relax.ShapeExpr(shape))
+
+
+RULES.update(
+    {
+        "strided_slice": _strided_slice,
+        "slice_like": _slice_like,
+    }
+)

@@ -1,0 +1,199 @@
+"""Inline the computation of several stages into one loop nest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import ir, sym, tirx
+
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    collect_loads,
+    dtype_of,
+    is_conditional,
+    local_array,
+    static_int,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
+
+#: Loops over a part of an axis: where it begins, then the extents of the loops, outermost first.
+Range = Sequence[Index]
+
+
+@dataclass(frozen=True, slots=True)
+class NestStep:
+    """One value in the innermost loop, stored in ``local[lane]``; the result has no local array."""
+
+    local: Buffer | None
+    value: PrimExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops around steps; the last step's value is stored in ``row[offset]``.
+
+    lane: the variable that is the index in the steps' local arrays.
+    """
+
+    loops: tuple[tuple[Var, Extent], ...]
+    steps: tuple[NestStep, ...]
+    row: Buffer
+    offset: Index
+    lane: Var
+
+    def offsets(self) -> list[Index]:
+        """Return the indices in flat buffers; the last is that of the store."""
+        local = {step.local for step in self.steps}
+        loads = [load for step in self.steps for load in collect_loads(step.value)]
+        return [*(load.indices[0] for load in loads if load.source not in local), self.offset]
+
+
+class FlatBuffers:
+    """Views of a kernel's buffers as one dimension; ``allocated`` are the kernel's own buffers."""
+
+    def __init__(self, allocated: set[Buffer]) -> None:
+        self._allocated = allocated
+        self._rows: dict[Buffer, Buffer] = {}
+        self._statements: list[Stmt] = []
+
+    def flatten(self, buffer: Buffer) -> Buffer:
+        """Return the buffer with one dimension."""
+        if buffer not in self._rows:
+            size = math.prod(buffer.ty.shape, start=as_expr(1))
+            own = buffer in self._allocated
+            alignment = {} if own else {"data_alignment": buffer.ty.data_alignment}
+            row = tirx.decl_buffer((size,), dtype_of(buffer), f"{buffer.name}_row", **alignment)
+            data = tirx.buffer.buffer_data(buffer)
+            self._statements.append(tirx.AllocBuffer(row) if own else tirx.DeclBuffer(row, data=data))
+            self._rows[buffer] = row
+        return self._rows[buffer]
+
+    def declarations(self) -> list[Stmt]:
+        """Return the statements that declare or allocate the flat buffers."""
+        return self._statements
+
+
+@dataclass(frozen=True, slots=True)
+class Inlining:
+    """What all nests of a kernel share: the stages to compute where they are read, by buffer."""
+
+    stages: Mapping[Buffer, Stage]
+    rows: FlatBuffers
+
+
+def _flat_index(buffer: Buffer, indices: Sequence[Index]) -> Index:
+    """Return the index of an element in the flat buffer."""
+    offset: Index = as_expr(0)
+    for dim, index in zip(buffer.ty.shape, indices, strict=True):
+        offset = offset * dim + index
+    return offset
+
+
+class NestBuilder:
+    """Build the nest of one stage within ``ranges``, with all inlined stages computed in its loops.
+
+    unsafe: inlined buffers that only one case of a conditional reads.
+    """
+
+    def __init__(self, stage: Stage, inlining: Inlining, ranges: Sequence[Range]) -> None:
+        self.stage = stage
+        self.inlining = inlining
+        self.ranges = ranges
+        self._analyzer = sym.Analyzer()
+        self._steps: list[NestStep] = []
+        self._locals: dict[tuple[Buffer, object], Buffer] = {}
+        self._branches = 0
+        self._lane = tirx.Var("lane", "int64")
+        self.conditions: list[PrimExpr] = []
+        self.unsafe: set[Buffer] = set()
+        self.loops: list[tuple[Var, Extent]] = []
+        indices = [self._add_loops(*part) for part in ranges]
+        value = self._inline_stage(stage, indices)
+        offset = self._analyzer.simplify(_flat_index(stage.buffer, indices))
+        steps = (*self._steps, NestStep(None, value))
+        row = inlining.rows.flatten(stage.buffer)
+        self.nest = Nest(tuple(self.loops), steps, row, offset, self._lane)
+
+    def _add_loops(self, begin: Index, *extents: Extent) -> Index:
+        """Add loops of these extents, outermost first; return the index that they count from ``begin`` on."""
+        index: Index = as_expr(0)
+        for extent in extents:
+            if static_int(extent) == 1:
+                index = index * extent
+                continue
+            var = tirx.Var(f"i{len(self.loops)}", "int64")
+            self._analyzer.bind(var, ir.Range(as_expr(0), extent))
+            self.loops.append((var, extent))
+            index = index * extent + var
+        return index + begin
+
+    def _inline_stage(self, stage: Stage, indices: Sequence[Index]) -> PrimExpr:
+        """Return the value of a stage's element."""
+        names: dict[Var, PrimExpr] = dict(zip(stage.axes, indices, strict=True))
+        return self._rewrite(stage.value, rename_lets(stage.value, names))
+
+    def _rewrite(self, value: PrimExpr, names: Mapping[Var, PrimExpr]) -> PrimExpr:
+        """Replace variables, and loads by those from flat buffers or local arrays."""
+        # The visitor descends into what a callback returns: until the end a variable stands for it.
+        finished: dict[Var, PrimExpr] = {}
+
+        def finish(expr: PrimExpr) -> Var:
+            stand_in = tirx.Var("finished", dtype_of(expr))
+            finished[stand_in] = expr
+            return stand_in
+
+        callbacks = [
+            (ir.Var, lambda var: names.get(var, var)),
+            (ir.expr.TensorLoad, lambda load: finish(self._rewrite_load(load, names))),
+            (
+                ir.Call,
+                lambda call: finish(self._rewrite_branch(call, names)) if is_conditional(call) else call,
+            ),
+        ]
+        rewritten = rewrite(value, callbacks, before_parts=True)
+        return rewrite(rewritten, [(ir.Var, lambda var: finished.get(var, var))])
+
+    def _rewrite_load(self, load: Load, names: Mapping[Var, PrimExpr]) -> PrimExpr:
+        indices = [self._rewrite(index, names) for index in load.indices]
+        stage = self.inlining.stages.get(load.source)
+        if stage is None:
+            offset = self._analyzer.simplify(_flat_index(load.source, indices))
+            return tirx.BufferLoad(self.inlining.rows.flatten(load.source), [offset])
+        if self._branches:
+            self.unsafe.add(load.source)
+        key = (load.source, tvm_ffi.StructuralKey([self._analyzer.simplify(index) for index in indices]))
+        if key not in self._locals:
+            value = self._inline_stage(stage, indices)
+            if dtype_of(value) == "bool":  # TVM has no arrays of these
+                value = value.astype("int8")
+            local = local_array(1, dtype_of(value), stage.buffer.name)
+            self._steps.append(NestStep(local, value))
+            self._locals[key] = local
+        element = tirx.BufferLoad(self._locals[key], [self._lane])
+        return tirx.NE(element, tirx.const(0, "int8")) if dtype_of(load) == "bool" else element
+
+    def _rewrite_branch(self, call: Call, names: Mapping[Var, PrimExpr]) -> PrimExpr:
+        condition = self._analyzer.simplify(self._rewrite(call.args[0], names))
+        if isinstance(condition, tirx.IntImm):
+            return self._rewrite(call.args[1 if condition.value else 2], names)
+        self.conditions.append(condition)
+        self._branches += 1
+        branches = [self._rewrite(branch, names) for branch in call.args[1:]]
+        self._branches -= 1
+        return tirx.if_then_else(condition, *branches)
+
+
+def rename_lets(value: PrimExpr, names: Mapping[Var, PrimExpr]) -> dict[Var, PrimExpr]:
+    """Add a new variable to ``names`` for each that the value binds: TVM wants one binding of each."""
+    extended = dict(names)
+
+    def rename(let: tirx.Let) -> None:
+        extended[let.var] = tirx.Var(let.var.name, dtype_of(let.var))
+
+    visit(value, [(tirx.Let, rename)])
+    return extended

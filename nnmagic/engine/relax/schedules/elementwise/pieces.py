@@ -1,0 +1,130 @@
+"""Split the loops of a stage where conditions change, and where indices are divided."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+from tvm import tirx
+from tvm.sym.pattern import detect_linear_equation
+
+from nnmagic.engine.relax.schedules.elementwise.nests import Inlining, NestBuilder
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, static_int
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Var
+from nnmagic.engine.relax.tir.visitors import visit
+
+#: More pieces of a loop nest than this are not worth their code.
+_MOST_PIECES = 9
+
+#: How many loops of a nest are split because indices are divided.
+_MOST_SPLITS = 3
+
+_COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+_MIRRORED = {tirx.LT: tirx.GT, tirx.GT: tirx.LT, tirx.LE: tirx.GE, tirx.GE: tirx.LE}
+
+
+def build_pieces(stage: Stage, extents: Sequence[Extent], inlining: Inlining) -> list[NestBuilder]:
+    """Build the loops of a stage: cut where conditions on indices change, split where indices are divided."""
+    whole = NestBuilder(stage, inlining, [[as_expr(0), extent] for extent in extents])
+    if not whole.conditions:
+        return [_split_divided_loops(whole)]
+    cuts = _find_cuts(whole, extents)
+    if math.prod(len(points) - 1 for points in cuts) > _MOST_PIECES:
+        return [whole]
+    builders = []
+    for parts in itertools.product(*(itertools.pairwise(points) for points in cuts)):
+        ranges = [[begin, end - begin] for begin, end in parts]
+        builders.append(_split_divided_loops(NestBuilder(stage, inlining, ranges)))
+    return builders
+
+
+def _find_cuts(builder: NestBuilder, extents: Sequence[Extent]) -> list[list[Index]]:
+    """Return where to cut each axis, from its begin to its end: no condition changes within a piece."""
+    points: dict[Var, set[int]] = {var: set() for var, _ in builder.loops}
+    for condition in builder.conditions:
+        visit(condition, [(_COMPARISONS, lambda comparison: _add_points(comparison, points))])
+    cuts, loops = [], iter(builder.loops)
+    for extent in extents:
+        inner: list[int] = []
+        size = static_int(extent)
+        if size != 1:
+            var, _ = next(loops)
+            inner = sorted(point for point in points[var] if size is not None and 0 < point < size)
+        cuts.append([as_expr(0), *map(as_expr, inner), extent])
+    return cuts
+
+
+def _add_points(comparison: PrimExpr, points: Mapping[Var, set[int]]) -> None:
+    """Add the points where a comparison of one loop variable with a number changes."""
+    if not dtype_of(comparison.a).startswith("int"):
+        return
+    variables = list(points)
+    *factors, constant = _linear_parts(comparison.a - comparison.b, variables) or [None]
+    used = [number for number, factor in enumerate(factors) if factor != 0]
+    if len(used) != 1 or constant is None:
+        return
+    factor, kind = factors[used[0]], type(comparison)
+    if factor is None:
+        return
+    if factor < 0:
+        factor, constant, kind = -factor, -constant, _MIRRORED.get(kind, kind)
+    changes = points[variables[used[0]]]
+    if kind not in (tirx.GT, tirx.LE):
+        changes.add(-(constant // factor))  # the first index where the difference is not below 0
+    if kind not in (tirx.GE, tirx.LT):
+        changes.add((-constant) // factor + 1)  # the first where it is above 0
+
+
+def _linear_parts(expr: PrimExpr, variables: Sequence[Var]) -> list[int | None]:
+    """Return the factors of the variables and the constant, None where not static; empty if not linear."""
+    return [static_int(part) for part in detect_linear_equation(expr, list(variables))]
+
+
+def _split_divided_loops(builder: NestBuilder) -> NestBuilder:
+    """Split loops so that an index ``i // 4`` or ``i % 4`` becomes a loop variable."""
+    for _ in range(_MOST_SPLITS):
+        split = _find_split(builder)
+        if split is None:
+            break
+        builder = _split_loop(builder, *split)
+    return builder
+
+
+def _split_loop(builder: NestBuilder, number: int, factor: int) -> NestBuilder:
+    """Split the loop of this number into two, of which the inner one has ``factor`` as its extent."""
+    first = 0
+    ranges = list(builder.ranges)
+    for axis, (begin, *extents) in enumerate(ranges):
+        loops = [position for position, extent in enumerate(extents) if static_int(extent) != 1]
+        if first <= number < first + len(loops):
+            position = loops[number - first]
+            total = static_int(extents[position])
+            assert total is not None
+            parts = [as_expr(total // factor), as_expr(factor)]
+            ranges[axis] = [begin, *extents[:position], *parts, *extents[position + 1 :]]
+            break
+        first += len(loops)
+    return NestBuilder(builder.stage, builder.inlining, ranges)
+
+
+def _find_split(builder: NestBuilder) -> tuple[int, int] | None:
+    """Find a loop to split because of a division: its number, and the extent of the inner loop."""
+    variables = [var for var, _ in builder.loops]
+    divisions: list[PrimExpr] = []
+    for offset in builder.nest.offsets():
+        if not detect_linear_equation(offset, variables):
+            visit(offset, [((tirx.FloorDiv, tirx.FloorMod), divisions.append)])
+    for division in divisions:
+        parts, divisor = _linear_parts(division.a, variables), static_int(division.b)
+        if not parts or divisor is None:
+            continue
+        for number, (part, (_, extent)) in enumerate(zip(parts, builder.loops, strict=False)):
+            size = static_int(extent)
+            if part is None or size is None or part <= 0 or divisor % part:
+                continue
+            factor = divisor // part
+            if 1 < factor < size and size % factor == 0:
+                return number, factor
+    return None

@@ -1,0 +1,113 @@
+"""Choose which tensors an element-wise kernel stores, and build the loops of each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import tvm_ffi
+from tvm import tirx
+
+from nnmagic.engine.relax.schedules.elementwise.collapse import collapse_loops
+from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
+from nnmagic.engine.relax.schedules.elementwise.loops import emit_nest
+from nnmagic.engine.relax.schedules.elementwise.nests import FlatBuffers, Inlining
+from nnmagic.engine.relax.schedules.elementwise.pieces import build_pieces
+from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, read_kernel
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
+from nnmagic.engine.relax.schedules.registry import SCHEDULES
+from nnmagic.engine.relax.tir.builders import collect_loads, static_int
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Node
+from nnmagic.engine.relax.tir.visitors import visit
+
+#: The length that a dynamic dimension counts as: a large one.
+_DYNAMIC_LENGTH = 1e6
+
+
+def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
+    """Fuse, vectorize and parallelize the loops; return a kernel that is not element-wise as it is."""
+    kernel = _read_elementwise(function)
+    if kernel is None:
+        return function
+    stages = kernel.stages
+    shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
+    if any(_count_elements(shape) == 0 for shape in [*shapes, *map(kernel.shape, stages)]):
+        return function
+    if not any(collect_loads(stage.value) for stage in stages):
+        return function  # a function of indices only: LLVM does well, and other loops could round otherwise
+    stored = _choose_stored(kernel, set(function.params))
+    while True:
+        rows = FlatBuffers(stored.difference(function.params))
+        inlined = {stage.buffer: stage for stage in stages if stage.buffer not in stored}
+        inlining = Inlining(inlined, rows)
+        builders = [
+            builder
+            for stage in stages
+            if stage.buffer in stored
+            for builder in build_pieces(stage, kernel.shape(stage), inlining)
+        ]
+        unsafe = {buffer for builder in builders for buffer in builder.unsafe}
+        if not unsafe:
+            break
+        stored |= unsafe  # what a branch guards must not be computed before it
+    loops = [emit_nest(collapse_loops(builder.nest), machine) for builder in builders]
+    body = tirx.SeqStmt([*rows.declarations(), *loops])
+    return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
+
+
+def _read_elementwise(function: tirx.PrimFunc) -> KernelStages | None:
+    """Read a kernel of element-wise stages, each in perfect loops; return None for another kernel."""
+    kernel = read_kernel(function)
+    if kernel is None:
+        return None
+    computed = {stage.buffer for stage in kernel.stages}
+    written: set[Buffer] = set()
+    for stage in kernel.stages:
+        read_early = {load.source for load in collect_loads(stage.value)} & (computed - written)
+        repeated = stage.buffer in written
+        if not _is_plain(stage) or read_early or repeated or stage.buffer.ty.strides:
+            return None
+        written.add(stage.buffer)
+    return kernel
+
+
+def _is_plain(stage: BlockStage) -> bool:
+    perfect = stage.in_own_nest and stage.loops_are_axes
+    return perfect and stage.is_elementwise and stage.writes_at_axes
+
+
+def _choose_stored(kernel: KernelStages, results: set[Buffer]) -> set[Buffer]:
+    """Choose the buffers to store: the results, and what would be computed too often otherwise."""
+    stored = {stage.buffer for stage in kernel.stages if stage.buffer in results}
+    weights: dict[Buffer, int] = {}
+    for stage in kernel.stages:
+        loads = collect_loads(stage.value)
+        # Indices that are divided by a dynamic length would be nested within each other.
+        stored |= {load.source for load in loads if any(map(_divides_by_dynamic, load.indices))}
+        inputs = sum(weights.get(source, 0) for source in {load.source for load in loads})
+        weights[stage.buffer] = count_instructions(stage.value) + inputs
+    computations: dict[Buffer, float] = {}
+    for stage in reversed(kernel.stages):
+        size = _count_elements(kernel.shape(stage))
+        count = computations.get(stage.buffer, 0.0)
+        if stage.buffer not in stored and count > size and weights[stage.buffer] > CHEAP:
+            stored.add(stage.buffer)
+        evaluations = size if stage.buffer in stored else count
+        reads = {(load.source, tvm_ffi.StructuralKey(load.indices)) for load in collect_loads(stage.value)}
+        for source, _ in reads:
+            computations[source] = computations.get(source, 0.0) + evaluations
+    return stored
+
+
+def _divides_by_dynamic(index: Index) -> bool:
+    divisors: list[Node] = []
+    visit(index, [((tirx.FloorDiv, tirx.FloorMod), lambda node: divisors.append(node.b))])
+    return any(static_int(divisor) is None for divisor in divisors)
+
+
+def _count_elements(extents: Sequence[Extent]) -> float:
+    sizes = [static_int(extent) for extent in extents]
+    return math.prod(_DYNAMIC_LENGTH if size is None else size for size in sizes)
+
+
+SCHEDULES["elementwise"] = _schedule_elementwise

@@ -1,0 +1,111 @@
+"""Pack panels of the right matrix: copy the columns of a tile together, or transpose blocks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile
+from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
+
+#: The dtypes whose rows and columns are exchanged by shuffling vectors.
+_SHUFFLED_DTYPES = {"float32", "float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPacking:
+    """Packing of the columns that a tile needs: contiguous for each inner index, from ``offset`` on.
+
+    ``right`` is based at the panel's first column. The panel has the dtype of the sums.
+    """
+
+    panel: Buffer
+    offset: Index
+    tile: Tile
+    depth: Extent
+    right: Matrix
+    dtype: str
+
+    def statements(self) -> Stmt:
+        """Copy vectors where rows are contiguous; where columns are, transpose blocks of vectors."""
+        if builders.static_int(self.right.column) == 1 or self.tile.lanes == 1:
+            return builders.loop("k", self.depth, self._copy_row)
+        elements = builders.loop("k", self.depth, self._copy_elements)
+        if builders.static_int(self.right.row) != 1 or self.dtype not in _SHUFFLED_DTYPES:
+            return elements
+        number = builders.static_int(self.depth)
+        if number is None:
+            return tirx.IfThenElse(self.depth >= self.tile.lanes, self._transpose_blocks(), elements)
+        return self._transpose_blocks() if number >= self.tile.lanes else elements
+
+    def _index(self, k: Index, start: Index) -> Index:
+        return self.offset + k * self.tile.width + start
+
+    def _copy_row(self, k: PrimExpr) -> Stmt:
+        lanes = self.tile.lanes
+        stores = []
+        for start in self.tile.starts:
+            vector = builders.load(self.right.buffer, self.right.index(k, start), lanes, self.dtype)
+            stores.append(builders.store(self.panel, self._index(k, start), lanes, vector))
+        return builders.sequence(stores)
+
+    def _copy_elements(self, k: PrimExpr) -> Stmt:
+        def copy(j: PrimExpr) -> Stmt:
+            return builders.store(self.panel, self._index(k, j), 1, self.right.element(k, j, self.dtype))
+
+        return builders.loop("j", self.tile.width, copy)
+
+    def _transpose_blocks(self) -> Stmt:
+        tile, lanes = self.tile, self.tile.lanes
+        return builders.loop(
+            "v",
+            tile.vectors,
+            lambda v: builders.loop(
+                "kb",
+                builders.round_up_div(self.depth, lanes),
+                lambda kb: self._transpose_block(kb, builders.minimum(v * lanes, tile.width - lanes)),
+            ),
+        )
+
+    def _transpose_block(self, number: PrimExpr, start: Index) -> Stmt:
+        """Exchange rows and columns of a block as high and wide as a vector is long."""
+        lanes = self.tile.lanes
+        whole = (builders.static_int(self.depth) or 1) % lanes == 0
+        k0 = number * lanes if whole else builders.minimum(number * lanes, self.depth - lanes)
+        kind = builders.vector_type(self.dtype, lanes)
+        statements: list[Stmt] = []
+
+        def bind(values: Sequence[PrimExpr]) -> list[Var]:
+            variables = [tirx.Var("row", kind) for _ in values]
+            statements.extend(tirx.Bind(var, value) for var, value in zip(variables, values, strict=True))
+            return variables
+
+        rows = bind(
+            [
+                builders.load(self.right.buffer, self.right.index(k0, start + c), lanes, self.dtype)
+                for c in range(lanes)
+            ]
+        )
+        step = 1
+        while step < lanes:
+            rows = bind(exchange_blocks(rows, step, lanes))
+            step *= 2
+        statements += [
+            builders.store(self.panel, self._index(k0 + q, start), lanes, row) for q, row in enumerate(rows)
+        ]
+        return builders.sequence(statements)
+
+
+def exchange_blocks(rows: Sequence[PrimExpr], step: int, lanes: int) -> list[PrimExpr]:
+    """Do one step of a transposition: exchange the blocks of ``step`` on both sides of the diagonal."""
+    result = list(rows)
+    low = [i if not i & step else lanes + i - step for i in range(lanes)]
+    high = [i + step if not i & step else lanes + i for i in range(lanes)]
+    for n in range(lanes):
+        if not n & step:
+            pair = [rows[n], rows[n | step]]
+            result[n], result[n | step] = tirx.Shuffle(pair, low), tirx.Shuffle(pair, high)
+    return result

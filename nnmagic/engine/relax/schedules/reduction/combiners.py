@@ -1,0 +1,73 @@
+"""Find what a reduction adds for one element, and combine two partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from nnmagic.engine.relax.schedules.reduction import argreduce
+from nnmagic.engine.relax.schedules.reduction.analysis import ReductionStage, variables_of
+from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
+from nnmagic.engine.relax.tir.types import Buffer, Node, PrimExpr
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+
+def combine(stage: ReductionStage, left: Sequence[PrimExpr], right: Sequence[PrimExpr]) -> list[PrimExpr]:
+    """Combine two partial results of a reduction; ``left`` is of elements before those of ``right``.
+
+    The reduction must be one that ``is_supported``.
+    """
+    if stage.tie_rule:
+        keep = argreduce.keeps_first(stage.tie_rule, left[0], left[1], right[0], right[1])
+        return [tirx.Select(keep, a, b) for a, b in zip(left, right, strict=True)]
+    (value,), (a,), (b,) = stage.values, left, right
+    term = _find_term(stage)
+    assert term is not None
+    if isinstance(value, tirx.Select):
+        return [_replace_operands(value, stage.buffer, a, term, b)]
+    return [type(value)(a, b)]
+
+
+def is_supported(stage: ReductionStage) -> bool:
+    """Return whether partial results of a reduction can be combined."""
+    return stage.tie_rule is not None or _find_term(stage) is not None
+
+
+def _find_term(stage: ReductionStage) -> PrimExpr | None:
+    """Return what a reduction of one value adds (multiplies, compares) for one element."""
+    value, target = stage.value, stage.buffer
+    match value:
+        case tirx.Select():
+            sides = [value.true_value, value.false_value]
+        case tirx.Add() | tirx.Mul() | tirx.Max() | tirx.Min() | tirx.And() | tirx.Or():
+            sides = [value.a, value.b]
+        case _:
+            return None
+    if [_is_load_of(side, target) for side in sides] != [True, False]:
+        return None
+    term = sides[1]
+    if any(load.source.same_as(target) for load in collect_loads(term)):
+        return None
+    if isinstance(value, tirx.Select):
+        a, b = (tirx.Var(name, dtype_of(term)) for name in "ab")
+        if set(variables_of(_replace_operands(value, target, a, term, b))) & set(stage.axes):
+            return None
+    return term
+
+
+def _is_load_of(node: Node, buffer: Buffer) -> bool:
+    return isinstance(node, tvm.ir.TensorLoad) and bool(node.source.same_as(buffer))
+
+
+def _replace_operands(value: PrimExpr, target: Buffer, a: PrimExpr, term: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Return the expression with ``a`` for loads of the target and ``b`` for the term."""
+
+    def replace(node: Node) -> PrimExpr:
+        if _is_load_of(node, target):
+            return a
+        return b if tvm_ffi.structural_equal(node, term) else node
+
+    return rewrite(value, [(tvm.ir.Expr, replace)], before_parts=True)

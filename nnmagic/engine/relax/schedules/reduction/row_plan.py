@@ -1,0 +1,194 @@
+"""Plan the loops for stages that share rows: vectors, blocks of columns, and the memory of a row.
+
+A row is what the axes that all stages have in common leave over. If the contiguous axis is inside of it,
+vectors go along the row. If the contiguous axis is one of those in common, a block of columns is one row, and
+vectors go across it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work, worth_threads
+from nnmagic.engine.relax.schedules.reduction.analysis import (
+    ReductionKernel,
+    ReductionStage,
+    count_costly,
+    count_nodes,
+    substitute_axes,
+)
+from nnmagic.engine.relax.schedules.reduction.axis_merging import resolve_view
+from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, dtype_of, item_bytes, shape_of
+from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
+
+#: The operations of an element as which its costly ones (functions, divisions) count, whatever their number.
+_COSTLY_OPERATIONS = 8
+
+#: Shorter rows are added one element after the other, unless more than sums is computed of them: then an
+#: expression has more nodes than this, or a choice.
+SHORT_ROW = 16
+_SIMPLE_NODES = 40
+
+#: The bytes of an array from which on it comes from beyond the second cache, and is prefetched.
+_STREAM_BYTES = 1 << 20
+
+#: The columns of a block where only the results of one reduction are kept of it.
+_BLOCK_COLUMNS = 1024
+
+#: The columns and elements of a block that several stages read: all of it fits the second cache, twice.
+_CACHED_COLUMNS = 512
+_CACHED_ELEMENTS = 1 << 16
+
+#: By variable, the index at which code is emitted.
+Env = dict[Var, Index]
+
+
+@dataclass(frozen=True, slots=True)
+class _RowBuffer:
+    """The memory in which a row keeps a buffer, and the axes that it has there."""
+
+    buffer: Buffer
+    axes: tuple[Var, ...]
+
+
+class RowPlan:
+    """The plan for stages that have the axes ``rows`` in common; ``lane`` is contiguous in memory.
+
+    across: whether vectors go across the columns of a block. outer: the axes of the loops around a row.
+    inner_of: by stage, its axes inside of a row. relative: by axis, the variable that counts from the begin
+    of the row or block. width: the elements of a row, or the columns of a block. vector: the elements of a
+    vector. short: whether rows are added one element after the other. memory: allocations for a row's
+    buffers.
+    """
+
+    def __init__(self, machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], lane: Var) -> None:
+        stages = kernel.stages
+        self.machine = machine
+        self.extents, self.views = kernel.extents, kernel.views
+        self.lane = lane
+        self.across = lane in rows
+        self.outer = [axis for axis in rows if axis != lane]
+        self.inner_of = {stage: [axis for axis in stage.axes if axis not in rows] for stage in stages}
+        self.operations = sum(_count_operations(kernel, stage) for stage in stages)
+        self.memory: list[Stmt] = []
+        # A kept buffer holds one row at a time: it is indexed from the begin of the row, others by the axes.
+        self.relative = {axis: tirx.Var(f"{axis.name}_in", "int64") for axis in kernel.extents}
+        # The width comes first: a vector must not be longer, and rows of kept buffers are allocated by it.
+        self.width = self._choose_block(kernel) if self.across else self.extents[lane]
+        self.short = self._has_short_rows(stages)
+        self.vector = self._choose_vector(stages)
+        self.kept: dict[Buffer, _RowBuffer] = {}
+        for stage in stages:
+            for write in stage.writes:
+                if write in kernel.kept:
+                    self.kept[write] = self._allocate_row(stage, write)
+        self.stages = [self._redirect_loads(stage) for stage in stages]
+        # Streams are found after loads are redirected: a view is as large as its buffer, a row's memory is
+        # not.
+        self.streams = frozenset(
+            load.source
+            for stage in self.stages
+            for load in collect_loads(*stage.values)
+            if math.prod(shape_of(load.source)) * item_bytes(dtype_of(load.source)) >= _STREAM_BYTES
+        )
+
+    def _choose_block(self, kernel: ReductionKernel) -> int:
+        """Choose how many columns are a block: all that is read of them fits the second cache, twice."""
+        stages = kernel.stages
+        total = self.extents[self.lane]
+        lanes = self.machine.lanes("float32")
+        reductions = sum(stage.reduces for stage in stages)
+        if len(stages) == 1 or (reductions == 1 and not self.inner_of[stages[-1]]):
+            threads = worth_threads(Work.ROW_OPERATIONS, self.operations)
+            # Threads need two blocks at least.
+            narrow = threads and total < 2 * _BLOCK_COLUMNS
+            width = max(lanes, total // 2) if narrow else _BLOCK_COLUMNS
+        else:
+            deepest = max(kernel.count(self.inner_of[stage]) for stage in stages)
+            width = max(2 * lanes, min(_CACHED_COLUMNS, _CACHED_ELEMENTS // deepest))
+        return min(-(-width // lanes) * lanes, total)
+
+    def _has_short_rows(self, stages: Sequence[ReductionStage]) -> bool:
+        values = [value for stage in stages for value in stage.values]
+        simple = all(
+            count_nodes(value) <= _SIMPLE_NODES and not isinstance(value, tirx.Select) for value in values
+        )
+        return not self.across and self.width < SHORT_ROW and simple
+
+    def _choose_vector(self, stages: Sequence[ReductionStage]) -> int:
+        """Choose the elements of a vector: those of the widest dtype that is written fill a register."""
+        if self.short or not all(stage.in_order for stage in stages):
+            return 1
+        if any(dtype_of(buffer) == "bool" for stage in stages for buffer in stage.buffers):
+            return 1  # TVM stores vectors of truth values in another form than single ones
+        bits = max(int(tvm.DataType(dtype_of(write)).bits) for stage in stages for write in stage.writes)
+        return min(max(1, self.machine.vector_bytes * 8 // max(bits, 8)), largest_power_of_two(self.width))
+
+    def allocate(self, shape: Sequence[int], dtype: str, name: str) -> Buffer:
+        """Allocate a buffer of the task."""
+        buffer = tirx.decl_buffer(list(shape), dtype, name)
+        self.memory.append(tirx.AllocBuffer(buffer))
+        return buffer
+
+    def _allocate_row(self, stage: ReductionStage, write: Buffer) -> _RowBuffer:
+        axes = [axis for axis in stage.indices if axis in self.extents and axis not in self.outer]
+        if self.across:
+            axes = [axis for axis in axes if axis != self.lane] + [self.lane]
+        shape = [self.width if axis == self.lane else self.extents[axis] for axis in axes]
+        return _RowBuffer(self.allocate(shape or [1], dtype_of(write), write.name), tuple(axes))
+
+    def _element_of_row(self, row: _RowBuffer) -> tuple[Buffer, list[Index]]:
+        return row.buffer, [self.relative[axis] for axis in row.axes] or [as_expr(0)]
+
+    def _redirect_loads(self, stage: ReductionStage) -> ReductionStage:
+        """Return the stage with loads from the row's own memory, and from the buffers of views."""
+        sources = {load.source for load in collect_loads(*stage.values)} - set(stage.writes)
+
+        def redirect(source: Buffer) -> Callable[[list[Index]], PrimExpr]:
+            if source in self.kept:
+                return lambda _indices: tirx.BufferLoad(*self._element_of_row(self.kept[source]))
+            return lambda indices: tirx.BufferLoad(*resolve_view(source, indices, self.views))
+
+        redirected = stage.substitute({}, {source: redirect(source) for source in sources})
+        self.inner_of[redirected] = self.inner_of[stage]
+        return redirected
+
+    def location(self, buffer: Buffer) -> Buffer:
+        """Return the memory that holds a buffer: a row's own, or the buffer itself."""
+        return self.kept[buffer].buffer if buffer in self.kept else buffer
+
+    def holds_one_per_column(self, buffer: Buffer) -> bool:
+        """Return whether a row's own memory has one element of the buffer per column."""
+        return buffer in self.kept and self.kept[buffer].axes == (self.lane,)
+
+    def store(self, stage: ReductionStage, write: Buffer, value: PrimExpr, env: Env) -> Stmt:
+        """Return the store of a stage's value at an index."""
+        if write in self.kept:
+            buffer, indices = self._element_of_row(self.kept[write])
+        else:
+            buffer, indices = resolve_view(write, stage.indices, self.views)
+        return tirx.BufferStore(buffer, value, [substitute_axes(index, env) for index in indices])
+
+    def names_at(self, axis: Var, index: Index, start: Index | None = None) -> Env:
+        """Return the names of an index along an axis, which begins at ``start`` of the array."""
+        return {axis: index if start is None else start + index, self.relative[axis]: index}
+
+    def zeros(self, axes: Sequence[Var]) -> Env:
+        """Return the names of the first index of each axis."""
+        return {name: index for axis in axes for name, index in self.names_at(axis, as_expr(0)).items()}
+
+
+def _count_operations(kernel: ReductionKernel, stage: ReductionStage) -> int:
+    """Count the operations of a stage: one an element, and more where it has costly ones."""
+    costly = min(1, count_costly(stage.value))
+    return kernel.count(stage.axes) * (1 + _COSTLY_OPERATIONS * costly)
+
+
+def largest_power_of_two(number: int) -> int:
+    """Return the largest power of two that is not above the number."""
+    return 1 << (max(number, 1).bit_length() - 1)

@@ -1,0 +1,316 @@
+"""Compile the source of a cell to functions, through the caches."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from keyword import iskeyword
+from typing import Any
+
+from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, what_changed
+from nnmagic.diagnostics import (
+    CompileError,
+    Diagnostic,
+    RelayError,
+    Source,
+    TinyNNError,
+)
+from nnmagic.functions.build_or_load import COUNTS, Use
+from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.data_types import DataType, data_type
+from nnmagic.functions.definition import CacheInfo, Definition, untyped_text
+from nnmagic.functions.environment import environment
+from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.options import Options
+from nnmagic.progress import report
+from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
+from nnmagic.relay.expr import Constant
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.relay.text.parser import parse_module
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.used_types import used_types, with_field_types
+from nnmagic.tinynn import compile_source, look_up
+from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+
+#: The version of what the key of the cache is made of.
+_KEY_FORMAT = "1"
+
+
+#: The part that is the source's place: what errors show, and no part of machine code.
+_PLACE = "place of the source"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCell:
+    """The result of compiling one source.
+
+    Attributes:
+        functions: the functions that it binds, in source order; names that begin with ``_`` are left out.
+        types: the data types that it binds.
+        own: everything that it defines, with inferred types.
+        warnings: problems that do not stop it.
+        cache_info: where the result came from.
+        shown: a display that was rendered before, for reuse.
+
+    """
+
+    functions: tuple[CompiledFunction, ...]
+    types: tuple[DataType, ...]
+    own: Module
+    warnings: tuple[Diagnostic, ...]
+    cache_info: CacheInfo
+    shown: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def bound(self) -> dict[str, object]:
+        """What the source binds, by name."""
+        types = {each.__name__: each for each in self.types}
+        return {**types, **{each.name: each for each in self.functions}}
+
+    @property
+    def result(self) -> CompiledFunction:
+        """The function that stands for the source: Relay's ``@main`` if there is one, else the last.
+
+        Raises TinyNNError if the source has classes only.
+        """
+        if not self.functions:
+            message = "the source has no function whose name does not begin with `_`"
+            raise TinyNNError([Diagnostic(message, hint="write one, or put the classes in a %%tinynn cell")])
+        mains = [f for f in self.functions if f.name == "main" and f._definition.language == "relay"]
+        return (mains or self.functions)[-1]
+
+    @property
+    def relay_text(self) -> str:
+        """The text of everything that the source defines, without inferred types."""
+        return untyped_text(self.own)
+
+
+#: What was compiled, for the life of the process.
+MEMORY: MemoryCache[CompiledCell] = MemoryCache(max_entries=256, max_bytes=1 << 30)
+
+
+def compile_cell(
+    source: Source,
+    namespace: Mapping[str, object],
+    options: Options,
+    *,
+    language: str = "tinynn",
+    cache: bool = True,
+    force: bool = False,
+    only_result: bool = False,
+) -> CompiledCell:
+    """Return the functions of a source, from memory, from disk, or compiled.
+
+    Args:
+        source: the text.
+        namespace: where free names are looked up.
+        options: the options of the compilation.
+        language: ``"tinynn"`` or ``"relay"``.
+        cache: whether to read and write the caches.
+        force: compile even if a cache has it.
+        only_result: compile machine code for the last function only; the others wait for their first call.
+
+    Raises:
+        TinyNNError, RelayError, EngineError: if the source cannot be compiled.
+
+    """
+    begin = time.perf_counter()
+    parts = dependencies(source, options, language)
+    names = _defined_names(source.text)
+    why = "the cache is off"
+
+    def now(name: str) -> str:
+        return fingerprint(look_up(namespace, name))
+
+    if cache and not force:
+        found = MEMORY.find(parts, now)
+        if found is not None:
+            _build(found.value, only_result=only_result)
+            COUNTS.saved(found.value.cache_info.seconds)
+            return _with_cache_info(
+                found.value, CacheInfo("memory", found.key, time.perf_counter() - begin, "found in memory")
+            )
+        why = MEMORY.why_not(names, parts, now)
+    elif cache:
+        why = "forced"
+    use = Use.NO if not cache else Use.REFRESH if force else Use.YES
+    entry = _compile(source, namespace, options, language, parts, names, use)
+    _build(entry.value, only_result=only_result)
+    hit, why = _from_disk(entry, why, now, use)
+    cell = _with_cache_info(entry.value, CacheInfo(hit, entry.key, time.perf_counter() - begin, why))
+    if cache:
+        MEMORY.put(replace(entry, value=cell))
+    return cell
+
+
+def _from_disk(
+    entry: Entry[CompiledCell], why: str, now: Callable[[str], str], use: Use
+) -> tuple[str | None, str]:
+    """Return whether all machine code of a compiled cell was on disk, and if not, why.
+
+    What the cell was compiled from is noted on disk, so that the next kernel can say what has changed.
+    """
+    origins = [each._definition.origin for each in entry.value.functions]
+    built = [origin for origin in origins if origin is not None]
+    cache = None if use is Use.NO else disk_cache()
+    if cache is None:
+        return None, why
+    parts = {name: digest({name: text}) for name, text in entry.parts.items() if name != _PLACE}
+    name = " ".join(entry.names)
+    if built and all(origin.hit for origin in built):
+        hit, why = "disk", "found on disk"
+    else:
+        hit = None
+        reasons = [origin.why for origin in built if origin.why]
+        if reasons:
+            why = f"{why}; {reasons[0]}" if why != "first time" else reasons[0]
+        elif why == "first time":
+            why = _changes_since_noted(cache.read_note(name), parts, now)
+    cache.note(name, {"parts": parts, "captured": dict(entry.captured)})
+    return hit, why
+
+
+def _changes_since_noted(noted: object, parts: Mapping[str, str], now: Callable[[str], str]) -> str:
+    """Return what has changed since another kernel compiled functions of these names."""
+    match noted:
+        case {"parts": dict() as were, "captured": dict() as captured}:
+            words = {str(name): str(was) for name, was in captured.items()}
+            return what_changed(were, words, parts, now) or "no longer on disk"
+    return "first time"
+
+
+def _compile(
+    source: Source,
+    namespace: Mapping[str, object],
+    options: Options,
+    language: str,
+    parts: Mapping[str, str],
+    names: tuple[str, ...],
+    use: Use,
+) -> Entry[CompiledCell]:
+    """Compile a source to typed Relay."""
+    report("types")
+    captured: dict[str, str] = {}
+    docs: dict[str, str | None] = {}
+    parameters: dict[str, tuple[ParameterInfo, ...]] = {}
+    infos: Mapping[str, DataTypeInfo] = {}
+    classes: tuple[DataType, ...] = ()
+    found: tuple[Diagnostic, ...] = ()
+    if language == "relay":
+        module = infer_type(parse_module(source))
+        texts = dict.fromkeys(module.functions, source.text)
+        own_types = list(module.types)
+    else:
+        program = compile_source(source, namespace)
+        module, infos, found = program.module, program.known_types, program.warnings
+        captured = {name: fingerprint(value) for name, value in program.captured.items()}
+        texts = {info.name: _without_indent(info.source, source.indent) for info in program.functions}
+        docs = {info.name: info.docstring for info in program.functions}
+        parameters = {info.name: info.parameters for info in program.functions}
+        own_types = [info.name for info in program.types]
+        classes = tuple(
+            data_type(name, module.types, infos) for name in own_types if not name.startswith("_")
+        )
+    public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
+    if not public and not classes:
+        raise _nothing_bound(language, texts)
+    graph = call_graph(module)
+    keyed = Entry(names, parts, captured, None, 0).key
+    info = CacheInfo(None, keyed, 0.0, "")
+    functions = tuple(
+        CompiledFunction(
+            Definition(
+                name=name,
+                module=_with_types(with_needed_functions(module, graph, name), own_types),
+                source=source,
+                text=texts[name],
+                language=language,
+                doc=docs.get(name),
+                options=options,
+                key=f"{keyed}-{name}",
+                parameters=parameters.get(name, ()),
+                infos=infos,
+                use=use,
+            ),
+            info,
+        )
+        for name in public
+    )
+    own = _with_types(replace(module, functions={name: module.functions[name] for name in texts}), own_types)
+    cell = CompiledCell(functions, classes, own, found, info)
+    return Entry(names, parts, captured, cell, _nbytes(module))
+
+
+def _nothing_bound(language: str, names: Iterable[str]) -> CompileError:
+    """Return the error for a source that binds nothing."""
+    if list(names) or language == "tinynn":
+        message = "nothing here is bound: no function is defined whose name does not begin with `_`"
+        return TinyNNError([Diagnostic(message, hint="give a function a name without the underscore")])
+    hint = "write one, as in def @main(%x: float32) -> float32 { exp(%x) }"
+    return RelayError([Diagnostic("the text holds no function", hint=hint)])
+
+
+def _build(cell: CompiledCell, *, only_result: bool) -> None:
+    """Build the machine code of the functions that Python can call."""
+    for function in (cell.result,) if only_result else cell.functions:
+        if function._definition.call.crosses:
+            function.build()
+
+
+def _with_cache_info(cell: CompiledCell, info: CacheInfo) -> CompiledCell:
+    """Return the cell with its functions' ``cache_info`` replaced."""
+    functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
+    return replace(cell, functions=functions, cache_info=info)
+
+
+def _info_of(function: CompiledFunction, info: CacheInfo) -> CacheInfo:
+    """Return the ``cache_info`` of one function of a cell: some may have been on disk, others not."""
+    origin = function._definition.origin
+    if info.hit is None and origin is not None and origin.hit is not None:
+        return replace(info, hit=origin.hit, why=origin.why)
+    return info
+
+
+def _without_indent(text: str, indent: int) -> str:
+    """Return a function's text without the indentation that was removed from the source."""
+    return "\n".join(line[indent:] for line in text.split("\n"))
+
+
+def with_needed_functions(module: Module, graph: CallGraph, entry: str) -> Module:
+    """Return the module with only the functions that ``entry`` needs, and all data types."""
+    wanted = reachable(graph, entry)
+    return replace(module, functions={name: f for name, f in module.functions.items() if name in wanted})
+
+
+def _with_types(module: Module, own: Sequence[str]) -> Module:
+    """Return the module with only the data types that its functions use or the source defines."""
+    used = used_types(module.functions.values(), module.types)
+    kept = with_field_types([*used, *own], module.types)
+    return replace(module, types=kept)
+
+
+def _nbytes(module: Module) -> int:
+    nodes = {node for function in module.functions.values() for node in post_order(function)}
+    return sum(node.data.nbytes for node in nodes if isinstance(node, Constant))
+
+
+def dependencies(source: Source, options: Options, language: str) -> dict[str, str]:
+    """Return everything that a compilation depends on, except captured values, by name."""
+    return {
+        "source": source.text,
+        "language": language,
+        "option engine": options.engine,
+        "option target": options.target_text,
+        "option opt_level": str(options.opt_level),
+        _PLACE: f"{source.filename}:{source.first_line}:{source.indent}",
+        "format of the key": _KEY_FORMAT,
+        **environment(),
+    }
+
+
+def _defined_names(text: str) -> tuple[str, ...]:
+    """Return the names that a source defines, by a quick scan: they identify a cell after an edit."""
+    return tuple(re.findall(r"^(?:def|class)\s+@?([^\s(\[:]+)", text, flags=re.MULTILINE))

@@ -1,0 +1,174 @@
+"""Declare operators that move blocks of elements between the image and the channels or the batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import FLOAT, INT, PAIRS, STR, one_or_more
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.dims import add, floor_divide, multiply
+from nnmagic.relay.ops.image import image_layout
+from nnmagic.relay.ops.layouts import convert_shape
+from nnmagic.relay.ops.relations import ints, pairs, require_positive, tensor
+from nnmagic.relay.text.types import dim_text, type_text
+from nnmagic.relay.types import Dim, TensorType, Type
+
+
+def _divisible(dim: Dim, by: int, what: str) -> None:
+    if by < 1 or (isinstance(dim, int) and dim % by):
+        raise RelationError(f"{what} {dim_text(dim)} cannot be divided by {by}", 0)
+
+
+def _not_negative(dim: Dim, what: str) -> None:
+    if isinstance(dim, int) and dim < 0:
+        raise RelationError(f"{what} are larger than the data", 0)
+
+
+def _block_size(attrs: Attrs) -> int:
+    block = cast(int, attrs["block_size"])
+    if block == 0:
+        raise RelationError("block_size must not be 0")
+    return block
+
+
+def _depth_to_space(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, block = tensor(types), _block_size(attrs)
+    layout, plain = image_layout(attrs, "HW")
+    batch, channels, *image = convert_shape(data.shape, layout, plain)
+    result = (
+        batch,
+        floor_divide(channels, block * block),
+        *(multiply(dim, block) for dim in image),
+    )
+    return TensorType(convert_shape(result, plain, layout), data.dtype)
+
+
+def _check_depth_to_space(types: Sequence[Type], attrs: Attrs) -> None:
+    layout, plain = image_layout(attrs, "HW")
+    block = cast(int, attrs["block_size"])
+    require_positive("block_size", [block])
+    _divisible(convert_shape(tensor(types).shape, layout, plain)[1], block**2, "the number of channels")
+
+
+def _space_to_depth(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, block = tensor(types), _block_size(attrs)
+    layout, plain = image_layout(attrs, "HW")
+    batch, channels, *image = convert_shape(data.shape, layout, plain)
+    result = (
+        batch,
+        multiply(channels, block * block),
+        *(floor_divide(dim, block) for dim in image),
+    )
+    return TensorType(convert_shape(result, plain, layout), data.dtype)
+
+
+def _check_space_to_depth(types: Sequence[Type], attrs: Attrs) -> None:
+    layout, plain = image_layout(attrs, "HW")
+    for dim in convert_shape(tensor(types).shape, layout, plain)[2:]:
+        _divisible(dim, cast(int, attrs["block_size"]), "the image's side")
+
+
+def _blocks(data: TensorType, attrs: Attrs, name: str) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    blocks = ints(attrs, "block_shape")
+    if len(blocks) >= len(data.shape) or 0 in blocks:
+        raise RelationError(f"block_shape {list(blocks)} does not fit {type_text(data)}", 0)
+    return blocks, pairs(attrs, name, len(blocks))
+
+
+def _space_to_batch(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    blocks, widths = _blocks(data, attrs, "paddings")
+    batch, *rest = data.shape
+    for axis, (block, pair) in enumerate(zip(blocks, widths, strict=True)):
+        rest[axis] = floor_divide(add(rest[axis], sum(pair)), block)
+    return TensorType((multiply(batch, math.prod(blocks)), *rest), data.dtype)
+
+
+def _check_space_to_batch(types: Sequence[Type], attrs: Attrs) -> None:
+    blocks = ints(attrs, "block_shape")
+    widths = pairs(attrs, "paddings", len(blocks))
+    for dim, block, pair in zip(tensor(types).shape[1:], blocks, widths, strict=False):
+        _not_negative(add(dim, sum(pair)), "negative paddings, which crop,")
+        _divisible(add(dim, sum(pair)), block, "the padded dimension")
+
+
+def _batch_to_space(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    blocks, crops = _blocks(data, attrs, "crops")
+    batch, *rest = data.shape
+    for axis, (block, pair) in enumerate(zip(blocks, crops, strict=True)):
+        rest[axis] = add(multiply(rest[axis], block), -sum(pair))
+    return TensorType((floor_divide(batch, math.prod(blocks)), *rest), data.dtype)
+
+
+def _check_batch_to_space(types: Sequence[Type], attrs: Attrs) -> None:
+    blocks, (batch, *spatial) = ints(attrs, "block_shape"), tensor(types).shape
+    crops = pairs(attrs, "crops", len(blocks))
+    if any(crop < 0 for pair in crops for crop in pair):
+        raise RelationError("crops must not be negative")
+    count = 1
+    for dim, block, pair in zip(spatial, blocks, crops, strict=False):
+        require_positive("block_shape", [block])
+        _not_negative(add(multiply(dim, block), -sum(pair)), "crops")
+        count *= block
+    _divisible(batch, count, "the batch")
+
+
+for _name, _relation, _check, _summary, _mode, _order in (
+    (
+        "depth_to_space",
+        _depth_to_space,
+        _check_depth_to_space,
+        "Channels moved into blocks of places.",
+        "DCR",
+        None,
+    ),
+    (
+        "space_to_depth",
+        _space_to_depth,
+        _check_space_to_depth,
+        "Blocks of places moved into the channels.",
+        "",
+        "data block_size layout",
+    ),
+):
+    declare(
+        f"nn.{_name}",
+        "data",
+        _relation,
+        _summary,
+        Attr("block_size", INT, 1, call_default=REQUIRED),
+        Attr("layout", STR, "NCHW"),
+        Attr("mode", STR, "DCR", call_default=_mode),
+        attrs_key="SubPixelAttrs",
+        call_order=_order,
+        family="nn",
+        preconditions=[_check],
+    )
+_BLOCK_SHAPE = Attr("block_shape", one_or_more(), (1, 1), call_default=REQUIRED)
+declare(
+    "nn.space_to_batch_nd",
+    "data",
+    _space_to_batch,
+    "Blocks of places of the padded data moved into the batch.",
+    _BLOCK_SHAPE,
+    Attr("paddings", PAIRS),
+    Attr("pad_value", FLOAT, 0.0),
+    attrs_key="SpaceToBatchNDAttrs",
+    family="nn",
+    preconditions=[_check_space_to_batch],
+)
+declare(
+    "nn.batch_to_space_nd",
+    "data",
+    _batch_to_space,
+    "Elements of the batch moved into blocks of places, then cropped.",
+    _BLOCK_SHAPE,
+    Attr("crops", PAIRS),
+    attrs_key="BatchToSpaceNDAttrs",
+    family="nn",
+    preconditions=[_check_batch_to_space],
+)
