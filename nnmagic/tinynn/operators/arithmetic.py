@@ -187,8 +187,8 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
     dtype = tensor_type(exponent).dtype
     if not dtype.startswith("uint"):
         short = dtype_short_name(dtype)
-        power = " ** ".join(f"{source_text(each.span)}.astype(u{short[1:]})" for each in (base, exponent))
-        hint = f"if no exponent is negative, write ({power}).astype({short})"
+        shown = " ** ".join(f"{source_text(each.span)}.astype(u{short[1:]})" for each in (base, exponent))
+        hint = f"if no exponent is negative, write ({shown}).astype({short})"
         raise RefusalError(
             f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
             written.span,
