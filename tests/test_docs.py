@@ -49,10 +49,10 @@ def test_the_picture_is_what_nnmagic_draws() -> None:
 
 def test_the_vocabulary_has_every_operator_and_says_what_it_is() -> None:
     for name, operator in OPERATORS.items():
-        word = operator_symbol(operator)
-        assert word.relay == name
-        assert word.summary.endswith(".")
-        assert set(operator.args) <= set(word.keywords) | {*operator.args[1:]}
+        symbol = operator_symbol(operator)
+        assert symbol.relay == name
+        assert symbol.summary.endswith(".")
+        assert set(operator.args) <= set(symbol.keywords) | {*operator.args[1:]}
     assert {"exp", "softmax", "arange", "f32", "Tensor", "pi"} <= set(symbols())
     assert {"shape", "reshape", "softmax", "relu"} <= set(members())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,20 +16,20 @@ PACKAGE = Path(__file__).parent.parent / "nnmagic"
 MAY_IMPORT = {
     "_version": set(),
     "diagnostics": set(),
-    "frames": {"diagnostics"},
+    "tracebacks": {"diagnostics"},
     "progress": set(),
     "fork_safety": set(),
-    "cache": {"frames", "fork_safety"},
-    "relay": {"diagnostics", "frames"},
-    "engine": {"diagnostics", "frames", "fork_safety", "progress", "relay"},
-    "tinynn": {"diagnostics", "frames", "relay"},
+    "cache": {"tracebacks", "fork_safety"},
+    "relay": {"diagnostics", "tracebacks"},
+    "engine": {"diagnostics", "tracebacks", "fork_safety", "progress", "relay"},
+    "tinynn": {"diagnostics", "tracebacks", "relay"},
     "rendering": {"diagnostics", "relay"},
     "functions": {
         "_version",
         "cache",
         "diagnostics",
         "engine",
-        "frames",
+        "tracebacks",
         "fork_safety",
         "rendering",
         "progress",
@@ -41,7 +42,7 @@ MAY_IMPORT = {
             "cache",
             "diagnostics",
             "engine",
-            "frames",
+            "tracebacks",
             "functions",
             "rendering",
             "progress",
@@ -107,6 +108,20 @@ def test_a_file_imports_only_what_its_part_may(path: Path) -> None:
 def test_a_file_begins_by_saying_what_it_is(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert docstring, "the first line of a file says what it is"
+
+
+def test_the_language_has_no_import_circle() -> None:
+    """Imports for types count, too: a reader who starts anywhere comes to an end."""
+    graph: dict[str, set[str]] = {}
+    for path in FILES:
+        if part_of(path) == "tinynn":
+            name = ".".join(["nnmagic", *path.relative_to(PACKAGE).with_suffix("").parts])
+            graph[name.removesuffix(".__init__")] = imports(path)
+    for name, found in graph.items():
+        modules = found & graph.keys()
+        packages = {other.rpartition(".")[0] for other in modules}  # `from package import module`
+        graph[name] = modules - packages
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def modules_after(code: str) -> set[str]:

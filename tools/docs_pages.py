@@ -49,8 +49,8 @@ def operators_page() -> Iterator[str]:
         families[OPERATORS[name].family].append(operator_symbol(OPERATORS[name]))
     for family in sorted(families):
         yield f"\n## {family}\n"
-        for word in families[family]:
-            yield from _entry(word)
+        for symbol in families[family]:
+            yield from _entry(symbol)
 
 
 def functions_page() -> Iterator[str]:
@@ -65,13 +65,14 @@ def functions_page() -> Iterator[str]:
     yield "## Dtypes\n"
     yield ", ".join(f"`{dtype.short}` ({dtype.name})" for dtype in DTYPES.values())
     yield "\n## Functions\n"
-    for word in sorted((word for word in symbols().values() if word.kind == "function"), key=_by_name):
-        yield from _entry(word)
+    functions = [symbol for symbol in symbols().values() if symbol.kind == "function"]
+    for symbol in sorted(functions, key=_by_name):
+        yield from _entry(symbol)
     yield "\n## Methods and attributes of tensors\n"
     yield "Functions and operators whose first argument is a single tensor are also methods. Attributes:\n"
-    for name, word in members().items():
-        if word.kind == "attribute":
-            yield f"- `x.{name}`: {word.summary}"
+    for name, symbol in members().items():
+        if symbol.kind == "attribute":
+            yield f"- `x.{name}`: {symbol.summary}"
     yield "\n## Namespaces of operators\n"
     for name, found in namespaces().items():
         yield f"- `{name}`: {', '.join(f'`{each}`' for each in sorted(found))}"
@@ -120,19 +121,20 @@ def _first_sentence(doc: str) -> str:
     return " ".join(doc.split("\n\n", maxsplit=1)[0].split())
 
 
-def _by_name(word: Symbol) -> str:
-    return word.name
+def _by_name(symbol: Symbol) -> str:
+    return symbol.name
 
 
-def _entry(word: Symbol) -> Iterator[str]:
+def _entry(symbol: Symbol) -> Iterator[str]:
     """A name: how it is called, what it does, its twins, what its parameters may be."""
-    yield f"\n### {word.name}\n"
-    yield f"```python\n{word.signature}\n```\n"
-    twin = f" NumPy: `{word.numpy}`." if word.numpy else ""
-    operator = f" Relay: `{word.relay}`." if word.relay and word.relay != word.name else ""
-    yield f"{word.summary}{twin}{operator}\n"
-    if word.details:
-        yield "; ".join(f"`{name}`: {kind}" for name, kind in (each.split(": ", 1) for each in word.details))
+    yield f"\n### {symbol.name}\n"
+    yield f"```python\n{symbol.signature}\n```\n"
+    twin = f" NumPy: `{symbol.numpy}`." if symbol.numpy else ""
+    operator = f" Relay: `{symbol.relay}`." if symbol.relay and symbol.relay != symbol.name else ""
+    yield f"{symbol.summary}{twin}{operator}\n"
+    if symbol.details:
+        details = (detail.split(": ", 1) for detail in symbol.details)
+        yield "; ".join(f"`{name}`: {kind}" for name, kind in details)
 
 
 def _cell(text: str) -> str:

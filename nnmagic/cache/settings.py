@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from nnmagic.cache.disk import CacheWarning, DiskCache
-from nnmagic.frames import short_errors
+from nnmagic.tracebacks import short_errors
 
 #: The environment variables that ``set_cache`` overrides; the second in MB, 0 for no cache on disk.
 DIRECTORY, MEGABYTES = "NNMAGIC_CACHE_DIR", "NNMAGIC_CACHE_MB"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nnmagic.frames import short_errors
+from nnmagic.tracebacks import short_errors
 
 #: The variable that says how many threads there are where nothing else does.
 VARIABLE = "NNMAGIC_NUM_THREADS"

@@ -16,7 +16,6 @@ from nnmagic.diagnostics import (
     TinyNNWarning,
     kind_of,
 )
-from nnmagic.frames import callers_locals, short_errors
 from nnmagic.functions.build_or_load import Use
 from nnmagic.functions.compile_cell import compile_cell, dependencies, with_needed_functions
 from nnmagic.functions.compiled import CompiledFunction
@@ -28,6 +27,7 @@ from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.serialization import module_to_data
+from nnmagic.tracebacks import callers_locals, short_errors
 
 
 @short_errors

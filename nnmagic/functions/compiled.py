@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
-from nnmagic.frames import hide_frames, short_errors
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tracebacks import hide_frames, short_errors
 
 if TYPE_CHECKING:
     import inspect
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from nnmagic.functions.data_types import DataType
     from nnmagic.rendering.graph import Graph
+    from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Section
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
@@ -248,8 +249,8 @@ class CompiledFunction:
         """Return its Relay beside its source, under its signature."""
         from nnmagic.rendering.sections import relay_section
 
-        of_cell = self._definition.language == "tinynn"
-        return relay_section(self.relay, self.relay_text, [self._head()], beside_source=of_cell)
+        origins: Origins = "beside" if self._definition.language == "tinynn" else "none"
+        return relay_section(self.relay, self.relay_text, [self._head()], origins=origins)
 
     def _head(self) -> str:
         """Return the HTML of its signature."""

@@ -9,7 +9,6 @@ from typing import Any
 from nnmagic.cache import digest
 from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import convert_argument
-from nnmagic.frames import hide_frames, short_errors
 from nnmagic.functions.calls import CallAdapter, call_with
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
@@ -20,6 +19,7 @@ from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.capture import CompiledType
 from nnmagic.tinynn.namespace.linking import constructors_shown
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tracebacks import hide_frames, short_errors
 
 
 class DataType:

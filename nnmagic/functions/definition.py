@@ -14,7 +14,6 @@ from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
 from nnmagic.engine.executable import Executable
 from nnmagic.fork_safety import Lock
-from nnmagic.frames import short_errors
 from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_fields
 from nnmagic.functions.cached import Cached
 from nnmagic.functions.calls import CallAdapter, call_of
@@ -22,6 +21,7 @@ from nnmagic.functions.options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     from nnmagic.functions.data_types import DataType

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.threads import cores, num_threads
+from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
 
@@ -77,6 +79,28 @@ def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[s
     dtypes = {node.checked_type.dtype for node in nodes if isinstance(node.checked_type, TensorType)}
     dtype = "float64" if "float64" in dtypes and "float32" not in dtypes else "float32"
     return Profile(function.name, seconds, tuple(kernels), measured_peak(dtype, num_threads()))
+
+
+@cache
+def operators_of(kernel: str) -> tuple[str, ...]:
+    """Return the operators that the engine fused into a kernel, by the kernel's name.
+
+    TVM joins their names, numbers those that it has already taken, and ends a long name with a hash.
+    """
+    names = {name.replace(".", "_"): name for name in OPERATORS}
+    rest = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel.removeprefix("fused_"))
+    operators: list[str] = []
+    while rest:
+        found = next((end for end in range(len(rest), 0, -1) if rest[:end] in names and _ends(rest, end)), 0)
+        end = found or rest.find("_") % (len(rest) + 1)
+        operators.append(names.get(rest[:end], rest[:end]))
+        rest = re.sub(r"^\d*_?", "", rest[end:])
+    return tuple(operator for operator in operators if operator and operator != "tir")
+
+
+def _ends(text: str, end: int) -> bool:
+    """Whether a word of a kernel's name ends there, but for a number."""
+    return re.match(r"\d*(_|$)", text[end:]) is not None
 
 
 def least_time(run: Callable[[], object], seconds: float = 0.2, least: int = 3) -> float:

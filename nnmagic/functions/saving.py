@@ -22,7 +22,6 @@ import numpy as np
 from nnmagic._version import __version__
 from nnmagic.cache import Content, from_members, to_members
 from nnmagic.diagnostics import CompileError, Source, kind_of
-from nnmagic.frames import short_errors
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
@@ -33,6 +32,7 @@ from nnmagic.relay.serialization import Json, module_from_data, module_to_data
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, ParameterInfo
+from nnmagic.tracebacks import short_errors
 
 #: The version of the form of the file; a file of another version is refused.
 FORMAT = 3

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Protocol
 
 from nnmagic.fork_safety import Lock
-from nnmagic.frames import short_errors
+from nnmagic.tracebacks import short_errors
 
 #: Every stage, in the order of the compiler's work.
 STAGES = ("source", "tree", "relay", "relay-typed", "relax", "tir", "llvm", "asm")

@@ -1,19 +1,19 @@
-"""The commands of the line magic %tinynn, each from its arguments to what it shows."""
+"""Run the commands of the line magic %tinynn."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-import fnmatch
 import functools
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import closest
-from nnmagic.jupyter.cell_output import SHOWN, shown_function
+from nnmagic.jupyter.cell_output import SHOWN, render_function
 from nnmagic.jupyter.errors import TYPED, MagicError
 from nnmagic.rendering.bar_table import Bar, bar_table
 from nnmagic.rendering.output import Output, Section, plain, table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: how it is written, what it does, how many words it takes, and the function.
+    """A command: its usage, its summary, how many words it takes, and the function that runs it.
 
     whole: whether the rest of the line is one word. more: what its own page adds, a line an example.
     """
@@ -42,13 +42,13 @@ class Command:
 
     @property
     def page(self) -> str:
-        """Its own page of help."""
+        """The page that ``%tinynn help COMMAND`` shows."""
         lines = [f"%tinynn {self.usage}", f"  {self.summary}"]
         return "\n".join([*lines, "", *self.more] if self.more else lines)
 
 
 def run(line: str, namespace: Mapping[str, object]) -> Output:
-    """Runs a line of %tinynn. Raises MagicError for a line that is none."""
+    """Run a line of %tinynn. Raises MagicError for an invalid line."""
     name, _, rest = (line.strip() or "help").partition(" ")
     if name in _ASKING:
         name, rest = "help", ""
@@ -66,7 +66,7 @@ def run(line: str, namespace: Mapping[str, object]) -> Output:
 
 
 def _command(name: str, namespace: Mapping[str, object]) -> Command:
-    """The command of that name. Raises MagicError."""
+    """Return the command of that name. Raises MagicError."""
     if name not in COMMANDS:
         close = f"show {name}" if name in _names(namespace) else closest(name, COMMANDS)
         hint = f"did you mean %tinynn {close}?" if close else f"its commands are {', '.join(COMMANDS)}"
@@ -85,78 +85,63 @@ def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
         )
     function = compiled_function(name, namespace)
     named = [stage for word in stages for stage in word.split(",") if stage]
-    shown = [shown_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
+    shown = [render_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
     picture = next((each.svg for each in reversed(shown) if each.svg is not None), None)
     return Output(tuple(section for each in shown for section in each.sections), picture)
 
 
 def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFunction:
-    """The compiled function of that name. Raises MagicError."""
+    """Return the compiled function of that name. Raises MagicError."""
     from nnmagic.functions.compiled import CompiledFunction
 
     first, *members = name.split(".")
     try:
-        found = functools.reduce(getattr, members, namespace[first])
+        value = functools.reduce(getattr, members, namespace[first])
     except (KeyError, AttributeError):
         close = closest(name, _names(namespace))
         hint = f"did you mean {close}?" if close else _compiled_functions(namespace)
         raise MagicError(f"{name!r} is not defined; {hint}") from None
-    if isinstance(found, CompiledFunction):
-        return found
-    what = f"of type {type(found).__name__}, not a compiled function"
+    if isinstance(value, CompiledFunction):
+        return value
+    what = f"of type {type(value).__name__}, not a compiled function"
     raise MagicError(f"{name!r} is {what}; {_compiled_functions(namespace)}")
 
 
 def _names(namespace: Mapping[str, object]) -> list[str]:
-    """The names of the notebook's compiled functions."""
+    """Return the names of the notebook's compiled functions."""
     from nnmagic.functions.compiled import CompiledFunction
 
-    known = [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]
-    return [name for name in known if not name.startswith("_")]
+    names = [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]
+    return [name for name in names if not name.startswith("_")]
 
 
 def _compiled_functions(namespace: Mapping[str, object]) -> str:
-    """What there is to be shown, for a message."""
-    known = _names(namespace)
-    return f"the compiled functions are {', '.join(known)}" if known else "run a %%tinynn cell first"
+    """Return a hint that names the compiled functions."""
+    names = _names(namespace)
+    return f"the compiled functions are {', '.join(names)}" if names else "run a %%tinynn cell first"
 
 
 def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
-    from nnmagic.relay.ops import OPERATORS
+    from nnmagic.jupyter.operator_search import find_operators
 
-    patterns = [word.lower() for word in words] or ["*"]
-    pattern = " ".join(patterns)
-    others = [_found(each) for each in patterns[1:]]
-    found = [each for each in _found(patterns[0]) if all(each in other for other in others)]
-    if not found:
-        close = difflib.get_close_matches(pattern, OPERATORS, n=3)
-        shorter = next(
-            (pattern[:end] for end in range(len(pattern) - 1, 3, -1) if _found(pattern[:end])), None
-        )
-        hint = f"; did you mean {', '.join(close)}?" if close else "; %tinynn ops lists all"
-        if not close and shorter:
-            hint = f"; %tinynn ops {shorter} finds some"
-        raise MagicError(f"no operator's name or summary has {pattern!r}{hint}")
-    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in found]
+    operators = find_operators(list(words))
+    if not operators:
+        pattern = " ".join(words).lower()
+        raise MagicError(f"no operator's name or summary has {pattern!r}; {_other_pattern(pattern)}")
+    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in operators]
     return table("operators", rows, ("operator", "what it does"))
 
 
-def _found(pattern: str) -> list[Operator]:
-    """The operators of a pattern: those that have it in their names come first."""
+def _other_pattern(pattern: str) -> str:
+    """Return what to ask for where a pattern finds no operator."""
+    from nnmagic.jupyter.operator_search import find_operators
     from nnmagic.relay.ops import OPERATORS
 
-    if any(char in pattern for char in "*?["):
-        names = [name for name in sorted(OPERATORS) if fnmatch.fnmatchcase(name, pattern)]
-    else:
-        names = [name for name in sorted(OPERATORS) if pattern in name]
-        told = [name for name in sorted(OPERATORS) if pattern in _described(OPERATORS[name])]
-        names = list(dict.fromkeys([*names, *told]))
-    return [OPERATORS[name] for name in names]
-
-
-def _described(operator: Operator) -> str:
-    """What an operator is found by beside its name."""
-    return f"{operator.summary} {operator.family} {operator.numpy or ''}".lower()
+    if close := difflib.get_close_matches(pattern, OPERATORS, n=3, cutoff=0.7):
+        return f"did you mean {', '.join(close)}?"
+    beginnings = [pattern[:end] for end in range(len(pattern) - 1, 3, -1)]
+    shorter = next((beginning for beginning in beginnings if find_operators([beginning])), None)
+    return f"%tinynn ops {shorter} finds some" if shorter else "%tinynn ops lists all"
 
 
 #: How wide the columns of the table of operators are: together they fit an output of a notebook.
@@ -164,7 +149,7 @@ _FORM_WIDTH, _SUMMARY_WIDTH = 66, 50
 
 
 def _call_form(operator: Operator) -> str:
-    """How an operator is called, with the defaults of what may be left out; long ones take several lines."""
+    """Return an operator's call with its default values; a long one takes several lines."""
     from nnmagic.tinynn.editor.symbols import operator_signature
 
     parts = operator_signature(operator)
@@ -202,7 +187,7 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
 
 
 def _on_disk(disk: DiskCache | None) -> str:
-    """What is on disk, and what this kernel had of it."""
+    """Return the state of the cache on disk, and how this kernel has used it."""
     from nnmagic.functions.build_or_load import COUNTS
 
     saved = f"seconds of compiling that both saved in this kernel: {COUNTS.seconds:.1f}"
@@ -216,7 +201,7 @@ def _on_disk(disk: DiskCache | None) -> str:
 
 
 def cache_text(info: CacheInfo) -> str:
-    """What the cache did for a cell: whether it was found, why not, how long it took."""
+    """Return what the cache did for a cell: a hit, or the reason for a miss, and how long it took."""
     where = {"memory": "in memory", "disk": "on disk"}
     what = f"found {where[info.hit]}" if info.hit else f"compiled ({info.why})"
     return f"{what}; {info.seconds * 1000:.2f} ms; key {info.key}"
@@ -247,41 +232,62 @@ def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
 
 
 def _value(node: ast.expr, namespace: dict[str, object]) -> Any:
-    """What an expression of the notebook comes to."""
-    return eval(compile(ast.Expression(node), TYPED, "eval"), namespace)  # noqa: S307 - what the user typed
+    """Evaluate an expression in the notebook."""
+    return eval(compile(ast.Expression(node), TYPED, "eval"), namespace)  # noqa: S307 - the user's own code
 
 
-def profile_section(found: Profile) -> Section:
-    """The kernels of a call as a table with bars: how long each took, and how much of that it had to take."""
-    total = sum(kernel.seconds for kernel in found.kernels) or 1.0
-    longest = max((kernel.seconds for kernel in found.kernels), default=1.0)
-    peak = found.peak
+def profile_section(profile: Profile) -> Section:
+    """Return the kernels of a call as a table with bars: the time of each, and the least it could be."""
+    total = sum(kernel.seconds for kernel in profile.kernels) or 1.0
+    longest = max((kernel.seconds for kernel in profile.kernels), default=1.0)
+    peak = profile.peak
     note = (
-        f"{found.name}: {_si(found.seconds, 's')} a call, {_si(total, 's')} in kernels; the machine's peak: "
-        f"{_si(peak.flops, 'FLOP/s')} ({peak.dtype}), {_si(peak.in_cache, 'B/s')} in the cache, "
-        f"{_si(peak.in_memory, 'B/s')} in memory"
+        f"{profile.name}: {_si(profile.seconds, 's')} a call, {_si(total, 's')} in kernels; "
+        f"the machine's peak: {_si(peak.flops, 'FLOP/s')} ({peak.dtype}), "
+        f"{_si(peak.in_cache, 'B/s')} in the cache, {_si(peak.in_memory, 'B/s')} in memory"
     )
+    labels = _kernel_labels([kernel.name for kernel in profile.kernels])
     bars = [
         Bar(
             (
-                kernel.name,
+                labels[kernel.name],
                 str(kernel.calls),
                 _si(kernel.seconds, "s"),
                 f"{kernel.seconds / total:.0%}",
                 _si(kernel.nbytes, "B"),
                 _si(kernel.flops, "FLOP") if kernel.flops else "-",
-                f"{found.fraction(kernel):.0%}",
+                f"{profile.fraction(kernel):.0%}",
             ),
             kernel.seconds / longest,
-            found.fraction(kernel),
+            profile.fraction(kernel),
         )
-        for kernel in sorted(found.kernels, key=lambda kernel: -kernel.seconds)
+        for kernel in sorted(profile.kernels, key=lambda kernel: -kernel.seconds)
     ]
     return bar_table("profile", note, ("kernel", "calls", "time", "share", "bytes", "work", "of peak"), bars)
 
 
+#: How many operators of a kernel its label has.
+_LABEL_OPERATORS = 4
+
+
+def _kernel_labels(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the label of each kernel: its operators, and a number where others have the same."""
+    from nnmagic.functions.profile import operators_of
+
+    labels: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for name in names:
+        operators = operators_of(name)
+        label = " + ".join(operators[:_LABEL_OPERATORS])
+        if len(operators) > _LABEL_OPERATORS:
+            label += f" + {len(operators) - _LABEL_OPERATORS} more"
+        counts[label] += 1
+        labels[name] = label if counts[label] == 1 else f"{label} ({counts[label]})"
+    return labels
+
+
 def _si(number: float, unit: str) -> str:
-    """A quantity with three digits and a prefix: ``1.23 ms``."""
+    """Format a quantity with three digits and a prefix: ``1.23 ms``."""
     for factor, prefix in (
         (1e12, "T"),
         (1e9, "G"),
@@ -312,32 +318,33 @@ _ASKING = ("-h", "--help")
 COMMANDS = {
     "show": Command(
         "show NAME [STAGE,...]",
-        f"a function's Relay, or the stages that are named: {', '.join(SHOWN)}",
+        f"show a function's Relay, or the stages that are named: {', '.join(SHOWN)}",
         range(1 << 10),
         _show,
         more=("  %tinynn show foo relax,graph", "  %tinynn show foo asm"),
     ),
     "ops": Command(
         "ops [PATTERN ...]",
-        "all operators, or those whose names or summaries have the words",
+        "list all operators, or search them by name, pattern or what they do",
         range(1 << 10),
         _ops,
         more=(
-            "  %tinynn ops conv        those with it in their names come first",
-            "  %tinynn ops max pool    those that have both words",
-            "  %tinynn ops nn.*pool2d",
+            "  %tinynn ops conv        operators with conv in their names come first",
+            "  %tinynn ops max pool    operators that fit both words",
+            "  %tinynn ops *pool2d     a pattern, as for file names",
+            "  %tinynn ops scan        a word of other libraries: cumsum, cumprod",
         ),
     ),
     "cache": Command(
-        "cache [--clear]", "what is kept in memory and on disk; or drop it all", range(2), _cache
+        "cache [--clear]", "show what the caches hold, in memory and on disk, or clear them", range(2), _cache
     ),
     "profile": Command(
         "profile CALL",
-        "time a call, kernel by kernel, beside the machine's peak",
+        "time a call, kernel by kernel, and compare with the machine's peak",
         range(1, 2),
         _profile,
         whole=True,
-        more=("  %tinynn profile foo(x, axis=1)", "  the arguments are any expressions of Python"),
+        more=("  %tinynn profile foo(x, axis=1)", "  the arguments may be any Python expressions"),
     ),
-    "help": Command("help [COMMAND]", "this list, or the page of a command", range(2), _help),
+    "help": Command("help [COMMAND]", "show this list, or the page of a command", range(2), _help),
 }

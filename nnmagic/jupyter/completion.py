@@ -1,4 +1,4 @@
-"""Completion inside the cells, through IPython's matchers: what JupyterLab and terminals show on Tab."""
+"""Complete words inside cells through IPython's matchers, as JupyterLab and terminals show on Tab."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 class CellMatcher:
-    """The matcher of one shell; called with a context, it gives what may stand at the cursor."""
+    """The matcher of one shell: returns the completions at the cursor."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -41,11 +41,11 @@ class CellMatcher:
         self._matcher = matcher
 
     def add(self) -> None:
-        """Has the shell ask it."""
+        """Add the matcher to the shell."""
         self._shell.Completer.custom_matchers.append(self._matcher)
 
     def remove(self) -> None:
-        """Has the shell ask it no more."""
+        """Remove the matcher from the shell."""
         matchers = self._shell.Completer.custom_matchers
         matchers[:] = [each for each in matchers if each is not self._matcher]
 
@@ -55,17 +55,17 @@ class CellMatcher:
         first = next((place for place, line in enumerate(lines) if line.strip()), 0)
         magic = re.match(r"%%(tinynn|relay)\b", lines[first])
         if magic and context.cursor_line == first:
-            from nnmagic.jupyter.option_completion import cell_options
+            from nnmagic.jupyter.option_completion import complete_cell_options
 
-            return _options(before, cell_options(magic[1], before))
+            return _options(before, complete_cell_options(magic[1], before))
         if magic:
             body = "\n".join(lines[first + 1 :])
             above = "\n".join([*lines[first + 1 : context.cursor_line], before])
             return _in_relay(body, above) if magic[1] == "relay" else self._in_cell(body, above)
         if line := re.match(r"\s*%tinynn\s+(.*)$", before):
-            from nnmagic.jupyter.option_completion import command_words
+            from nnmagic.jupyter.option_completion import complete_command
 
-            return _options(before, command_words(line[1], self._shell.user_ns))
+            return _options(before, complete_command(line[1], self._shell.user_ns))
         if key := re.search(r"(\w+)\.stages\[(['\"]?)([\w-]*)$", before):
             return _stage_names(self._shell.user_ns.get(key[1]), key[2], key[3])
         return {"completions": []}
@@ -90,7 +90,7 @@ class CellMatcher:
 
 
 def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    """What may be typed at the cursor of a %%tinynn cell, each with its kind, the likeliest first."""
+    """Return the completions at the cursor of a %%tinynn cell with their kinds, the likeliest first."""
     if cursor.owner:
         return {} if re.search(r"\.shape\[[^\]]*\]$", cursor.owner) else _of_tensor()
     if cursor.begins_definition():
@@ -120,7 +120,7 @@ def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -
 
 
 def _expects_dtype(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> bool:
-    """Whether the argument at the cursor is a dtype, by its name or by its place."""
+    """Whether the argument at the cursor is a dtype, by its name or by its position."""
     bracket = cursor.bracket
     if bracket is None or bracket.kind != "(" or not bracket.callee or bracket.defines:
         return False
@@ -147,14 +147,14 @@ def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]
             own_types.append(compiled_type(value))
     for data in own_types:
         found |= dict.fromkeys(data.fields if data is not None else (), "class")  # called by their names
-    own = {name: _KINDS[word.kind] for name, word in symbols().items()}
+    own = {name: _KINDS[symbol.kind] for name, symbol in symbols().items()}
     spaces = {name.partition(".")[0]: "module" for name in namespaces()}
     keywords = dict.fromkeys(KEYWORDS, "keyword")
     return {**found, **{name: kind for name, kind in (spaces | own | keywords).items() if name not in found}}
 
 
 def _captured_kind(value: object) -> str:
-    """What a value of the notebook is to a cell; "" where a cell cannot use it."""
+    """Return what a cell takes a value of the notebook for; "" if a cell cannot use it."""
     import numpy as np
 
     from nnmagic.tinynn.editor.symbols import module_symbols
@@ -173,7 +173,7 @@ def _captured_kind(value: object) -> str:
 
 
 def _fields(value: object) -> dict[str, str]:
-    """The fields of an object, such as settings, that a cell can use."""
+    """Return the fields of an object, such as settings, that a cell can use."""
     from nnmagic.tinynn.namespace.capture import holds_values, member_names, member_of
     from nnmagic.tinynn.program import MISSING
 
@@ -188,7 +188,7 @@ def _fields(value: object) -> dict[str, str]:
 
 
 def _value(path: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> object:
-    """What a dotted name of the notebook is; MISSING for what the cell itself defines."""
+    """Look up a dotted name in the notebook; return MISSING for a name that the cell itself defines."""
     from nnmagic.tinynn.namespace.capture import member_of
     from nnmagic.tinynn.program import MISSING
 
@@ -200,13 +200,13 @@ def _value(path: tuple[str, ...], names: Names, namespace: Mapping[str, object])
 
 
 def _keys(path: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> list[str | int]:
-    """The keys of a dictionary of the notebook."""
+    """Return the keys of a dictionary of the notebook."""
     found = _value(path, names, namespace)
     return [key for key in found if type(key) in (str, int)] if isinstance(found, dict) else []
 
 
 def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
-    """The names of the notebook that may be a dimension of a type."""
+    """Return the names of the notebook that may be a dimension of a type."""
     return {
         name: "instance"
         for name, value in namespace.items()
@@ -215,7 +215,7 @@ def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
 
 
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    """What may stand after ``owner.``."""
+    """Return the completions after ``owner.``."""
     from nnmagic.tinynn.editor.symbols import module_symbols, namespaces
     from nnmagic.tinynn.namespace.capture import compiled_type
 
@@ -258,7 +258,7 @@ def _of_tensor() -> dict[str, str]:
 
 
 def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Symbol]]) -> dict[str, str]:
-    """The operators and the further name spaces after a name space."""
+    """Return the operators and the namespaces inside a namespace."""
     path = owner[1:] if owner[0] in ("relay", "nnmagic") and len(owner) > 1 else owner
     name = ".".join(path)
     inner = [each for each in spaces if each.startswith("" if name == "relay" else f"{name}.")]
@@ -276,22 +276,22 @@ def _parameters_of(callee: str, names: Names, namespace: Mapping[str, object]) -
         return tuple(parameter.name for parameter in function.parameters)
     path = tuple(callee.split("."))
     outside = {name: value for name, value in namespace.items() if name not in names.local}
-    word = meaning(path, outside)
-    return word.keywords if word is not None else ()
+    symbol = meaning(path, outside)
+    return symbol.keywords if symbol is not None else ()
 
 
 def _by_position(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
-    """The parameters that the arguments before the cursor have taken."""
+    """Return the parameters that the positional arguments before the cursor fill."""
     assert cursor.bracket is not None
     given = cursor.bracket.commas - len(cursor.bracket.keywords)
     return _parameters_of(cursor.bracket.callee, names, namespace)[:given]
 
 
 def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
-    from nnmagic.tinynn.editor.symbols import TYPE_WORDS
+    from nnmagic.tinynn.editor.symbols import TYPE_NAMES
     from nnmagic.tinynn.namespace.capture import compiled_type
 
-    found = _dtypes() | dict.fromkeys(TYPE_WORDS, "type") | dict.fromkeys(names.classes, "class")
+    found = _dtypes() | dict.fromkeys(TYPE_NAMES, "type") | dict.fromkeys(names.classes, "class")
     for name, value in namespace.items():
         if not name.startswith("_") and (
             compiled_type(value) is not None or isinstance(value, bool | int | tuple)
@@ -307,7 +307,7 @@ def _dtypes() -> dict[str, str]:
 
 
 def _in_relay(body: str, above: str) -> SimpleMatcherResult:
-    """What may be typed in a cell of Relay text: its names, operators, attributes, dtypes."""
+    """Complete names, operators, attributes and dtypes in a cell of Relay text."""
     from nnmagic.jupyter.cursor_context import cursor_in
     from nnmagic.relay.ops import OPERATORS
     from nnmagic.relay.types import NUMPY_DTYPES
@@ -329,7 +329,7 @@ def _in_relay(body: str, above: str) -> SimpleMatcherResult:
 
 
 def _stage_names(owner: object, quote: str, prefix: str) -> SimpleMatcherResult:
-    """The keys of ``f.stages``, which IPython does not look at: they are a property's."""
+    """Complete the keys of ``f.stages``, which IPython does not evaluate because it is a property."""
     from nnmagic.functions.compiled import CompiledFunction
 
     if not isinstance(owner, CompiledFunction):
@@ -339,7 +339,7 @@ def _stage_names(owner: object, quote: str, prefix: str) -> SimpleMatcherResult:
 
 
 def _kinds(symbols: Mapping[str, Symbol]) -> dict[str, str]:
-    return {name: _KINDS[word.kind] for name, word in symbols.items()}
+    return {name: _KINDS[symbol.kind] for name, symbol in symbols.items()}
 
 
 def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:
@@ -351,7 +351,7 @@ def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:
 
 
 def _result(prefix: str, found: Mapping[str, str]) -> SimpleMatcherResult:
-    """The words that begin as typed, in the order given; other matchers are silent."""
+    """Return the words with the prefix, in the order given, and silence other matchers."""
     own = _Completions(
         SimpleCompletion(text=name, type=kind) for name, kind in found.items() if name.startswith(prefix)
     )

@@ -98,7 +98,7 @@ class _Open:
 
 
 def cursor_in(text: str) -> Cursor:
-    """The cursor at the end of ``text``, a cell's body up to it."""
+    """Return the context of the cursor at the end of ``text``, a cell's body up to the cursor."""
     opened: list[_Open] = []
     position, quoted = 0, False
     while position < len(text):
@@ -137,7 +137,7 @@ def cursor_in(text: str) -> Cursor:
 
 
 def _string_end(text: str, start: int, quote: str) -> int | None:
-    """Where a string ends that begins at ``start``; None where it is open at the end of the text."""
+    """Return where the string that begins at ``start`` ends; None if it is still open."""
     position = start + len(quote)
     while position < len(text):
         if text[position] == "\\":
@@ -177,7 +177,7 @@ _PARAMETER = re.compile(rf"[(,]\s*\**({_NAME})\s*:")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a cell's own text defines.
+    """The names that a cell's own text defines.
 
     functions: the names of their parameters. classes: their constructors. local: the names that the function
     around the cursor has bound.
@@ -189,7 +189,7 @@ class Names:
 
 
 def names_in(body: str, above: str) -> Names:
-    """The names of a cell's body; ``above`` is what stands before the cursor."""
+    """Return the names that a cell's body defines; ``above`` is the text before the cursor."""
     functions: dict[str, tuple[str, ...]] = {}
     classes: dict[str, tuple[str, ...]] = {}
     tops = list(_TOP.finditer(body))
@@ -206,7 +206,7 @@ def names_in(body: str, above: str) -> Names:
 
 
 def _parameters(text: str) -> tuple[str, ...]:
-    """The parameters of the function at the head of a text."""
+    """Return the parameters of the function that the text begins with."""
     depth, end = 0, len(text)
     for position, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")
@@ -217,7 +217,7 @@ def _parameters(text: str) -> tuple[str, ...]:
 
 
 def _local(text: str) -> tuple[str, ...]:
-    """The names that a function has bound."""
+    """Return the names that a function has bound."""
     found = list(_parameters(text))
     for nested in re.finditer(r"^[ \t]+def\s.*$", text, re.MULTILINE):
         found += _PARAMETER.findall(nested[0])

@@ -1,4 +1,4 @@
-"""Where a compiled function comes from, as IPython's tracebacks name it: a cell or a file, and a line."""
+"""Find where a compiled function was defined: a cell or a file, and a line, as IPython names them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CELLS: WeakKeyDictionary[CompiledFunction, str] = WeakKeyDictionary()
 
 
 def remember_cell(functions: Iterable[CompiledFunction], shell: InteractiveShell) -> None:
-    """Notes that the cell that runs has bound functions."""
+    """Remember that the running cell has bound functions."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if (cell := _cell(frame.f_code.co_filename, shell)) is not None:
@@ -29,13 +29,13 @@ def remember_cell(functions: Iterable[CompiledFunction], shell: InteractiveShell
 
 
 def _cell(filename: str, shell: InteractiveShell) -> str | None:
-    """``Cell In[3]`` for the name that its code has; None for any other."""
-    found = shell.compile.format_code_name(filename)
-    return None if found is None else " ".join(found)
+    """Return ``Cell In[3]`` for the file name of a cell's code; None for any other."""
+    label = shell.compile.format_code_name(filename)
+    return None if label is None else " ".join(label)
 
 
-def place_of(function: CompiledFunction, shell: InteractiveShell) -> str | None:
-    """``Cell In[3], line 2`` or ``~/model.py:12``; None for a text that was given to ``nnmagic.compile``."""
+def find_origin(function: CompiledFunction, shell: InteractiveShell) -> str | None:
+    """Return ``Cell In[3], line 2`` or ``~/model.py:12``; None for a text given to ``nnmagic.compile``."""
     name, line = function._definition.source.filename, function._definition.line
     cell = _CELLS.get(function) or _cell(name, shell)  # the latter of one that nnmagic.function has compiled
     if cell is not None:

@@ -1,4 +1,4 @@
-"""Help while typing: completion in cells, and ``?`` and Shift-Tab for the words of the language.
+"""Show help: completion in cells, and ``?`` and Shift-Tab for the words of the language.
 
 IPython looks a name up in the notebook and shows what it finds there. The language's words are in no module,
 so the look-up is extended; everything else is IPython's own.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from nnmagic.jupyter.completion import CellMatcher
-from nnmagic.jupyter.function_origin import place_of
+from nnmagic.jupyter.function_origin import find_origin
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -26,14 +26,14 @@ _ADDED: WeakKeyDictionary[InteractiveShell, CellMatcher] = WeakKeyDictionary()
 
 
 def add_help(shell: InteractiveShell) -> None:
-    """Adds completion and inspection to a shell."""
+    """Add completion and inspection to a shell."""
     matcher = _ADDED[shell] = CellMatcher(shell)
     matcher.add()
     find, describe = shell._ofind, shell.inspector.info
 
     def found(name: str, namespaces: Any = None) -> Any:
         info = find(name, namespaces)
-        page = _page(name.strip(), info, _asked_in(shell), shell) if namespaces is None else None
+        page = _page(name.strip(), info, _asked_cell(shell), shell) if namespaces is None else None
         return info if page is None else replace(info, found=True, obj=page, namespace="nnmagic", parent=None)
 
     def described(obj: object, *args: Any, **keywords: Any) -> Any:
@@ -46,7 +46,7 @@ def add_help(shell: InteractiveShell) -> None:
 
 
 def remove_help(shell: InteractiveShell) -> None:
-    """Takes away what ``add_help`` added."""
+    """Remove what ``add_help`` added."""
     matcher = _ADDED.pop(shell, None)
     if matcher is not None:
         matcher.remove()
@@ -56,13 +56,13 @@ def remove_help(shell: InteractiveShell) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Where help was asked for: the cell that is being typed and the line of its cursor, if there is one."""
+    """Where help was asked for: the cell and the line of its cursor, if there is one."""
 
     cell: str = ""
     line: int = 1
 
 
-def _asked_in(shell: InteractiveShell) -> _Asked:
+def _asked_cell(shell: InteractiveShell) -> _Asked:
     kernel = getattr(shell, "kernel", None)
     message = kernel.get_parent() if kernel is not None else {}
     if message.get("header", {}).get("msg_type") != "inspect_request":
@@ -73,7 +73,7 @@ def _asked_in(shell: InteractiveShell) -> _Asked:
 
 
 def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page | None:
-    """What is described in place of what a name means in the notebook; None for IPython's own answer."""
+    """Return the page that replaces IPython's own description of a name; None to keep IPython's."""
     namespace: dict[str, object] = shell.user_ns
     if (of_magic := _magic_page(name, asked.cell, asked.line)) is not None:
         return of_magic
@@ -92,30 +92,30 @@ def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page
         return None
     from nnmagic.tinynn.editor.symbols import meaning
 
-    word = meaning(path, namespace)
-    return None if word is None else _word_page(word)
+    symbol = meaning(path, namespace)
+    return None if symbol is None else _symbol_page(symbol)
 
 
 def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, object]) -> _Page | None:
-    """What the cell that is being typed says of a name."""
+    """Return the page of a name that the cell itself defines."""
     from nnmagic.tinynn.editor.cell_symbols import cell_symbol
     from nnmagic.tinynn.editor.local_types import type_of_local
 
     if len(path) == 1 and (local := type_of_local(asked.cell, path[0], asked.line, namespace)) is not None:
-        return _described("local", path[0], local)
-    word = cell_symbol(asked.cell, path, namespace)
-    return None if word is None else _word_page(word)
+        return _make_page("local", path[0], local)
+    symbol = cell_symbol(asked.cell, path, namespace)
+    return None if symbol is None else _symbol_page(symbol)
 
 
 def _constructor(name: str, namespace: dict[str, object]) -> object:
-    """The constructor that a cell may call by its name alone; None where no data type has it."""
+    """Return the constructor that a cell may call by its bare name; None if no data type has it."""
     from nnmagic.tinynn.namespace.capture import types_with
 
     return next((getattr(data, name) for data in types_with(namespace, name).values()), None)
 
 
 def _object_page(found: object, shell: InteractiveShell) -> _Page | None:
-    """The page of what a cell has bound."""
+    """Return the page of an object that a cell has bound."""
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.data_types import DataConstructor, DataType
 
@@ -123,19 +123,19 @@ def _object_page(found: object, shell: InteractiveShell) -> _Page | None:
         case CompiledFunction():
             doc = inspect.cleandoc(found.__doc__ or "A compiled function without a docstring.")
             text = f"{doc}\n\nRelay:\n{textwrap.indent(found.relay_text.rstrip(), '  ')}"
-            more = {"file": place_of(found, shell), "source": found.__dsl_code__}
-            return _described("compiled function", found.name, text, found.__signature__, more)
+            more = {"file": find_origin(found, shell), "source": found.__dsl_code__}
+            return _make_page("compiled function", found.name, text, found.__signature__, more)
         case DataType():
             own = vars(found)["_constructors"].get(found.__name__)  # of a record
             signature = None if own is None else own.__signature__
-            return _described("data type", found.__name__, found.__doc__ or "", signature)
+            return _make_page("data type", found.__name__, found.__doc__ or "", signature)
         case DataConstructor():
-            return _described("constructor", found.__name__, found.__doc__ or "", found.__signature__)
+            return _make_page("constructor", found.__name__, found.__doc__ or "", found.__signature__)
     return None
 
 
 def _magic_page(name: str, cell: str, line: int) -> _Page | None:
-    """The help for a word on the line of a magic of ours: the magic, an option, a command."""
+    """Return the page of a word on a magic's line: the magic, an option, a command."""
     lines = cell.split("\n")
     text = lines[line - 1]
     if found := re.match(r"%%(tinynn|relay)\b", lines[0]):
@@ -143,24 +143,24 @@ def _magic_page(name: str, cell: str, line: int) -> _Page | None:
 
         method = getattr(TinyNNMagics, f"{found[1]}_cell")
         if name.lstrip("%") == found[1]:  # on a line below, too, where no other name stands before the cursor
-            return _described("magic", f"%%{found[1]}", inspect.getdoc(method) or "")
+            return _make_page("magic", f"%%{found[1]}", inspect.getdoc(method) or "")
         for action in method.parser._actions if line == 1 else ():
             if f"--{name.lstrip('-')}" in action.option_strings:
-                return _described("option", action.option_strings[-1], action.help)
+                return _make_page("option", action.option_strings[-1], action.help)
     if re.match(r"\s*%tinynn\b", text):
         from nnmagic.jupyter.commands import COMMANDS
 
         if name in COMMANDS and re.match(rf"\s*%tinynn\s+(?:help\s+)?{name}\b", text):
-            return _described("command", f"%tinynn {name}", COMMANDS[name].page)
+            return _make_page("command", f"%tinynn {name}", COMMANDS[name].page)
     return None
 
 
-def _word_page(word: Symbol) -> _Page:
-    lines = [word.summary, *(["", *word.details] if word.details else [])]
-    twins = [f"{whose}: {twin}" for whose, twin in (("Relay", word.relay), ("NumPy", word.numpy)) if twin]
+def _symbol_page(symbol: Symbol) -> _Page:
+    lines = [symbol.summary, *(["", *symbol.details] if symbol.details else [])]
+    twins = [f"{whose}: {twin}" for whose, twin in (("Relay", symbol.relay), ("NumPy", symbol.numpy)) if twin]
     text = "\n".join([*lines, *(["", *twins] if twins else [])])
-    signature = None if word.parameters is None else _signature(word.parameters, word.result)
-    return _described(word.kind, word.name, text, signature, {"source": word.source})
+    signature = None if symbol.parameters is None else _signature(symbol.parameters, symbol.result)
+    return _make_page(symbol.kind, symbol.name, text, signature, {"source": symbol.source})
 
 
 def _signature(parameters: Sequence[str], result: str | None) -> inspect.Signature:
@@ -184,7 +184,7 @@ def _signature(parameters: Sequence[str], result: str | None) -> inspect.Signatu
 
 
 class _Written:
-    """A default or a type, as it is written."""
+    """A default value or a type, as it is written."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -198,7 +198,7 @@ def _written(text: str | None) -> Any:
 
 
 class _Page:
-    """What is said of a name: an object that IPython takes for one of Python's own.
+    """The description of a name: an object that IPython takes for one of Python's own.
 
     fields: what its description has beside the type, the signature and the docstring.
     """
@@ -213,14 +213,14 @@ _FIELDS = {
 }
 
 
-def _described(
+def _make_page(
     kind: str,
     name: str,
     doc: str,
     signature: inspect.Signature | None = None,
     fields: Mapping[str, object] | None = None,
 ) -> _Page:
-    """An object that says no more than this of itself."""
+    """Return an object whose description has this and no more."""
     body: dict[str, object] = {
         "__doc__": doc,
         "__module__": "builtins",

@@ -1,4 +1,4 @@
-"""The magics %%tinynn, %%relay and %tinynn. The compiler is imported when a cell is first run."""
+"""Define the magics %%tinynn, %%relay and %tinynn. The compiler is imported when a cell is first run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from traitlets import Bool, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
-from nnmagic.frames import show_frames, shows_frames, with_frames
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
-from nnmagic.jupyter.cell_output import SHOWN, shown_cell, shown_list
-from nnmagic.jupyter.errors import MagicError, hide_frames_around_typed, show_all_frames, show_interrupt
+from nnmagic.jupyter.cell_output import SHOWN, parse_show_option, render_cell
+from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_frames, show_interrupt
 from nnmagic.jupyter.function_origin import remember_cell
-from nnmagic.jupyter.progress import shown_progress
+from nnmagic.jupyter.progress import show_progress
 from nnmagic.jupyter.settings import directory_of, problem, target_of
+from nnmagic.tracebacks import show_frames, shows_frames, with_frames
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -40,29 +40,29 @@ _CELL_OPTIONS = (
         metavar="NAME",
         help="also assign the cell's last function (of %%%%relay: @main) to NAME",
     ),
-    argument("--engine", metavar="E", help=f"what runs it, one of {', '.join(ENGINES)}; default: auto"),
+    argument("--engine", metavar="E", help=f"the engine that runs it: {', '.join(ENGINES)}; default: auto"),
     argument(
         "--target",
         metavar="T",
         help="TVM's target, as a JSON object in quotes; default: this machine's CPU",
     ),
-    argument("--opt-level", metavar="N", help="how hard to optimise, 0 to 3; default: 3"),
+    argument("--opt-level", metavar="N", help="the optimisation level, 0 to 3; default: 3"),
     argument(
         "--show",
         metavar="STAGES",
-        help=f"what to show, a comma list; default: relay; stages: {', '.join(SHOWN)}",
+        help=f"what to show, a comma-separated list; default: relay; stages: {', '.join(SHOWN)}",
     ),
     argument("-q", "--quiet", action="store_true", help="show nothing"),
-    argument("-f", "--force", action="store_true", help="compile even where the cache has it"),
-    argument("--no-cache", action="store_true", help="neither look into the cache nor put the result there"),
-    argument("-v", "--verbose", action="store_true", help="say what the cache did and how long it took"),
-    argument("--tb", action="store_true", help="show errors with all frames, for developers of nnmagic"),
-    argument("-h", "--help", action="store_true", help="show this page, and do nothing else"),
+    argument("-f", "--force", action="store_true", help="compile even if the cache has the cell"),
+    argument("--no-cache", action="store_true", help="do not use the cache"),
+    argument("-v", "--verbose", action="store_true", help="show what the cache did, and how long it took"),
+    argument("--tb", action="store_true", help="show errors with all frames, to debug nnmagic"),
+    argument("-h", "--help", action="store_true", help="show this page and exit"),
 )
 
 
 def _cell_options(method: Callable[..., object]) -> Callable[..., object]:
-    """Gives a cell magic the options that both of them have."""
+    """Add the options that both cell magics have."""
     for option in reversed(_CELL_OPTIONS):
         method = option(method)
     return method
@@ -70,34 +70,36 @@ def _cell_options(method: Callable[..., object]) -> Callable[..., object]:
 
 @magics_class
 class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
-    """Settings of %%tinynn and %%relay; an option on the magic's line goes before them."""
+    """Settings of %%tinynn and %%relay; an option on the magic's line overrides them."""
 
     engine = Unicode("auto", help=f"What runs compiled functions: {', '.join(ENGINES)}.").tag(config=True)
     target = Unicode(
         None, allow_none=True, help="TVM's target, as a JSON object; None for this machine's CPU."
     ).tag(config=True)
-    opt_level = Int(3, help="How hard to optimise, 0 to 3.").tag(config=True)
-    show = Unicode("relay", help=f"What a cell shows, a comma list of {', '.join(SHOWN)}.").tag(config=True)
+    opt_level = Int(3, help="The optimisation level, 0 to 3.").tag(config=True)
+    show = Unicode("relay", help=f"What a cell shows: a comma-separated list of {', '.join(SHOWN)}.").tag(
+        config=True
+    )
     quiet = Bool(default_value=False, help="Whether a cell shows nothing.").tag(config=True)
     cache = Bool(default_value=True, help="Whether cells use the cache.").tag(config=True)
     cache_mb = Int(
         None,
         allow_none=True,
-        help="How many MB the cache on disk may have, 0 for none; None for NNMAGIC_CACHE_MB, or 512.",
+        help="The size limit of the disk cache in MB, 0 for none; None for NNMAGIC_CACHE_MB, or 512.",
     ).tag(config=True)
     cache_dir = Unicode(
         None,
         allow_none=True,
-        help="Where the cache on disk is; None for NNMAGIC_CACHE_DIR, or the system's place for caches.",
+        help="The directory of the disk cache; None for NNMAGIC_CACHE_DIR, or the system's own for caches.",
     ).tag(config=True)
     num_threads = Int(
         None,
         allow_none=True,
-        help="How many threads compiled functions use; None for as many as there are cores.",
+        help="How many threads compiled functions use; None for all cores.",
     ).tag(config=True)
     tb = Bool(
         default_value=False,
-        help="Whether errors of cells and of calls show the frames inside nnmagic, for its developers.",
+        help="Whether errors show the frames inside nnmagic, to debug it.",
     ).tag(config=True)
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -107,14 +109,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             sys.stderr.write(f"{text}\n")
 
     def update_config(self, config: Config) -> None:
-        """What ``%config`` calls. Raises TraitError for what a setting cannot be; it stays as it was."""
+        """Apply what ``%config`` sets. Raises TraitError for an invalid value; the old one stays."""
         self._refused.clear()
         super().update_config(config)
         if self._refused:
             raise TraitError("\n".join(self._refused))
 
     def _load_config(self, cfg: Config, *names: Any, **traits: Any) -> None:
-        """Takes the settings of a configuration, and corrects it where it has one that cannot be.
+        """Load the settings of a configuration, and replace its invalid values.
 
         The configuration is the shell's, too, which would hand it to each ``%reload_ext``.
         """
@@ -126,8 +128,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             reason = problem(name, value)
             if reason is not None:
                 section[name] = getattr(self, name)
-                told = f"TinyNNMagics.{name} cannot be {value!r}: {reason} (it stays {section[name]!r})"
-                self._refused.append(told)
+                message = f"TinyNNMagics.{name} cannot be {value!r}: {reason} (it stays {section[name]!r})"
+                self._refused.append(message)
         super()._load_config(cfg, *names, **traits)
         for name in [each for each in section if each not in self.trait_names()]:
             del section[name]  # it has warned of it
@@ -148,13 +150,13 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     def tinynn_cell(self, line: str, cell: str) -> None:
         """Compile the tensor functions of this cell and bind them.
 
-        Each function that does not begin with `_` becomes a compiled function of that name, which takes and
-        gives NumPy arrays, and each such class a data type whose constructors make values. Shows the Relay
-        text. Where something is wrong, nothing is bound.
+        Each function whose name does not begin with `_` becomes a compiled function, which takes and returns
+        NumPy arrays; each such class becomes a data type with constructors. Shows the Relay text. If there
+        is an error, nothing is bound.
         """
         from nnmagic.diagnostics import Source
 
-        options = _parsed(self.tinynn_cell, line)
+        options = _parse_line(self.tinynn_cell, line)
         self._run(options, Source("<tinynn>", cell, first_line=2), "tinynn")
 
     @magic_arguments("%relay")
@@ -165,10 +167,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     def relay_cell(self, line: str, cell: str) -> None:
         """Compile the Relay functions of this cell and bind them.
 
-        Takes a module's text, with or without its version line. Each function that does not begin with `_`
-        becomes a compiled function of that name. Where something is wrong, nothing is bound.
+        Takes a module's text, with or without its version line. Each function whose name does not begin with
+        `_` becomes a compiled function. If there is an error, nothing is bound.
         """
-        options = _parsed(self.relay_cell, line)
+        options = _parse_line(self.relay_cell, line)
         self._run(options, relay_source(cell), "relay")
 
     @no_var_expand
@@ -176,11 +178,11 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     def tinynn_line(self, line: str) -> None:
         """Look at compiled functions, operators and the cache.
 
-        %tinynn show NAME [STAGE,...]   a function's Relay, or the stages that are named
-        %tinynn ops [PATTERN ...]       operators by name or summary
-        %tinynn cache [--clear]         what is kept in memory and on disk
+        %tinynn show NAME [STAGE,...]   show a function's Relay, or other stages
+        %tinynn ops [PATTERN ...]       search the operators
+        %tinynn cache [--clear]         show or clear the caches
         %tinynn profile CALL            time a call, kernel by kernel
-        %tinynn help [COMMAND]          all of this at length
+        %tinynn help [COMMAND]          explain the commands
         """
         from nnmagic.jupyter import commands
 
@@ -191,7 +193,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 show_interrupt(interrupt, f"%tinynn {line} was stopped")
             raise
         except Exception as error:
-            hide_frames_around_typed(error)
+            hide_internal_frames(error)
             raise
 
     def _run(self, given: Namespace, source: Source, language: str) -> None:
@@ -212,14 +214,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             raise
 
     def _run_cell(self, given: Namespace, source: Source, language: str) -> None:
-        """Compiles, shows and binds; every error comes before the first name is bound."""
+        """Compile, show and bind; every error comes before the first name is bound."""
         from nnmagic.functions.compile_cell import compile_cell
         from nnmagic.jupyter.commands import cache_text
 
-        output_name = _checked_name(given.output)
-        shown = shown_list(self.show if given.show is None else given.show)
+        output_name = _check_name(given.output)
+        shown = parse_show_option(self.show if given.show is None else given.show)
         options = self._options(given)
-        with shown_progress(self.shell):
+        with show_progress(self.shell):
             cell = compile_cell(
                 source,
                 self.shell.user_ns,
@@ -231,7 +233,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         if given.quiet or (self.quiet and given.show is None):
             shown = []
         note = cache_text(cell.cache_info) if given.verbose else None
-        output = shown_cell(cell, shown, note)
+        output = render_cell(cell, shown, note)
         bound = cell.bound
         if output_name is not None:
             if not cell.functions:
@@ -259,7 +261,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         set_cache(None if self.cache_dir is None else directory_of(self.cache_dir), self.cache_mb)
 
     def _options(self, given: Namespace) -> Options:
-        """The options of a line, and the settings where it has none."""
+        """Return the options of a line, with the settings as defaults."""
         from nnmagic.cache import disk_cache
 
         try:
@@ -274,7 +276,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
 
 def relay_source(cell: str) -> Source:
-    """The body of a %%relay cell; the version line, which Relay wants, may be left out."""
+    """Return the source of a %%relay cell; adds the version line if it is missing."""
     from nnmagic.diagnostics import Source
 
     if "#[version" in cell:
@@ -282,7 +284,7 @@ def relay_source(cell: str) -> Source:
     return Source("<relay>", f'#[version = "0.0.5"]\n{cell}', first_line=1)
 
 
-def _parsed(method: Callable[..., object], line: str) -> Namespace:
+def _parse_line(method: Callable[..., object], line: str) -> Namespace:
     try:
         parsed: Namespace = parse_argstring(method, line)
     except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
@@ -293,17 +295,17 @@ def _parsed(method: Callable[..., object], line: str) -> Namespace:
         raise MagicError(f"{error}; {hint}") from None
     for name, value in vars(parsed).items():
         if isinstance(value, str):
-            setattr(parsed, name, _unquoted(value))
+            setattr(parsed, name, _strip_quotes(value))
     return parsed
 
 
-def _unquoted(text: str) -> str:
-    """A word without the quotation marks around it, which IPython leaves there."""
+def _strip_quotes(text: str) -> str:
+    """Strip the quotation marks around a word, which IPython leaves there."""
     quoted = len(text) >= 2 and text[0] == text[-1] and text[0] in "'\""
     return text[1:-1] if quoted else text
 
 
-def _checked_name(name: str | None) -> str | None:
+def _check_name(name: str | None) -> str | None:
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         raise MagicError(f"-o takes a variable's name, not {name!r}")
     return name

@@ -1,4 +1,4 @@
-"""The words of the magics' lines, for completion: options, their values, commands."""
+"""Complete the words of the magics' lines: options, their values, commands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 
-def cell_options(magic: str, before: str) -> Sequence[str]:
-    """What may stand at the end of a cell magic's line."""
+def complete_cell_options(magic: str, before: str) -> Sequence[str]:
+    """Return the words that may end a cell magic's line."""
     from nnmagic.functions.options import ENGINES, OPT_LEVELS
     from nnmagic.jupyter.cell_output import SHOWN
     from nnmagic.jupyter.magics import TinyNNMagics
@@ -32,8 +32,8 @@ def cell_options(magic: str, before: str) -> Sequence[str]:
     ]
 
 
-def command_words(line: str, namespace: Mapping[str, object]) -> Sequence[str] | None:
-    """What may stand at the end of a line of %tinynn; None for a call, which is Python's."""
+def complete_command(line: str, namespace: Mapping[str, object]) -> Sequence[str] | None:
+    """Return the words that may end a line of %tinynn; None inside a call, which Python completes."""
     from nnmagic.jupyter.cell_output import SHOWN
     from nnmagic.jupyter.commands import COMMANDS
 

@@ -1,4 +1,4 @@
-"""The progress of a long compilation, in a live notebook: shown after a second, gone when it ends."""
+"""Show the progress of a long compilation in a live notebook, from its first second to its end."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _QUIET, _STEP = 1.0, 0.5
 
 
 @contextmanager
-def shown_progress(shell: InteractiveShell) -> Iterator[None]:
-    """Shows how far a compilation is, where somebody may be looking on."""
+def show_progress(shell: InteractiveShell) -> Iterator[None]:
+    """Show how far a compilation is, if the notebook is live."""
     if not _is_live(shell):
         yield
         return
@@ -39,7 +39,7 @@ def shown_progress(shell: InteractiveShell) -> Iterator[None]:
 
 
 class _Watcher:
-    """Shows the stage that was told last, again and again: a stage may work long without a word."""
+    """Shows the last reported stage again and again, because a stage may work long without a report."""
 
     def __init__(self) -> None:
         self.shown = False
@@ -48,7 +48,7 @@ class _Watcher:
         self._thread: threading.Thread | None = None
 
     def note(self, stage: str, done: int, total: int) -> None:
-        """Takes what is told, and begins to watch: a cell that is found in memory tells nothing."""
+        """Take a report and begin to watch; a cell that the cache has in memory reports nothing."""
         self._state = (stage, done, total)
         if self._thread is None:
             run = contextvars.copy_context().run
@@ -56,13 +56,13 @@ class _Watcher:
             self._thread.start()
 
     def end(self) -> None:
-        """Ends what is shown."""
+        """End the display."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
 
     def _watch(self) -> None:
-        """Runs beside the compilation until it ends."""
+        """Run beside the compilation until it ends."""
         begin = time.monotonic()
         if self._ended.wait(_QUIET):
             return
@@ -73,7 +73,7 @@ class _Watcher:
 
 
 def progress_output(stage: str, done: int, total: int, seconds: float) -> Output:
-    """A line of text, and a bar."""
+    """Return a line of text, and a bar."""
     from nnmagic.rendering.output import Output, Section
 
     count = f" {done} of {total}" if total else ""
@@ -83,7 +83,7 @@ def progress_output(stage: str, done: int, total: int, seconds: float) -> Output
 
 
 def _is_live(shell: InteractiveShell) -> bool:
-    """Whether a front end sent the cell in which somebody can type; nbval and nbconvert say nobody can."""
+    """Whether the front end that sent the cell takes input; nbval and nbconvert say that they do not."""
     kernel = getattr(shell, "kernel", None)
     content = kernel.get_parent().get("content", {}) if kernel is not None else {}
     return bool(content.get("allow_stdin"))

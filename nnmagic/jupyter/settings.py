@@ -1,4 +1,4 @@
-"""What the settings of ``%config TinyNNMagics`` may be. Imports TVM for a target alone."""
+"""Check the settings of ``%config TinyNNMagics``. Imports TVM only to check a target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nnmagic.diagnostics import CompileError
 from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
-from nnmagic.jupyter.cell_output import shown_list
+from nnmagic.jupyter.cell_output import parse_show_option
 from nnmagic.jupyter.errors import MagicError
 
 _SWITCHES = ("quiet", "cache", "tb")
@@ -17,7 +17,7 @@ _NUMBERS = {"cache_mb": 0, "num_threads": 1}
 
 
 def problem(name: str, value: object) -> str | None:
-    """Why a setting cannot have a value, and what it may be; None where it can."""
+    """Return why a setting cannot have a value, and what it may be; None if it can."""
     try:
         _check(name, value)
     except CompileError as error:
@@ -45,7 +45,7 @@ def _check(name: str, value: object) -> None:
     elif name == "show":
         if not isinstance(value, str):
             raise TypeError("it must be text, as in 'relay,graph'")
-        shown_list(value)
+        parse_show_option(value)
     elif name == "cache_dir":
         if value is not None and not isinstance(value, str):
             raise TypeError("it must be text, the path of a directory, or None")
@@ -58,12 +58,12 @@ def _check(name: str, value: object) -> None:
 
 
 def directory_of(text: str) -> Path:
-    """A directory as it is typed, with ``~`` for the user's own."""
+    """Return a directory's path, with ``~`` expanded."""
     return Path(text).expanduser()
 
 
 def target_of(text: str | None) -> str | Mapping[str, object] | None:
-    """A target as the options take it. Raises ValueError for text that begins as JSON and is none."""
+    """Return a target as the options take it. Raises ValueError for invalid JSON."""
     if text is None or not text.lstrip().startswith("{"):
         return text
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Source, kind_of
-from nnmagic.frames import short_errors
+from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     from nnmagic.relay.expr import (

@@ -1,4 +1,4 @@
-"""Pictures of Relay modules: coloured text, graphs, tables, as notebooks show them. Knows Relay, no notebook.
+"""Render Relay modules for notebooks: coloured code, graphs, tables.
 
-Everything here is the same on every run, holds no script, and escapes what it is given.
+All output is the same on every run, has no scripts, and escapes its input.
 """

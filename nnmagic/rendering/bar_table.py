@@ -1,4 +1,4 @@
-"""A table with bars: text, and HTML whose bars are SVG. Knows numbers and words only."""
+"""Render a table with bars: as text, and as HTML whose bars are SVG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEXT_WIDTH = 16
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A row: the cells, how long its bar is, and how much of the bar is dark; both 0 to 1."""
+    """A row: its cells, the length of its bar, and the dark part of the bar; both 0 to 1."""
 
     cells: tuple[str, ...]
     length: float
@@ -22,12 +22,12 @@ class Bar:
 
 
 def bar_table(title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar]) -> Section:
-    """A table whose last column are bars; all cells but the first are numbers."""
+    """Return a table whose last column is bars; all cells but the first are numbers."""
     text = table_text([(*bar.cells, _text_bar(bar.length)) for bar in bars], (*header, ""))
     head = "".join(_cell("th", name, place) for place, name in enumerate(header))
     rows = "".join(_row(bar) for bar in bars)
     body = (
-        f'<div class="head">{html.escape(note)}</div>'
+        f'<pre class="head">{html.escape(note, quote=False)}</pre>'
         f'<table class="rows"><thead><tr>{head}<th></th></tr></thead><tbody>{rows}</tbody></table>'
     )
     return Section(title, f"{note}\n\n{text}", body)
@@ -40,7 +40,8 @@ def _cell(tag: str, text: str, place: int) -> str:
 
 def _row(bar: Bar) -> str:
     cells = "".join(_cell("td", cell, place) for place, cell in enumerate(bar.cells))
-    return f"<tr>{cells}<td>{_svg(bar)}</td></tr>"
+    text = f'<span class="fallback">{_text_bar(bar.length)}</span>'
+    return f"<tr>{cells}<td>{_svg(bar)}{text}</td></tr>"
 
 
 def _svg(bar: Bar) -> str:

@@ -1,4 +1,4 @@
-"""The graph as SVG: boxes by kind and family, types where the edges begin, regions as boxes around boxes.
+"""Draw a graph as SVG: boxes by kind and family, types where the edges begin, regions as boxes around boxes.
 
 Its colours hold on white and on black: boxes are light with dark letters, everything else is a grey between.
 """
@@ -6,10 +6,10 @@ Its colours hold on white and on black: boxes are light with dark letters, every
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.graph import Graph, Node, Region
+from nnmagic.rendering.graph_data import Node, Region
 from nnmagic.rendering.layout import Layout, layered
 
 #: The colours of families of operators: fill and border.
@@ -58,11 +58,13 @@ _GREY = "#7b7f87"
 #: Widths of a character of the labels, and of the small text; heights of their lines.
 _WIDE, _SMALL, _LINE, _SMALL_LINE = 7.23, 6.03, 17.0, 13.0
 _PAD, _MARGIN, _TYPE_LINE, _DETAIL_LINES, _DETAIL_WIDTH = 9.0, 12.0, 17.0, 6, 34
+#: Regions that would get wider than this stand one below the other: the output of a small window's notebook.
+_PAGE_WIDTH = 640.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A region with the places of what is in it; ``inner``: of the nodes that hold regions."""
+    """A region and its layout; ``inner`` has the same of the regions that its nodes hold."""
 
     region: Region
     layout: Layout
@@ -70,27 +72,25 @@ class _Drawn:
 
     @property
     def size(self) -> tuple[float, float]:
-        """With its margins and its title."""
+        """The width and height with the margins and the title."""
         title = len(self.region.title) * _WIDE + 2 * _MARGIN
         head = _LINE if self.region.title else 0.0
         return max(self.layout.width + 2 * _MARGIN, title), self.layout.height + 2 * _MARGIN + head
 
 
-def graph_svg(graph: Graph) -> str:
-    """An SVG document of a graph, the functions side by side."""
-    drawn = [_laid_out(region) for region in graph.regions]
-    width = sum(part.size[0] for part in drawn) + _MARGIN * (len(drawn) - 1)
-    height = max((part.size[1] for part in drawn), default=0.0)
-    body: list[str] = []
-    x = 0.0
-    for part in drawn:
-        body += _region(part, x, 0.0, framed=len(drawn) > 1)
-        x += part.size[0] + _MARGIN
-    legend, legend_width = _legend(graph, height)
-    width, height = max(width, legend_width), height + (_LINE + 4 if legend else 0)
+def graph_svg(regions: Sequence[Region]) -> str:
+    """Return an SVG document of a graph, the functions side by side as far as a page is wide.
+
+    It is never wider than the page, which makes it smaller where it must.
+    """
+    drawn = [_lay_out(region) for region in regions]
+    rows = _arrange(drawn, _MARGIN)
+    body = [shape for part, x, y in rows.positions for shape in _region(part, x, y, framed=len(drawn) > 1)]
+    legend, legend_width = _legend(regions, rows.height)
+    width, height = max(rows.width, legend_width), rows.height + (_LINE + 4 if legend else 0)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
-        f'viewBox="0 0 {_n(width)} {_n(height)}" font-size="12" '
+        f'viewBox="0 0 {_n(width)} {_n(height)}" style="max-width:100%;height:auto" font-size="12" '
         'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace">'
         f"{''.join(body)}{legend}</svg>"
     )
@@ -99,27 +99,50 @@ def graph_svg(graph: Graph) -> str:
 # Sizes
 
 
-def _laid_out(region: Region) -> _Drawn:
-    inner = {node.key: tuple(map(_laid_out, node.regions)) for node in region.nodes if node.regions}
+def _lay_out(region: Region) -> _Drawn:
+    inner = {node.key: tuple(map(_lay_out, node.regions)) for node in region.nodes if node.regions}
     index = {node.key: place for place, node in enumerate(region.nodes)}
-    sizes = [_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
+    sizes = [_size_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
     edges = [(index[edge.source], index[edge.target]) for edge in region.edges]
     return _Drawn(region, layered(sizes, edges), inner)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Regions in rows: each with its left and its top, and the size of all."""
+
+    positions: tuple[tuple[_Drawn, float, float], ...]
+    width: float
+    height: float
+
+
+def _arrange(parts: Sequence[_Drawn], gap: float) -> _Rows:
+    """Place regions from left to right, in a new row where they would get wider than a page."""
+    positions: list[tuple[_Drawn, float, float]] = []
+    x = y = row_height = total_width = 0.0
+    for part in parts:
+        width, height = part.size
+        if x and x + width > _PAGE_WIDTH:
+            x, y, row_height = 0.0, y + row_height + gap, 0.0
+        positions.append((part, x, y))
+        total_width, row_height = max(total_width, x + width), max(row_height, height)
+        x += width + gap
+    return _Rows(tuple(positions), total_width, y + row_height)
+
+
 def _box(node: Node, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
-    """The size of a node's box."""
+    """Return the size of a node's box."""
     width, height = len(_label(node)) * _WIDE, _LINE
     for line in _detail_lines(node):
         width, height = max(width, len(line) * _SMALL), height + _SMALL_LINE
     if inner:
-        width = max(width, sum(part.size[0] for part in inner) + _PAD * (len(inner) - 1))
-        height += max(part.size[1] for part in inner) + 4
+        rows = _arrange(inner, _PAD)
+        width, height = max(width, rows.width), height + rows.height + 4
     return max(width + 2 * _PAD, 34.0), height + 8
 
 
-def _with_type(node: Node, size: tuple[float, float]) -> tuple[float, float]:
-    """The size with the type below the box."""
+def _size_with_type(node: Node, size: tuple[float, float]) -> tuple[float, float]:
+    """Return the size with the type below the box."""
     width, height = size
     return max(width, len(_type(node)) * _SMALL + 4), height + (_TYPE_LINE if node.type else 0)
 
@@ -133,7 +156,7 @@ def _type(node: Node) -> str:
 
 
 def _detail_lines(node: Node) -> list[str]:
-    """The details in lines: a weight has its own, attributes share theirs."""
+    """Return the details in lines: a weight has its own, attributes share theirs."""
     lines: list[str] = []
     shared = False
     for detail in node.details:
@@ -154,7 +177,7 @@ def _short(text: str, most: int) -> str:
 
 
 def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]:
-    """A region with its top left corner at a place."""
+    """Yield the shapes of a region whose top left corner is at (x, y)."""
     width, height = drawn.size
     if framed:
         yield (
@@ -173,7 +196,7 @@ def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]
 
 
 def _edge(points: list[tuple[float, float]]) -> str:
-    """A line that leaves and arrives upright, with a head."""
+    """Return a line that leaves and arrives vertically, with an arrow's head."""
     (x, y), *rest = points
     path = f"M{_n(x)} {_n(y)}"
     for px, py in rest:
@@ -189,9 +212,9 @@ def _edge(points: list[tuple[float, float]]) -> str:
 
 def _node(node: Node, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterator[str]:
     width, height = _box(node, inner)
-    _, whole = _with_type(node, (width, height))
+    _, whole = _size_with_type(node, (width, height))
     x, y = cx - width / 2, cy - whole / 2
-    yield f"<g><title>{html.escape(_title(node))}</title>"
+    yield f"<g><title>{html.escape(_title(node))}</title>\n"
     yield _shape(node, x, y, width, height)
     ink = _GREY if node.kind in ("outer", "result") or inner else "#1b1d21"
     yield _text(cx, y + 16, _label(node), fill=ink, bold=node.kind == "operator" or bool(inner))
@@ -200,17 +223,16 @@ def _node(node: Node, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterat
         at += _SMALL_LINE
         yield _text(cx, at, line, fill="#4a4e57", size=10)
     if inner:
-        left = cx - (sum(part.size[0] for part in inner) + _PAD * (len(inner) - 1)) / 2
-        for part in inner:
-            yield from _region(part, left, at + 8, framed=True)
-            left += part.size[0] + _PAD
+        rows = _arrange(inner, _PAD)
+        for part, left, top in rows.positions:
+            yield from _region(part, cx - rows.width / 2 + left, at + 8 + top, framed=True)
     if node.type:
         yield _text(cx, y + height + 12.5, _type(node), fill=_GREY, size=10)
     yield "</g>"
 
 
 def _shape(node: Node, x: float, y: float, width: float, height: float) -> str:
-    """The box of a node, by its kind."""
+    """Return the box of a node, by its kind."""
     place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
     match node.kind:
         case "parameter":
@@ -233,7 +255,7 @@ def _color(node: Node) -> str:
 
 
 def _title(node: Node) -> str:
-    """What hovering a node shows."""
+    """Return what hovering a node shows."""
     lines = [node.label if not node.type else f"{node.label} -> {node.type}", node.summary, *node.details]
     return "\n".join(line for line in lines if line)
 
@@ -244,12 +266,12 @@ def _text(
     weight = ' font-weight="600"' if bold else ""
     small = "" if size == 12 else f' font-size="{size}"'
     where = f'x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}" fill="{fill}"'
-    return f"<text {where}{small}{weight}>{html.escape(text)}</text>"
+    return f"<text {where}{small}{weight}>{html.escape(text)}</text>\n"
 
 
-def _legend(graph: Graph, y: float) -> tuple[str, float]:
-    """What the colours mean, of those that are there; and how wide that is."""
-    present = dict.fromkeys(_color(node) for node in _all_nodes(graph) if _colored(node))
+def _legend(regions: Sequence[Region], y: float) -> tuple[str, float]:
+    """Return the legend of the colours that the graph has, and its width."""
+    present = dict.fromkeys(_color(node) for node in _all_nodes(regions) if _colored(node))
     x, parts = _MARGIN, []
     for name in (name for name in _COLORS if name in present):
         fill, border = _COLORS[name]
@@ -264,14 +286,14 @@ def _colored(node: Node) -> bool:
     return node.kind == "operator" or node.kind in _KINDS
 
 
-def _all_nodes(graph: Graph) -> Iterator[Node]:
-    regions = list(graph.regions)
-    while regions:
-        region = regions.pop()
+def _all_nodes(regions: Sequence[Region]) -> Iterator[Node]:
+    work = list(regions)
+    while work:
+        region = work.pop()
         yield from region.nodes
-        regions += [inner for node in region.nodes for inner in node.regions]
+        work += [inner for node in region.nodes for inner in node.regions]
 
 
 def _n(number: float) -> str:
-    """A number with one digit after the point, and none that is not needed."""
+    """Format a number with at most one digit after the point."""
     return f"{number:.1f}".removesuffix(".0")

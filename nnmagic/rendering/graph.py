@@ -1,9 +1,6 @@
-"""The dataflow graph of a Relay module as data: nodes, edges, regions. Knows Relay only.
+"""Build the dataflow graph of a Relay module.
 
-A region is a function's body, a branch of an ``if`` or an arm of a ``match``; a node that holds regions is
-drawn as a box around them. What a region uses of the ones around it enters it through a node of its own, so
-every edge stays inside one region. A node stands in the innermost region that holds all its uses, where Relay
-computes it.
+A node stands in the innermost region that holds all its uses, where Relay computes it.
 """
 
 from __future__ import annotations
@@ -45,49 +42,15 @@ from nnmagic.relay.text.printer import printed_attrs
 from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.traverse import pattern_vars
 from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.rendering.drawing import graph_svg
+from nnmagic.rendering.graph_data import Edge, Node, Region
+from nnmagic.rendering.output import Output
+from nnmagic.rendering.sections import graph_section
+from nnmagic.rendering.text_graph import graph_text
 
 #: With more parameters and constants than this, those that one operator alone takes, and not as its first
 #: argument, are written inside of it: the weights of a network.
 _MANY_INPUTS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node of the graph.
-
-    key: its number, in the order of computation. kind: ``"operator"``, ``"call"``, ``"constructor"``,
-    ``"parameter"``, ``"constant"``, ``"function"`` (a function as a value), ``"tuple"``, ``"item"``,
-    ``"reference"``, ``"if"``, ``"match"``, ``"closure"``, ``"outer"`` (a value of a region around), or
-    ``"result"``. type: of its value, as text. family: of an operator. details: attributes, and arguments that
-    have no node. summary: what an operator does. regions: what it holds.
-    """
-
-    key: int
-    kind: str
-    label: str
-    type: str = ""
-    family: str = ""
-    details: tuple[str, ...] = ()
-    summary: str = ""
-    regions: tuple[Region, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """From the node that computes a value to one that uses it; ``role``: what for."""
-
-    source: int
-    target: int
-    role: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Nodes, each after what it uses, and the edges between them."""
-
-    title: str
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,30 +62,24 @@ class Graph:
     @property
     def svg(self) -> str:
         """The picture: an SVG document."""
-        from nnmagic.rendering.drawing import graph_svg
-
-        return graph_svg(self)
+        return graph_svg(self.regions)
 
     def __str__(self) -> str:
-        from nnmagic.rendering.text_graph import graph_text
-
-        return graph_text(self)
+        return graph_text(self.regions)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from nnmagic.rendering.output import Output
-        from nnmagic.rendering.sections import graph_section
-
-        return Output((graph_section("graph", self),), self.svg).bundle()
+        svg = self.svg
+        return Output((graph_section("graph", str(self), svg),), svg).bundle()
 
 
 def graph_of(module: Module, entry: str | None = None) -> Graph:
-    """The graph of a typed module; ``entry``: the function that comes first, the others sorted by name."""
+    """Return the graph of a typed module, with the function ``entry`` first and the others sorted by name."""
     names = sorted(module.functions, key=lambda name: (name != entry, name))
     return Graph(tuple(_Builder(f"@{name}", module.functions[name]).region() for name in names))
 
 
 def short_type(type_: Type | None) -> str:
-    """A type as an edge shows it: ``(2, 3) float32`` for a tensor."""
+    """Return a type as an edge shows it: ``(2, 3) float32`` for a tensor."""
     match type_:
         case None:
             return ""
@@ -182,7 +139,7 @@ class _Builder:
         return outermost.closed()
 
     def _open_regions(self) -> None:
-        """Opens every region, with nodes for what it binds."""
+        """Open every region, with nodes for the variables that it binds."""
         self._bind(self.function.params, self.open[self.scopes.outermost])
         for node in self.order:
             for scope, (title, bound) in zip(self.scopes.inner.get(node, ()), _regions(node), strict=True):
@@ -196,7 +153,7 @@ class _Builder:
                 region.values[var] = self._node(region, Node(0, "parameter", label, type_))
 
     def _folded(self) -> Mapping[Expr, str]:
-        """The parameters and constants that are written inside the operators that take them."""
+        """Return the parameters and constants that are written inside the operators that take them."""
         constants = [node for node in self.order if isinstance(node, Constant) and not self._inline(node)]
         inputs: list[Expr] = [*self.function.params, *constants]
         if len(inputs) <= _MANY_INPUTS:
@@ -221,7 +178,7 @@ class _Builder:
         return key
 
     def _add(self, expr: Expr, region: _Open) -> None:
-        """The node of an expression, whose parts have theirs."""
+        """Add the node of an expression whose operands have nodes."""
         details: list[str] = []
         taken = [(self._source(part, region), role) for role, part in self._parts(expr, details)]
         held = [self.open[scope] for scope in self.scopes.inner.get(expr, ())]
@@ -243,7 +200,7 @@ class _Builder:
             region.edges[Edge(source, key, role)] = None
 
     def _parts(self, expr: Expr, details: list[str]) -> list[tuple[str, Expr]]:
-        """What a node takes, each with its role; what has no node of its own goes to the details."""
+        """Return a node's operands with their roles; operands without a node go to the details."""
         match expr:
             case Call(op=op, args=args):
                 operator = OPERATORS.get(op.name) if isinstance(op, OpRef) else None
@@ -251,13 +208,13 @@ class _Builder:
                 named = isinstance(op, OpRef | GlobalVar | Constructor)
                 parts: list[tuple[str, Expr]] = [] if named else [("callee", op)]
                 for role, arg in zip(roles, args, strict=True):
-                    told = self.folded.get(arg)
-                    if told is None and isinstance(arg, Constant) and self._inline(arg):
-                        told = scalar_text(arg)
-                    if told is None:
+                    text = self.folded.get(arg)
+                    if text is None and isinstance(arg, Constant) and self._inline(arg):
+                        text = scalar_text(arg)
+                    if text is None:
                         parts.append((role, arg))
                     else:
-                        details.append(f"{role}: {told}" if role else told)
+                        details.append(f"{role}: {text}" if role else text)
                 details += [f"{name}={attr_text(value, str)}" for name, value in printed_attrs(expr).items()]
                 return parts
             case If(cond=cond):
@@ -273,7 +230,7 @@ class _Builder:
         region.edges[Edge(source, self._node(region, Node(0, "result", "result")))] = None
 
     def _source(self, expr: Expr, region: _Open) -> int:
-        """The node in a region that stands for a value; one that comes from outside enters through a node."""
+        """Return the node of a value in a region; a value from outside enters through a new node."""
         while isinstance(expr, Let) or (expr in self.lets and expr not in region.values):
             expr = expr.body if isinstance(expr, Let) else self.lets[expr]
         if expr not in region.values:
@@ -288,7 +245,7 @@ class _Builder:
 
 
 def _named(expr: Expr) -> Node:
-    """What the node of an expression is called."""
+    """Return the node of an expression, without type, details and regions."""
     match expr:
         case Call(op=OpRef(name=name)) if name in OPERATORS:
             operator = OPERATORS[name]
@@ -331,7 +288,7 @@ def _named(expr: Expr) -> Node:
 
 
 def _regions(expr: Expr) -> list[tuple[str, tuple[Var, ...]]]:
-    """The regions that a node holds: title, and what each binds."""
+    """Return the regions that a node holds: the title of each, and the variables that it binds."""
     match expr:
         case If():
             return [("then", ()), ("else", ())]
@@ -343,7 +300,7 @@ def _regions(expr: Expr) -> list[tuple[str, tuple[Var, ...]]]:
 
 
 def _results(expr: Expr) -> list[Expr]:
-    """What the regions of a node give."""
+    """Return the results of the regions of a node."""
     match expr:
         case If(true_branch=then, false_branch=other):
             return [then, other]
@@ -369,7 +326,7 @@ def _pattern_text(pattern: Pattern) -> str:
 
 
 def _uses(function: Function, order: Iterable[Expr]) -> tuple[Counter[Expr], Counter[Expr]]:
-    """How often each expression is used, and how often as the argument of a call."""
+    """Count the uses of each expression, and its uses as an argument of a call."""
     uses: Counter[Expr] = Counter([function.body])
     arguments: Counter[Expr] = Counter()
     for node in order:

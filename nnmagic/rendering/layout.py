@@ -1,8 +1,8 @@
-"""Layered drawing of a directed acyclic graph, from sizes and edges to places. Knows not what is drawn.
+"""Lay out a directed acyclic graph in layers, from the sizes of its nodes and its edges.
 
-The method is Sugiyama's: layers, an order in each layer with few crossings, then places. A place is as near
-to the middle of its neighbours as the widths allow, which is an isotonic regression for each layer; long
-edges pass through points of their own in the layers between, and pull harder, which makes them straight.
+The method is Sugiyama's: layers, an order in each layer with few crossings, then coordinates. A node is as
+near to the middle of its neighbours as the widths allow, which is an isotonic regression for each layer. A
+long edge has a point of its own in each layer between, and pulls harder, which makes it straight.
 
 Sugiyama, Tagawa, Toda (1981), Methods for visual understanding of hierarchical system structures.
 """
@@ -24,7 +24,7 @@ _ORDER_SWEEPS, _PLACE_SWEEPS, _LAST_SWEEPS = 12, 20, 16
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything is: y grows downwards.
+    """Coordinates of a drawing: y grows downwards.
 
     centers: the middle of each node. routes: the points of each edge, from the bottom of its source to the
     top of its target.
@@ -38,7 +38,7 @@ class Layout:
 
 @dataclass(slots=True)
 class _Layers:
-    """The graph with a point in each layer that an edge passes; points come after the nodes."""
+    """The graph with a point in each layer that an edge passes; the points follow the nodes."""
 
     widths: list[float]
     heights: list[float]
@@ -53,10 +53,10 @@ class _Layers:
 
 
 def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
-    """Lays out nodes of the given widths and heights; an edge goes from an earlier node to a later one."""
-    layers = _with_points(sizes, edges, _layer_numbers(len(sizes), edges))
-    rows = _ordered(layers)
-    x = _placed(layers, rows)
+    """Lay out nodes of the given widths and heights; an edge goes from an earlier node to a later one."""
+    layers = _add_points(sizes, edges, _layer_numbers(len(sizes), edges))
+    rows = _order_layers(layers)
+    x = _assign_x(layers, rows)
     tops: list[float] = []
     y = 0.0
     for row in rows:
@@ -76,13 +76,13 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
 
 
 def _middle(node: int, layers: _Layers, tops: Sequence[float], bottoms: Sequence[float]) -> float:
-    """The y of a node's middle: at the top of its layer, or at the bottom where nothing is above it."""
+    """Return the y of a node's middle: at the top of its layer, or at the bottom if nothing is above it."""
     layer, half = layers.layer[node], layers.heights[node] / 2
     return tops[layer] + half if layers.above[node] else bottoms[layer] - half
 
 
 def _layer_numbers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each node: below all that it uses, and what uses nothing just above its first user."""
+    """Return the layer of each node: below its operands, or just above its first user if it has none."""
     layer = [0] * count
     sources = set(range(count))
     for source, target in sorted(edges, key=lambda edge: edge[1]):
@@ -97,7 +97,7 @@ def _layer_numbers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return layer
 
 
-def _with_points(
+def _add_points(
     sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]], layer: list[int]
 ) -> _Layers:
     layers = _Layers(
@@ -123,8 +123,8 @@ def _with_points(
     return layers
 
 
-def _ordered(layers: _Layers) -> list[list[int]]:
-    """The nodes of each layer from left to right: the order with the fewest crossings that was met."""
+def _order_layers(layers: _Layers) -> list[list[int]]:
+    """Order the nodes of each layer from left to right, with the fewest crossings of all orders tried."""
     rows: list[list[int]] = [[] for _ in range(max(layers.layer, default=-1) + 1)]
     for node in _depth_first(layers):
         rows[layers.layer[node]].append(node)
@@ -137,14 +137,14 @@ def _ordered(layers: _Layers) -> list[list[int]]:
         for index in range(1, len(rows)) if down else range(len(rows) - 2, -1, -1):
             fixed = {node: place for place, node in enumerate(rows[index - 1 if down else index + 1])}
             rows[index] = _by_barycenter(rows[index], neighbours, fixed)
-        found = _crossings(rows, layers)
-        if found < fewest:
-            best, fewest = [list(row) for row in rows], found
+        crossings = _crossings(rows, layers)
+        if crossings < fewest:
+            best, fewest = [list(row) for row in rows], crossings
     return best
 
 
 def _depth_first(layers: _Layers) -> list[int]:
-    """Every node, along the edges from the top: what belongs together starts together."""
+    """Return every node in depth-first order from the top, so that connected nodes begin side by side."""
     seen: dict[int, None] = {}
     tops = [node for node in range(len(layers.widths)) if not layers.above[node]]
     stack = list(reversed(tops))
@@ -159,7 +159,7 @@ def _depth_first(layers: _Layers) -> list[int]:
 def _by_barycenter(
     row: list[int], neighbours: Mapping[int, Sequence[int]], fixed: Mapping[int, int]
 ) -> list[int]:
-    """A layer sorted by the middle of each node's neighbours; a node without any keeps its place."""
+    """Sort a layer by the mean position of each node's neighbours; a node without any keeps its position."""
     weights = {}
     for place, node in enumerate(row):
         around = [fixed[other] for other in neighbours[node]]
@@ -168,7 +168,7 @@ def _by_barycenter(
 
 
 def _crossings(rows: list[list[int]], layers: _Layers) -> int:
-    """How many pairs of edges cross."""
+    """Count the pairs of edges that cross."""
     total = 0
     for upper, lower in itertools.pairwise(rows):
         place = {node: index for index, node in enumerate(lower)}
@@ -181,8 +181,8 @@ def _crossings(rows: list[list[int]], layers: _Layers) -> int:
     return total
 
 
-def _placed(layers: _Layers, rows: list[list[int]]) -> list[float]:
-    """The x of each node: swept down and up, each layer as near to its neighbours as the gaps allow."""
+def _assign_x(layers: _Layers, rows: list[list[int]]) -> list[float]:
+    """Return the x of each node: sweeps move each layer as near to its neighbours as the gaps allow."""
     x = [0.0] * len(layers.widths)
     for row in rows:
         for node, offset in zip(row, _offsets(layers, row), strict=True):
@@ -198,13 +198,13 @@ def _placed(layers: _Layers, rows: list[list[int]]) -> list[float]:
                 weight = sum(pull for _, pull in around)
                 wanted.append(sum(x[other] * pull for other, pull in around) / weight if around else x[node])
                 weights.append(weight or 0.1)
-            for node, place in zip(row, _apart(wanted, weights, _offsets(layers, row)), strict=True):
+            for node, place in zip(row, _separate(wanted, weights, _offsets(layers, row)), strict=True):
                 x[node] = place
     return x
 
 
 def _neighbours(layers: _Layers, node: int, *, both: bool, down: bool) -> list[tuple[int, float]]:
-    """The nodes that pull at a node, and how much."""
+    """Return the nodes that pull at a node, and how hard."""
     above = [(other, _pull(layers, node, other)) for other in layers.above[node]]
     below = [(other, _pull(layers, node, other)) for other in layers.below[node]]
     if both or not (above and below):
@@ -218,7 +218,7 @@ def _pull(layers: _Layers, node: int, other: int) -> float:
 
 
 def _offsets(layers: _Layers, row: list[int]) -> list[float]:
-    """How far each node of a layer is from the first one at the least."""
+    """Return the least distance of each node of a layer from the first one."""
     offsets = [0.0]
     for left, right in itertools.pairwise(row):
         points = layers.is_point(left) or layers.is_point(right)
@@ -227,8 +227,8 @@ def _offsets(layers: _Layers, row: list[int]) -> list[float]:
     return offsets
 
 
-def _apart(wanted: list[float], weights: list[float], offsets: list[float]) -> list[float]:
-    """The places nearest to the wanted ones that keep the offsets: pool adjacent violators."""
+def _separate(wanted: list[float], weights: list[float], offsets: list[float]) -> list[float]:
+    """Return the positions nearest to the wanted ones that keep the offsets (pool adjacent violators)."""
     blocks: list[tuple[float, float, int]] = []  # mean, weight, how many
     for want, weight, offset in zip(wanted, weights, offsets, strict=True):
         mean, count = want - offset, 1
@@ -242,7 +242,7 @@ def _apart(wanted: list[float], weights: list[float], offsets: list[float]) -> l
 
 
 def _ports(layers: _Layers, edges: Sequence[tuple[int, int]], x: list[float]) -> list[float]:
-    """How far from the middle of its target each edge arrives: side by side, in the order they come from."""
+    """Return how far from the middle of its target each edge arrives, in the order of their sources."""
     arriving: dict[int, list[int]] = defaultdict(list)
     for index, (_, target) in enumerate(edges):
         arriving[target].append(index)
@@ -263,7 +263,7 @@ def _route(
     spans: tuple[Sequence[float], Sequence[float]],
     port: float,
 ) -> tuple[tuple[float, float], ...]:
-    """The points of an edge: straight down through the layers that it passes."""
+    """Return the points of an edge: straight down through the layers that it passes."""
     tops, bottoms = spans
     source, *points, target = layers.chains[index]
     route = [(x[source], centers[source][1] + layers.heights[source] / 2)]

@@ -1,4 +1,4 @@
-"""The Pygments lexer of Relay text; Pygments knows it as ``relay``. Knows the grammar of tokens only."""
+"""Tokenise Relay text for Pygments, which knows the lexer as ``relay``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IDENTIFIER = r"[^\W\d][\w/]*"
 
 
 class RelayLexer(RegexLexer):  # type: ignore[misc]  # Pygments is untyped
-    """Colours Relay's text format, whole modules and pieces of them."""
+    """The lexer of Relay's text format, for whole modules and for parts of them."""
 
     name = "Relay"
     aliases: ClassVar = ["relay"]

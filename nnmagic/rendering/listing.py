@@ -1,12 +1,18 @@
-"""Coloured text as HTML: Relay with types and summaries to hover, and the source lines that it came from."""
+"""Render code as coloured HTML: Relay has types and summaries to hover, and shows where each line came from.
+
+Everything is text in ``pre`` elements, so that it reads well where a page drops the style sheet.
+"""
 
 from __future__ import annotations
 
 import html
+import itertools
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
 
 from pygments.lexer import Lexer
 
@@ -19,36 +25,90 @@ from nnmagic.relay.text.source_map import TextRange, text_with_ranges
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
-from nnmagic.rendering.theme import token_class
+from nnmagic.rendering.line_breaking import break_lines, line_breaks
+from nnmagic.rendering.theme import INLINE_COLORS, token_class
+
+#: Where the source lines are shown that Relay came from: beside it, as a number to hover, or nowhere.
+Origins = Literal["beside", "hover", "none"]
+
+#: Columns at which lines of Relay break: they fit an output that is 560 pixels wide, and half of a table.
+_WIDTH, _WIDTH_BESIDE = 68, 50
+#: A listing of more lines than the first number is folded after the second.
+_MOST_LINES, _FIRST_LINES = 25, 16
 
 
-def code_html(text: str, lexer: Lexer) -> str:
-    """A text in colours, a line a ``span``."""
-    lines = _colored_lines(text, lexer, {})
-    return f'<div class="code">{"".join(map(_line, lines))}</div>'
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Code as HTML: ``whole``, and ``folded`` after the first lines if it is long."""
+
+    whole: str
+    folded: str
 
 
-def relay_html(module: Module, *, beside_source: bool = True) -> str:
-    """A typed module as its untyped text: hovering an operator or a value shows its type.
+def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> Listing:
+    """Return a text in colours, Relay with its long lines broken; a summary of folded lines has the name."""
+    breaks = line_breaks(text, _WIDTH) if relay else {}
+    lines = [_line(part) for line in _colored_lines(text, lexer, breaks=breaks) for part in line]
+    return _listing(lines, [1] * len(lines), name, _pre)
 
-    ``beside_source``: the lines stand in rows beside the source lines that they came from.
+
+def text_html(text: str, name: str) -> str:
+    """Return a text without colours, folded if it is long."""
+    lines = [f"{html.escape(line, quote=False)}\n" for line in text.split("\n")]
+    return _listing(lines, [1] * len(lines), name, lambda shown: f"<pre>{''.join(shown)}</pre>").folded
+
+
+def relay_html(module: Module, origins: Origins = "beside") -> str:
+    """Return a typed module as its untyped text: hovering an operator or a value shows its type.
+
+    Long lines are broken between tokens, so the text of the HTML is still the module's Relay. Many lines are
+    folded after the first ones.
     """
     untyped = erase_types(module)
-    text, places = text_with_ranges(untyped)
+    text, ranges = text_with_ranges(untyped)
     types = _types(untyped, module)
     titles: dict[int, str] = {}
-    for place in places:  # inner places come later: a call's own text begins with that of its operator
-        if title := _title(place, types):
-            titles[place.start] = title
-    lines = _colored_lines(text, RelayLexer(), titles)
-    if not beside_source:
-        return f'<div class="code">{"".join(map(_line, lines))}</div>'
-    rows = _rows(lines, _spans(text, places))
-    return f'<div class="code beside">{"".join(map(_row, rows))}</div>'
+    for part in ranges:  # inner ranges come later: a call's own text begins with that of its operator
+        if title := _title(part, types):
+            titles[part.start] = title
+    breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
+    lines = _colored_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
+    if origins == "none":
+        rows = [_Row(None, line) for line in lines]
+    else:
+        rows = list(_rows(lines, _spans(text, ranges)))
+    if origins == "beside":
+        parts = [_table_row(row) for row in rows]
+        return _listing(parts, [row.height for row in rows], "Relay", _table).folded
+    parts = [line for row in rows for line in _numbered_lines(row)]
+    return _listing(parts, [1] * len(parts), "Relay", _pre).folded
+
+
+def _listing(
+    parts: Sequence[str], heights: Sequence[int], name: str, enclose: Callable[[Sequence[str]], str]
+) -> Listing:
+    """Return parts of the given heights in lines, each run of them enclosed by an element."""
+    whole = enclose(parts)
+    ends = itertools.accumulate(heights)
+    first = max(1, sum(end <= _FIRST_LINES for end in ends))
+    if sum(heights) <= _MOST_LINES or first == len(parts):
+        return Listing(whole, whole)
+    summary = f"{sum(heights[first:]):,} more lines of {html.escape(name)}"
+    rest = f"<details><summary>{summary}</summary>{enclose(parts[first:])}</details>"
+    return Listing(whole, enclose(parts[:first]) + rest)
+
+
+def _pre(lines: Sequence[str]) -> str:
+    return f'<pre class="code">{"".join(lines)}</pre>'
+
+
+def _table(rows: Sequence[str]) -> str:
+    style = "table-layout:fixed;width:100%"
+    return f'<table class="code beside" style="{style}"><tbody>{"".join(rows)}</tbody></table>'
 
 
 def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
-    """The types of a module's nodes, by the same nodes without them: walks meet both in the same order."""
+    """Map each node of the untyped module to its type; both modules are walked in the same order."""
     types: dict[Expr, Type | None] = {}
     for name, function in untyped.functions.items():
         for node, twin in zip(post_order(function), post_order(typed.functions[name]), strict=True):
@@ -56,44 +116,70 @@ def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
     return types
 
 
-def _title(place: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
-    match place.expr:
+def _title(part: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
+    match part.expr:
         case Function() | Let() | OpRef():
             return None
         case Call(op=OpRef(name=name)) if name in OPERATORS:
-            return f"{name} -> {types.get(place.expr)}\n{OPERATORS[name].summary}"
-    type_ = types.get(place.expr)
+            return f"{name} -> {types.get(part.expr)}\n{OPERATORS[name].summary}"
+    type_ = types.get(part.expr)
     return None if type_ is None else str(type_)
 
 
-def _colored_lines(text: str, lexer: Lexer, titles: Mapping[int, str]) -> list[str]:
-    """The lines of a text as HTML; ``titles``: what hovering the token shows that begins at an offset."""
-    lines = [""]
+def _colored_lines(
+    text: str,
+    lexer: Lexer,
+    *,
+    titles: Mapping[int, str] = MappingProxyType({}),
+    breaks: Mapping[int, int] = MappingProxyType({}),
+    inline_colors: bool = False,
+) -> list[list[str]]:
+    """Return the lines of a text as HTML, each as the lines that it is broken into.
+
+    titles: what hovering the token shows that begins at an offset. breaks: the blanks that end a line, by
+    offset, and the indentation after each. inline_colors: whether colours need no style sheet.
+    """
+    lines = [[""]]
     for start, kind, token in lexer.get_tokens_unprocessed(text):
         name, title = token_class(kind), titles.get(start)
         attributes = (f' class="{name}"' if name else "") + (f' title="{_attribute(title)}"' if title else "")
-        first, *others = token.split("\n")
-        if lines[-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
-            lines[-1] = _span(lines[-1] + first, attributes)
+        if name and inline_colors:
+            attributes += f' style="color:{INLINE_COLORS[name]}"'
+        tag = "b" if name == "k" else "span"
+        broken = _broken(start, token, breaks)
+        first, *others = broken.split("\n")
+        if lines[-1][-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
+            lines[-1][-1] = _tagged(lines[-1][-1] + first, tag, attributes)
         else:
-            lines[-1] += _span(first, attributes)
-        lines += [_span(other, attributes) for other in others]
-    while len(lines) > 1 and not lines[-1]:
+            lines[-1][-1] += _tagged(first, tag, attributes)
+        if broken == token:
+            lines += [[_tagged(other, tag, attributes)] for other in others]
+        else:
+            lines[-1] += [_tagged(other, tag, attributes) for other in others]
+    while len(lines) > 1 and lines[-1] == [""]:
         lines.pop()
     return lines
 
 
-def _span(text: str, attributes: str) -> str:
+def _broken(start: int, token: str, breaks: Mapping[int, int]) -> str:
+    """Return a token with the line breaks inside it: a blank between tokens, or a comment."""
+    inside = {
+        offset - start: breaks[offset] for offset in range(start, start + len(token)) if offset in breaks
+    }
+    return break_lines(token, inside) if inside else token
+
+
+def _tagged(text: str, tag: str, attributes: str) -> str:
     shown = html.escape(text, quote=False)
-    return f"<span{attributes}>{shown}</span>" if attributes and text else shown
+    return f"<{tag}{attributes}>{shown}</{tag}>" if attributes and text else shown
 
 
 def _attribute(text: str) -> str:
     return html.escape(text).replace("\n", "&#10;")
 
 
-def _line(line: str) -> str:
-    return f'<span class="line">{line}\n</span>'
+def _line(line: str, attributes: str = "") -> str:
+    return f'<span class="line"{attributes}>{line}\n</span>'
 
 
 @dataclass(slots=True)
@@ -103,26 +189,40 @@ class _Row:
     origin: tuple[Span, int] | None
     lines: list[str] = field(default_factory=list)
 
+    @property
+    def height(self) -> int:
+        """How many lines it has, as they are shown."""
+        return len(self.lines)
 
-def _spans(text: str, places: Iterable[TextRange]) -> Mapping[int, Span]:
-    """Where each line of Relay text came from: the widest expression that begins in it says so."""
+    @property
+    def source(self) -> str:
+        """The text of the source line."""
+        if self.origin is None:
+            return ""
+        span, number = self.origin
+        source = span.source.line(number) if span.source is not None else None
+        return (source or "").rstrip()
+
+
+def _spans(text: str, ranges: Iterable[TextRange]) -> Mapping[int, Span]:
+    """Map each line of Relay text to its source: that of the widest expression that begins in the line."""
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
-    found: dict[int, Span] = {}
+    spans: dict[int, Span] = {}
     width: dict[int, int] = defaultdict(int)
-    for place in places:
-        line = bisect_right(starts, place.start) - 1
-        reach = place.end - place.start
-        if place.expr.span is not None and not _is_name(place, text) and reach > width[line]:
-            found[line], width[line] = place.expr.span, reach
-    return found
+    for part in ranges:
+        line = bisect_right(starts, part.start) - 1
+        reach = part.end - part.start
+        if part.expr.span is not None and not _is_name(part, text) and reach > width[line]:
+            spans[line], width[line] = part.expr.span, reach
+    return spans
 
 
-def _is_name(place: TextRange, text: str) -> bool:
-    """Whether it is a variable or a number, which says where a value is defined, not where it is used."""
-    return isinstance(place.expr, Var) or text.startswith("%", place.start)
+def _is_name(part: TextRange, text: str) -> bool:
+    """Whether the text is a variable or a number, whose span is that of the definition, not of the use."""
+    return isinstance(part.expr, Var) or text.startswith("%", part.start)
 
 
-def _rows(lines: Iterable[str], spans: Mapping[int, Span]) -> Iterator[_Row]:
+def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Row]:
     row: _Row | None = None
     for index, line in enumerate(lines):
         span = spans.get(index)
@@ -132,8 +232,8 @@ def _rows(lines: Iterable[str], spans: Mapping[int, Span]) -> Iterator[_Row]:
             if row is not None:
                 yield row
             row = _Row(origin)
-        row.lines.append(line)
-        if line == "}":  # a function ends
+        row.lines += line
+        if line == ["}"]:  # a function ends
             yield row
             row = None
     if row is not None:
@@ -144,12 +244,33 @@ def _same(left: tuple[Span, int], right: tuple[Span, int] | None) -> bool:
     return right is not None and left[1] == right[1] and left[0].source == right[0].source
 
 
-def _row(row: _Row) -> str:
-    origin = ""
+def _table_row(row: _Row) -> str:
+    """Return a table's row: the source line with its number, and the Relay that came from it."""
+    source = ""
     if row.origin is not None:
-        span, number = row.origin
-        source = span.source.line(number) if span.source is not None else None
-        shown = html.escape((source or "").rstrip())
-        origin = f'<span class="no">{number}</span><span title="{shown}">{shown}</span>'
+        number = f'<span class="no">{row.origin[1]}</span>'
+        source = f"{number} <span>{html.escape(row.source, quote=False)}</span>"
     lines = "".join(map(_line, row.lines))
-    return f'<div class="row"><div class="from">{origin}\n</div><div class="to">{lines}</div></div>'
+    cells = f"{_cell('from', f'{source}{chr(10)}')}{_cell('to', lines)}"
+    return f'<tr class="row">{cells}</tr>'
+
+
+def _cell(name: str, lines: str) -> str:
+    """Return a table's cell of code, at the left and at the top also where the style sheet is missing."""
+    width = "44%" if name == "from" else "56%"
+    style = f"width:{width};text-align:left;vertical-align:top"
+    return (
+        f'<td class="{name}" align="left" valign="top" style="{style}">'
+        f'<pre style="background-color:transparent">{lines}</pre></td>'
+    )
+
+
+def _numbered_lines(row: _Row) -> Iterator[str]:
+    """Yield the lines of Relay; the first has the number of its source line, all show it when hovered."""
+    if row.origin is None:
+        yield from map(_line, row.lines)
+        return
+    number = row.origin[1]
+    title = f' title="{_attribute(f"line {number}: {row.source.strip()}")}"'
+    for index, line in enumerate(row.lines):
+        yield _line(line, f' data-line="{number}"{title}' if index == 0 else title)

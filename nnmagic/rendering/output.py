@@ -1,4 +1,4 @@
-"""What a cell shows: one MIME bundle of plain text, HTML and, where there is a graph, SVG."""
+"""Combine sections into one MIME bundle: plain text, HTML and, if there is a graph, SVG."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from nnmagic.rendering.theme import STYLE
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of what is shown, as text and as HTML.
+    """A part of an output, as text and as HTML.
 
-    title: for where there are several. body: HTML, escaped. folded: whether HTML shows it closed, to be
-    opened by the reader. head: HTML above it, which text does without.
+    title: shown where there are several. body: escaped HTML. closed: the HTML in its place where it is one of
+    several sections and closed until the reader opens it. head: HTML above it, which text does without.
     """
 
     title: str
     text: str
     body: str
-    folded: bool = False
+    closed: str | None = None
     head: str = ""
 
 
@@ -38,19 +38,23 @@ class Output:
         return "\n\n".join(f"# {part.title}\n{part.text.rstrip()}" for part in self.sections)
 
     def html(self) -> str:
-        """The sections as HTML, with the style that they need and no script."""
-        folds = len(self.sections) > 1
+        """Return the sections as HTML, with the style that they need and no script.
+
+        All of it reads well without the style, which GitHub drops, and JupyterLab in a notebook that is not
+        trusted: code is in ``pre``, rows are in tables, what is closed is in ``details``.
+        """
+        several = len(self.sections) > 1
         parts = []
         for part in self.sections:
-            title = html.escape(part.title)
-            if folds and part.folded:
-                parts.append(f"<details><summary>{title}</summary>{part.body}</details>")
+            if several and part.closed is not None:
+                summary = f"<summary>{html.escape(part.title)}</summary>"
+                parts.append(f"<details>{summary}{part.closed}</details>")
             else:
                 parts.append(part.head + part.body)
         return f'<style>{STYLE}</style><div class="nnmagic">{"".join(parts)}</div>'
 
     def bundle(self) -> dict[str, str]:
-        """The forms of it by MIME type."""
+        """Return the output by MIME type."""
         bundle = {"text/plain": str(self), "text/html": self.html()}
         return bundle if self.svg is None else {**bundle, "image/svg+xml": self.svg}
 
@@ -59,22 +63,22 @@ class Output:
 
 
 def table(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...], note: str = "") -> Section:
-    """Rows of text in columns, under a header; a cell may have several lines. ``note`` stands above."""
+    """Return a table: rows of cells under a header, with ``note`` above. A cell may have several lines."""
     text = table_text(rows, header)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    above = f'<div class="head">{html.escape(note)}</div>' if note else ""
+    above = f'<pre class="head">{html.escape(note, quote=False)}</pre>' if note else ""
     shown = f'{above}<table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return Section(title, f"{note}\n\n{text}" if note else text, shown)
 
 
 def plain(title: str, text: str) -> Section:
-    """A text without colours."""
-    return Section(title, text, f'<div class="head">{html.escape(text)}</div>')
+    """Return a text without colours."""
+    return Section(title, text, f'<pre class="head">{html.escape(text, quote=False)}</pre>')
 
 
 def table_text(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
-    """Rows of text in columns, under a header; a cell may have several lines."""
+    """Return a table as text: rows in columns under a header. A cell may have several lines."""
     cells = [[cell.split("\n") for cell in row] for row in [header, *rows]]
     widths = [max(len(line) for row in cells for line in row[column]) for column in range(len(header))]
     cells.insert(1, [["-" * width] for width in widths])

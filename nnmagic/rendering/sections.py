@@ -1,4 +1,4 @@
-"""What is shown of compiled functions: each stage as a section, with its colours."""
+"""Render the stages of compiled functions as sections of an output."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nnmagic.rendering.lexer import RelayLexer
-from nnmagic.rendering.listing import code_html, relay_html
+from nnmagic.rendering.listing import Origins, code_listing, relay_html, text_html
 from nnmagic.rendering.output import Section
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
     from nnmagic.relay.module import Module
-    from nnmagic.rendering.graph import Graph
 
 #: The name of a Pygments lexer of each stage's language.
 _LANGUAGES = {
@@ -27,27 +26,33 @@ _LANGUAGES = {
 }
 
 
-def relay_section(module: Module, text: str, heads: Sequence[str], *, beside_source: bool) -> Section:
-    """Typed Relay, shown without types, under the signatures of what is bound."""
-    head = "".join(f'<div class="head">{each}</div>' for each in heads)
-    return Section("relay", text, relay_html(module, beside_source=beside_source), head=head)
+def relay_section(module: Module, text: str, heads: Sequence[str] = (), *, origins: Origins) -> Section:
+    """Return typed Relay, shown without types, under the signatures of what is bound."""
+    head = "".join(f'<p class="head">{head}</p>' for head in heads)
+    return Section("relay", text, relay_html(module, origins), head=head)
 
 
 def stage_section(title: str, stage: str, text: str) -> Section:
-    """The text of any other stage; closed in HTML."""
-    return Section(title, text, code_html(text, _lexer(stage, text)), folded=True)
+    """Return the text of any other stage, closed where it is one of several sections."""
+    listing = code_listing(text, _lexer(stage, text), stage, relay=stage == "relay-typed")
+    return Section(title, text, listing.folded, closed=listing.whole)
 
 
-def graph_section(title: str, graph: Graph) -> Section:
-    """A graph, as lines of text and as SVG."""
-    return Section(title, str(graph), f'<div class="graph">{graph.svg}</div>')
+def graph_section(title: str, text: str, svg: str) -> Section:
+    """Return a graph as SVG, with lines of text for a page that drops the picture or the style sheet.
+
+    The picture's element is ``hidden`` until the style sheet shows it: JupyterLab takes the elements of a
+    picture out of a notebook that is not trusted, and leaves the letters.
+    """
+    fallback = f'<div class="fallback">{text_html(text, "the graph")}</div>'
+    return Section(title, text, f'<div class="graph" hidden="hidden">{svg}</div>{fallback}')
 
 
 def signature_head(name: str, signature: str, doc: str | None) -> str:
-    """The HTML of a function's head: its name, its signature, the first line of its docstring."""
+    """Return the HTML of a function's head: its name, its signature, the first line of its docstring."""
     first = (doc or "").strip().split("\n")[0]
     said = f" <i>{html.escape(first)}</i>" if first else ""
-    return f"<b>{html.escape(name)}</b>{html.escape(signature)}{said}"
+    return f"<code><b>{html.escape(name)}</b>{html.escape(signature)}</code>{said}"
 
 
 def _lexer(stage: str, text: str) -> Lexer:

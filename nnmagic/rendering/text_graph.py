@@ -1,11 +1,11 @@
-"""The graph in a terminal: a line a node, a rail a value, from where it is computed to its last use."""
+"""Draw a graph as text: a line for each node, a rail for each value from its definition to its last use."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from nnmagic.rendering.graph import Graph, Node, Region
+from nnmagic.rendering.graph_data import Node, Region
 
 _MARKS = {
     "parameter": "○",
@@ -18,9 +18,9 @@ _MARKS = {
 }
 
 
-def graph_text(graph: Graph) -> str:
-    """The functions of a graph, one below the other."""
-    return "\n\n".join("\n".join([region.title, *_region(region)]) for region in graph.regions)
+def graph_text(regions: Iterable[Region]) -> str:
+    """Return the functions of a graph, one below the other."""
+    return "\n\n".join("\n".join([region.title, *_region(region)]) for region in regions)
 
 
 def _region(region: Region) -> Iterator[str]:
@@ -58,9 +58,9 @@ def _region(region: Region) -> Iterator[str]:
 
 
 def _line(node: Node) -> str:
-    told = f"({', '.join(node.details)})" if node.details else ""
+    details = f"({', '.join(node.details)})" if node.details else ""
     type_ = f"  {node.type}" if node.type else ""
-    return f"{node.label}{told}{type_}"
+    return f"{node.label}{details}{type_}"
 
 
 def _lane(value: int | None) -> str:
@@ -68,12 +68,12 @@ def _lane(value: int | None) -> str:
 
 
 def _free(rails: list[int | None]) -> int:
-    """The first rail without a value."""
+    """Return the first rail without a value."""
     return rails.index(None) if None in rails else len(rails)
 
 
 def _crossing(rails: list[int | None], place: int, joined: set[int], ended: set[int]) -> str:
-    """The line in which rails come together at ``place``; a rail that only crosses stays whole."""
+    """Return the line in which rails join at ``place``; a rail that only crosses stays whole."""
     first, last = min(joined | {place}), max(joined | {place})
     line = ""
     for rail in range(max(len(rails), place + 1)):

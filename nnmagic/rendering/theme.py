@@ -1,4 +1,4 @@
-"""Colours: of text, which follow the page's theme, and of the families of operators. Knows no page.
+"""Define the colours of code, which follow the page's theme, and the style sheet of all outputs.
 
 Text takes the theme's own colours where the page has them (JupyterLab, Notebook and nbconvert: ``--jp-``;
 VS Code: ``--vscode-``). Elsewhere ``light-dark()`` asks the page, not the reader's system: a page that is
@@ -34,9 +34,21 @@ _TOKENS: dict[_TokenType, tuple[str, str, str, str, str]] = {
     Comment: ("c", "--jp-mirror-editor-comment-color", "descriptionForeground", "#5f6b74", "#98a3ad"),
 }
 
+#: Colours of the classes for pages that drop the style sheet: each has a contrast of 4 on white and on black.
+INLINE_COLORS = {
+    "t": "#078883",
+    "k": "#b847d1",
+    "o": "#2878e0",
+    "g": "#915edd",
+    "a": "#6e7a8c",
+    "n": "#b06809",
+    "s": "#cd5138",
+    "c": "#6b7c88",
+}
+
 
 def token_class(kind: _TokenType) -> str:
-    """The class of a token in HTML; "" where it keeps the colour of the text around it."""
+    """Return the class of a token in HTML; "" if it keeps the colour of the text around it."""
     at: _TokenType | None = kind
     while at is not None:
         if at in _TOKENS:
@@ -50,32 +62,41 @@ def _token_rules() -> str:
     for name, notebook, code, light, dark in _TOKENS.values():
         if light:
             themed = f"var({notebook}, var(--vscode-{code}, light-dark({light}, {dark})))"
-            rules.append(f".nnmagic .{name} {{ color: {light}; color: {themed}; }}")
+            rules.append(f".nnmagic .{name} {{ color: {light} !important; color: {themed} !important; }}")
     return "\n".join(rules)
 
 
+# JupyterLab's own rules for ``pre`` and ``code`` name two classes: ours need more.
 _LAYOUT = """\
 .nnmagic { font-size: 13px; line-height: 1.45; color: var(--jp-content-font-color1, \
-var(--vscode-editor-foreground, currentColor)); }
-.nnmagic .code, .nnmagic .head { font-family: var(--jp-code-font-family, var(--vscode-editor-font-family, \
-ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace)); }
-.nnmagic .head { padding: 2px 0 4px; white-space: pre-wrap; overflow-wrap: anywhere; }
-.nnmagic .head b { font-weight: 700; }
-.nnmagic .head i { opacity: 0.75; font-family: var(--jp-content-font-family, system-ui, sans-serif); }
-.nnmagic .code { display: block; overflow-x: auto; margin: 0 0 4px; }
-.nnmagic .beside { display: grid; grid-template-columns: max-content max-content; }
-.nnmagic .code span { white-space: pre; }
-.nnmagic .code .row { display: contents; }
-.nnmagic .code .line { display: block; white-space: pre; min-height: 1.45em; }
-.nnmagic .code .from, .nnmagic .code .to { display: block; border-top: 1px solid transparent; \
-border-top-color: color-mix(in srgb, currentColor 14%, transparent); }
-.nnmagic .code .from { max-width: 34em; overflow: hidden; text-overflow: ellipsis; white-space: pre; \
-padding-right: 1.5em; user-select: none; opacity: 0.72; }
-.nnmagic .code .from .no { display: inline-block; min-width: 2.2em; text-align: right; margin-right: 1em; \
-opacity: 0.75; }
-.nnmagic .code [title] { cursor: help; }
+var(--vscode-editor-foreground, currentColor)); container-type: inline-size; }
+.nnmagic.nnmagic pre, .nnmagic.nnmagic.nnmagic code { font-family: \
+var(--jp-code-font-family, var(--vscode-editor-font-family, \
+ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace)); font-size: 13px; line-height: 1.45; \
+color: inherit; background: none; border: 0; margin: 0; padding: 0; }
+.nnmagic.nnmagic pre { white-space: pre-wrap; overflow-wrap: anywhere; overflow: visible; }
+.nnmagic.nnmagic .head { padding: 2px 0 4px; margin: 0; }
+.nnmagic .head i { opacity: 0.75; }
+.nnmagic.nnmagic pre.code { position: relative; padding: 2px 0; }
+.nnmagic .line { display: block; line-height: 1.45; min-height: 1.45em; }
+.nnmagic .from, .nnmagic .no, .nnmagic summary { user-select: none; }
+.nnmagic.nnmagic pre:has(> [data-line]) { padding-left: 2.7em; }
+.nnmagic .line[data-line]::before { content: attr(data-line); position: absolute; left: 0; width: 1.9em; \
+text-align: right; opacity: 0.6; }
+.nnmagic [title] { cursor: help; }
 .nnmagic details { margin: 2px 0; }
 .nnmagic summary { cursor: pointer; font-weight: 600; }
+.nnmagic pre + details > summary, .nnmagic table + details > summary { font-weight: 400; opacity: 0.8; }
+.nnmagic table.code { table-layout: fixed; width: 100%; border-collapse: collapse; margin: 0; \
+border: 0; font-size: 13px; }
+.nnmagic table.code tr, .nnmagic table.code tr:hover { background: none; }
+.nnmagic table.code td { vertical-align: top; text-align: left; padding: 0; background: none; \
+color: inherit; border: 0; border-top: 1px solid transparent; \
+border-top-color: color-mix(in srgb, currentColor 14%, transparent); }
+.nnmagic table.code td.from { padding-right: 1.5em; opacity: 0.75; }
+.nnmagic.nnmagic .from pre { padding-left: 3.2em; text-indent: -3.2em; }
+.nnmagic .from .no { display: inline-block; min-width: 2.2em; text-align: right; margin-right: 0.4em; \
+text-indent: 0; opacity: 0.8; }
 .nnmagic table.rows { display: block; overflow-x: auto; border-collapse: collapse; font-size: 12px; \
 margin: 2px 0; }
 .nnmagic table.rows th, .nnmagic table.rows td { text-align: left; vertical-align: top; \
@@ -83,11 +104,12 @@ padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; col
 .nnmagic table.rows .right { text-align: right; white-space: nowrap; }
 .nnmagic table.rows svg { display: block; max-width: none; margin-top: 3px; }
 .nnmagic table.rows th { font-weight: 600; }
-.nnmagic .graph { overflow: auto; max-height: 46em; }
-.nnmagic .graph svg { display: block; height: auto; max-width: none; }
-@media (max-width: 760px) {
-.nnmagic .code .from { display: none; }
-.nnmagic .beside { grid-template-columns: max-content; }
+.nnmagic .graph, .nnmagic .graph[hidden] { display: block !important; \
+overflow: hidden auto; max-height: 90em; }
+.nnmagic .graph svg { display: block; height: auto; max-width: 100%; }
+.nnmagic .fallback { display: none !important; }
+@container (max-width: 700px) {
+.nnmagic table.code td.from { display: none; }
 }
 """
 

@@ -1,4 +1,4 @@
-"""The language of a cell: source -> synr tree -> Relay. Names are loaded when first used."""
+"""Compile the language of a cell: source -> synr tree -> Relay. Names are loaded when first used."""
 
 from __future__ import annotations
 

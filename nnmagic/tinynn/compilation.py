@@ -1,4 +1,4 @@
-"""A cell's text and the notebook's names -> typed Relay: the steps of the language, one after the other."""
+"""Compile a cell's text and the notebook's names to typed Relay: the steps of the language in order."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNErr
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.analysis.lint import lint
-from nnmagic.tinynn.calls.defaults import as_python
-from nnmagic.tinynn.elaborate import Elaborator
+from nnmagic.tinynn.calls.defaults import to_python
+from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.values.values import Formal
 
 
 def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
-    """The Relay module of a cell's text, and what the text took from the namespace.
+    """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     Nothing of the namespace is run. Raises TinyNNError with every error of the cell.
     """
-    found = Diagnostics()
-    module = parse(source, found)
+    diagnostics = Diagnostics()
+    module = parse(source, diagnostics)
     if module is None or not (module.funcs or module.types):
-        found.raise_if_any(TinyNNError)
+        diagnostics.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
-    elaborator = Elaborator(source, namespace, found)
-    functions = elaborator.transform_module(module)
-    found.raise_if_any(TinyNNError)
+    elaboration = new_elaboration(source, namespace, diagnostics)
+    functions = elaborate_cell(elaboration, module)
+    diagnostics.raise_if_any(TinyNNError)
     assert len(functions) == len(module.funcs), "a function that failed without an error"
     try:
         typed = infer_type(
-            Module({**functions, **elaborator.scope.linker.functions}, elaborator.scope.types()),
+            Module({**functions, **elaboration.resolver.linker.functions}, elaboration.resolver.types()),
             look_into_callees=True,
         )
     except RelayError as error:
         raise TinyNNError(error.diagnostics) from None
     infos = tuple(
-        _info(definition, elaborator.place, source, elaborator.scope.functions[name].parameters)
+        _info(definition, elaboration.span, source, elaboration.resolver.functions[name].parameters)
         for name, definition in module.funcs.items()
     )
     types = tuple(
-        DataTypeInfo(name, data.docstring, elaborator.scope.data_types[name].fields)
+        DataTypeInfo(name, data.docstring, elaboration.resolver.data_types[name].fields)
         for name, data in module.types.items()
     )
-    warnings = tuple(lint(module, elaborator.place))
-    known = {**elaborator.scope.linker.infos, **{info.name: info for info in types}}
-    return Program(typed, infos, types, known, elaborator.scope.looked_up, module, warnings)
+    warnings = tuple(lint(module, elaboration.span))
+    known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
+    return Program(typed, infos, types, known, elaboration.resolver.looked_up, module, warnings)
 
 
 def _info(
     definition: tree.FunctionNode,
-    place: Callable[[ast.Span], Span],
+    to_span: Callable[[ast.Span], Span],
     source: Source,
     formals: Sequence[Formal],
 ) -> FunctionInfo:
-    span = place(definition.span)
+    span = to_span(definition.span)
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
     parameters = tuple(
         ParameterInfo(
-            formal.name, formal.kind, MISSING if formal.default is None else as_python(formal.default)
+            formal.name, formal.kind, MISSING if formal.default is None else to_python(formal.default)
         )
         for formal in formals
     )

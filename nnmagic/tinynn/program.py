@@ -1,4 +1,4 @@
-"""What a compiled cell is before an engine sees it. Knows Relay modules and spans."""
+"""Define a compiled cell, as engines take it."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
 BROWSER = os.environ.get("NNMAGIC_BROWSER")
 #: Where the pictures of what was tested go.
@@ -72,6 +73,14 @@ CONTRASTS = """
 """
 
 
+#: The elements of outputs in which something is wider than they are.
+OVERFLOWING = """
+() => [...document.querySelectorAll('.nnmagic, .nnmagic pre, .nnmagic td, .nnmagic .graph')]
+  .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0)
+  .map((element) => `${element.className}: ${element.innerText.slice(0, 40)}`)
+"""
+
+
 @dataclass
 class Lab:
     """A front end with a notebook, in one theme."""
@@ -120,6 +129,19 @@ def lab(
 
 
 @pytest.fixture(scope="module", params=THEMES)
+def untrusted(
+    request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """JupyterLab with a notebook that somebody else has run: its outputs are shown as they were saved."""
+    saved = saved_notebook()
+    NotebookClient(saved, kernel_name="python3", timeout=120).execute()
+    folder = tmp_path_factory.mktemp("untrusted")
+    with _opened("lab", request.param, browser, folder, saved) as opened:
+        opened.name = "untrusted"
+        yield opened
+
+
+@pytest.fixture(scope="module", params=THEMES)
 def notebook(
     request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
@@ -142,8 +164,10 @@ def saved_notebook() -> Any:
 
 
 @contextmanager
-def _opened(name: str, theme: str, browser: Any, folder: Path) -> Iterator[Lab]:
-    """A front end with the notebook, all cells run."""
+def _opened(
+    name: str, theme: str, browser: Any, folder: Path, outputs: nbformat.NotebookNode | None = None
+) -> Iterator[Lab]:
+    """Open the notebook in a front end and run all cells, or show the outputs that it was saved with."""
     module, place = _FRONT_ENDS[name]
     settings = {
         "@jupyterlab/apputils-extension/themes": {"theme": THEMES[theme]},
@@ -155,12 +179,13 @@ def _opened(name: str, theme: str, browser: Any, folder: Path) -> Iterator[Lab]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
     (folder / "notebooks").mkdir()
-    nbformat.write(saved_notebook(), folder / "notebooks" / "test.ipynb")
+    nbformat.write(saved_notebook() if outputs is None else outputs, folder / "notebooks" / "test.ipynb")
     environment = {
         **os.environ,
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),  # where it is kept which notebooks are trusted
     }
     command = [sys.executable, "-m", module, "--no-browser", "--allow-root", "--expose-app-in-browser"]
     options = ["--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={folder / 'notebooks'}"]
@@ -173,7 +198,10 @@ def _opened(name: str, theme: str, browser: Any, folder: Path) -> Iterator[Lab]:
         page.goto(f"{found['url']}{place}?token={found['token']}&reset")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=180_000)
         opened = Lab(page, theme, name)
-        opened.run_all()
+        if outputs is None:
+            opened.run_all()
+        else:
+            opened.cell(len(CELLS) - 1).locator(".jp-OutputArea-output").first.wait_for()
         yield opened
         page.close()
     finally:

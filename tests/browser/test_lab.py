@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import CONTRASTS, Lab
+from tests.browser.conftest import CONTRASTS, OVERFLOWING, Lab
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ def test_relay_has_the_theme_s_colours(lab: Lab) -> None:
     }
     plain = output.locator(".code").first.evaluate("element => getComputedStyle(element).color")
     assert len({*colors.values(), plain}) >= 4, colors
-    contrasts = lab.page.evaluate(CONTRASTS, ".nnmagic .row span")
+    contrasts = lab.page.evaluate(CONTRASTS, ".nnmagic .code span")
     assert len(contrasts) > 30
     assert min(contrasts) > 3
     background = lab.page.evaluate("() => document.body.dataset.jpThemeLight")
@@ -27,12 +27,32 @@ def test_relay_has_the_theme_s_colours(lab: Lab) -> None:
 
 
 def test_the_source_stands_beside_the_relay(lab: Lab) -> None:
-    row = lab.cell(1).locator(".nnmagic .row", has_text="nn.matmul").first
-    source, text = row.locator(".from"), row.locator(".to")
+    row = lab.cell(2).locator(".nnmagic .row", has_text="nn.matmul").first
+    source, text = row.locator(".from pre"), row.locator(".to pre")
     assert source.inner_text().split(maxsplit=1)[1].strip() == "scores = nn.relu(x @ weights)"
     left, right = source.bounding_box(), text.bounding_box()
     assert left["x"] + left["width"] <= right["x"] + 1
     assert abs(left["y"] - right["y"]) < 2
+
+
+def test_a_cell_s_lines_have_the_numbers_of_their_source(lab: Lab) -> None:
+    line = lab.cell(1).locator(".nnmagic .line", has_text="nn.matmul").first
+    assert line.evaluate("line => getComputedStyle(line, '::before').content") == '"4"'
+    assert line.get_attribute("title") == "line 4: scores = nn.relu(x @ weights)"
+
+
+@pytest.mark.parametrize("width", [700, 1280])
+def test_nothing_is_cut(lab: Lab, width: int) -> None:
+    lab.page.set_viewport_size({"width": width, "height": 900})
+    side_bar = lab.page.locator("#jp-left-stack")
+    if width < 900 and side_bar.is_visible():
+        lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    lab.page.wait_for_timeout(500)
+    assert not lab.page.evaluate(OVERFLOWING)
+    lab.picture(f"width-{width}")
+    if not side_bar.is_visible():
+        lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    lab.page.set_viewport_size({"width": 1200, "height": 900})
 
 
 def test_hovering_an_operator_shows_its_type(lab: Lab) -> None:

@@ -31,7 +31,7 @@ def test_a_page(browser: Any, ran: Any, theme: str, tmp_path: Any) -> None:
     shown = Lab(page, theme, "nbconvert")
     page.wait_for_selector(".nnmagic .code")
     shown.picture("page")
-    contrasts = page.evaluate(CONTRASTS, ".nnmagic .row span")
+    contrasts = page.evaluate(CONTRASTS, ".nnmagic .code span")
     assert len(contrasts) > 30
     assert min(contrasts) > 3
     assert min(page.evaluate(CONTRASTS, ".nnmagic table.rows td")) > 4.5
@@ -53,7 +53,7 @@ def test_a_page(browser: Any, ran: Any, theme: str, tmp_path: Any) -> None:
     assert min(page.evaluate(CONTRASTS, ".jp-RenderedText [class*=ansi-]")) > 2.5, "on the red of errors"
     page.set_viewport_size({"width": 480, "height": 900})
     assert not page.locator(".nnmagic .from").first.is_visible(), "the source is above: there is room for one"
-    lefts = [line.bounding_box()["x"] for line in page.locator(".nnmagic .code").first.locator(".to").all()]
+    lefts = [line.bounding_box()["x"] for line in page.locator(".nnmagic table.code .to").all()]
     assert max(lefts) - min(lefts) < 1
     assert max(lefts) < 100
     shown.picture("narrow")

@@ -15,10 +15,10 @@ def test_cells_are_shown(notebook: Lab) -> None:
         notebook.page.evaluate("() => document.body.dataset.jpThemeLight")
         == str(notebook.theme == "light").lower()
     )
-    contrasts = notebook.page.evaluate(CONTRASTS, ".nnmagic .row span")
+    contrasts = notebook.page.evaluate(CONTRASTS, ".nnmagic .code span")
     assert len(contrasts) > 30
     assert min(contrasts) > 3
-    row = notebook.cell(1).locator(".nnmagic .row", has_text="nn.matmul").first
+    row = notebook.cell(2).locator(".nnmagic .row", has_text="nn.matmul").first
     source, text = row.locator(".from").bounding_box(), row.locator(".to").bounding_box()
     assert source["x"] + source["width"] <= text["x"] + 1
     title = notebook.cell(1).locator(".nnmagic .code .o", has_text="nn.relu").first.get_attribute("title")

@@ -20,7 +20,7 @@ from nnmagic.functions.compile_cell import MEMORY
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.relay import Constant
 from nnmagic.tinynn import MISSING
-from nnmagic.tinynn.namespace.capture import captured, settled
+from nnmagic.tinynn.namespace.capture import capture, snapshot
 from nnmagic.tinynn.values.values import Computed, DictOf, Known, TupleOf
 
 SOURCE = "def scaled(x: Tensor[(2,), f32]):\n    return x * w0 + bias\n"
@@ -255,9 +255,9 @@ def test_values_of_one_fingerprint_mean_the_same() -> None:
     values += [{key: each} for key in ("a", 1, "1") for each in single]
     meanings: dict[str, object] = {}
     for value in values:
-        found = meaning(captured(settled(value)))
+        found = meaning(capture(snapshot(value)))
         assert meanings.setdefault(fingerprint(value), found) == found, value
-        assert fingerprint(settled(value)) == fingerprint(value), "what was compiled is found again"
+        assert fingerprint(snapshot(value)) == fingerprint(value), "what was compiled is found again"
     assert len(meanings) < len(values), "some do share one"
 
 

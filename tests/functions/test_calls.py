@@ -184,7 +184,7 @@ def test_defaults_of_other_dtypes_and_data_types() -> None:
 @pytest.mark.parametrize(
     ("default", "words"),
     [
-        ("w0 * 2", "not known while compiling"),
+        ("w0 * 2", "not known at compile time"),
         ("None", "is None, which is no tensor"),
         ("'a'", "a string|the string"),
         ("(1, 2)", "is declared as"),

@@ -12,7 +12,7 @@ import pytest
 
 import nnmagic
 from nnmagic import Tensor, f32, relay
-from nnmagic.frames import short_errors
+from nnmagic.tracebacks import short_errors
 
 offset = 10
 IDENTITY = "def identity(x: Tensor[(2,), f32]):\n    return x\n"

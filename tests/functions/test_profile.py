@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.profile import Profile, least_time, profile
+from nnmagic.functions.profile import Profile, least_time, operators_of, profile
 
 RNG = np.random.default_rng(0)
 
@@ -62,6 +62,31 @@ def test_a_profile_is_of_the_call_that_is_asked_for() -> None:
         assert 0 < of.fraction(kernel) <= 1
         assert of.peak.flops > 0
         assert of.peak.seconds(kernel) >= kernel.flops / of.peak.flops
+
+
+def test_each_step_of_a_program_is_timed() -> None:
+    source = (
+        "def f(x: Tensor[(64, 64), f32], w: Tensor[(64, 64), f32]):\n"
+        "    return softmax(nn.relu(x @ w) @ w, axis=1), x + 1"
+    )
+    profiled = found(source, array(64, 64), array(64, 64))
+    assert sum(kernel.calls for kernel in profiled.kernels) == 4
+    assert sum(kernel.flops for kernel in profiled.kernels) > 4 * 64**3
+    assert all(kernel.seconds > 0 for kernel in profiled.kernels)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "operators"),
+    [
+        ("fused_nn_matmul_add_nn_relu", ["nn.matmul", "add", "nn.relu"]),
+        ("nn_conv2d1", ["nn.conv2d"]),
+        ("fused_nn_conv2d_transpose2_log2_expand_dims10", ["nn.conv2d_transpose", "log2", "expand_dims"]),
+        ("fused_tir_sin_add", ["sin", "add"]),
+        ("unblocked", ["unblocked"]),
+    ],
+)
+def test_a_kernel_is_named_by_its_operators(kernel: str, operators: list[str]) -> None:
+    assert list(operators_of(kernel)) == operators
 
 
 @pytest.mark.parametrize(

@@ -351,6 +351,10 @@ class TestLineMagic:
         both = shell.run("%tinynn ops pool2d avg")
         assert "nn.avg_pool2d(" in both
         assert "nn.max_pool2d(" not in both
+        for pattern in ("scan", "cumulative", "cum*", "cumulative reduction", "*sum"):
+            assert "cumsum(" in shell.run(f"%tinynn ops {pattern}"), pattern
+        assert "nn.conv2d(" in shell.run("%tinynn ops conv*"), "a pattern fits a name without its namespace"
+        assert "exp(" in shell.run("%tinynn ops exponentials")
         with pytest.raises(ValueError, match="has 'nosuchthing'; %tinynn ops lists all"):
             shell.run("%tinynn ops nosuchthing")
         with pytest.raises(ValueError, match="has 'convolve'; %tinynn ops convol finds some"):
@@ -385,7 +389,7 @@ class TestLineMagic:
         assert shown[0].startswith("foo: ")
         assert "GFLOP/s (float32)" in shown[0]
         assert shown[2].split() == ["kernel", "calls", "time", "share", "bytes", "work", "of", "peak"]
-        assert shown[4].startswith("fused_nn_matmul_add")
+        assert shown[4].startswith("nn.matmul + add")
         for wrong, words in (
             ("foo", "takes a call, as in profile foo"),
             ("foo(", "is no call"),
@@ -437,7 +441,7 @@ def test_help_of_a_command(shell: Shell) -> None:
     assert shell.run("%tinynn") == shell.run("%tinynn -h") == shell.run("%tinynn --help") == listed
     page = shell.run("%tinynn help show")
     assert shell.run("%tinynn show -h") == page
-    assert page.startswith("%tinynn show NAME [STAGE,...]\n  a function's Relay")
+    assert page.startswith("%tinynn show NAME [STAGE,...]\n  show a function's Relay")
     for name, command in COMMANDS.items():
         assert f"%tinynn {command.usage}" in listed
         assert f"%tinynn {command.usage}" in shell.run(f"%tinynn help {name}")

@@ -244,7 +244,7 @@ class TestKernel:
         assert "local: Tensor[(2, 3), f32]" in kernel.inspect(f"{HEAD}return loc|al")
         assert "first: Tensor[(2, 3), f32]" in kernel.inspect(f"{HEAD}return fir|st")
         shape = f"{HEAD}rows, columns = first.shape\n    both = (local, rows)\n    "
-        assert "rows: int, known while compiling" in kernel.inspect(f"{shape}return ro|ws")
+        assert "rows: int, known at compile time" in kernel.inspect(f"{shape}return ro|ws")
         assert "both: tuple[Tensor[(2, 3), f32], int]" in kernel.inspect(f"{shape}return bo|th")
 
     @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ class TestKernel:
 
     def test_help_for_functions_of_numpy_in_a_cell(self, kernel: Kernel) -> None:
         inside, outside = kernel.inspect(f"{HEAD}y = np.tan|h(local)"), kernel.inspect("np.tan|h")
-        assert "Hyperbolic tangent." in inside
+        assert "Compute the hyperbolic tangent." in inside
         assert "Relay: tanh" in inside
         assert "NumPy: numpy.tanh" in inside
         assert "ufunc" not in inside

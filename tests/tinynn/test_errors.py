@@ -166,7 +166,7 @@ CASES: list[tuple[str, list[str]]] = [
     (body("return sum(x, axs=«1»)"), ["sum has no parameter `axs`"]),
     (body("return sum(x, data=«y»)"), ["sum: `data` is given twice"]),
     (body("return «nn.conv2d(x)»"), ["nn.conv2d: missing argument `weight`"]),
-    (body("return softmax(x, axis=«x»)"), ["softmax: `axis` must be known while compiling, not a Tensor[(2, 3), f32]"]),
+    (body("return softmax(x, axis=«x»)"), ["softmax: `axis` must be known at compile time, not a Tensor[(2, 3), f32]"]),
     (body("return softmax(x, axis=«\"a\"»)"), ["softmax: `axis` must be an int, not the string 'a'"]),
     (body("return concatenate(«x»)"), ["concatenate takes a list of tensors, not a Tensor[(2, 3), f32]"]),
     (body("return «x»(y)"), ["a Tensor[(2, 3), f32] cannot be called"]),

@@ -994,6 +994,27 @@ CASES = [
         "write -1 for one dimension, which follows from the others",
         "x.reshape(-1, 4)",
     ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "1.5 if x.sum() > 0 else x",
+        "write full((3, 4), 1.5, f32) for the number",
+        "full((3, 4), 1.5, f32) if x.sum() > 0 else x",
+    ),
+    case(
+        N,
+        "1.5 if x.sum() > 0 else x",
+        "write full_like(x, 1.5) for the number, with the tensor as x",
+        "full_like(x, 1.5) if x.sum() > 0 else x",
+    ),
+    case(
+        "nn: f32, y: f32",
+        "nn.relu(y)",
+        "`nn` is a name of the function's own here: rename it, or write relay.nn.relu",
+        "relay.nn.relu(y)",
+        lambda nn, y: np.maximum(y, 0),
+        np.float32(1),
+        np.float32(-1),
+    ),
     # numbers, tuples and members
     case(
         X,

@@ -5,27 +5,33 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
-from nnmagic.engine.relax.artifact import VM
 from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.build import build_vm
+from nnmagic.engine.relax.codegen.aot_program import AotProgram, Array, add_clock, plan_aot_program
+from nnmagic.engine.relax.codegen.build import build_aot
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
+from nnmagic.engine.relax.runtime.vm_executable import ENTRY, VmExecutable
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.relay.expr import Function
 from nnmagic.relay.module import Module
+from nnmagic.relay.types import TensorType, TupleType
 
 #: A kernel is run again until it took so long, or so often; the least time counts.
 _SECONDS, _MOST, _LEAST = 0.05, 200, 3
+#: The same of an AOT program as a whole.
+_CLOCKED_SECONDS, _MOST_CLOCKED = 0.2, 100_000
 #: How many calls of a kernel with equal shapes are timed; further ones are taken to be as quick.
 _TIMED = 3
 
@@ -42,7 +48,11 @@ def kernel_times(
     target: str | Mapping[str, object] | None,
     opt_level: int,
 ) -> list[KernelTime]:
-    """Run an executable once and each of its kernels many times; return these in the order of their calls."""
+    """Return the kernels of a call in their order, each with the least time of many runs.
+
+    An AOT program is compiled again with a look at the clock between its kernels, so that the same code is
+    timed on the same threads. A virtual machine runs once, and each of its kernels many times.
+    """
     resolved = resolve_target(target, opt_level)
     compiled = executable.compiled()
     lowered = compiled.lowered
@@ -50,9 +60,12 @@ def kernel_times(
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
     with relax_pipeline.COMPILING, defer_interrupts():
         grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
-        if isinstance(executable, AotExecutable):  # the same kernels, on the machine that can be watched
-            machine = build_vm(VM, {"deep": False}, lowered, grouped, resolved, opt_level)
-            executable = VmExecutable(entry, module.functions[entry], machine.artifact, lambda: machine)
+        if isinstance(executable, AotExecutable):
+            program, clocked = _build_with_clock(
+                module.functions[entry], lowered, grouped, resolved, opt_level
+            )
+    if isinstance(executable, AotExecutable):
+        return _clocked_times(program, clocked, arrays)
     kernels = {
         var.name_hint: function
         for var, function in grouped.functions_items()
@@ -61,6 +74,57 @@ def kernel_times(
     watch = _Watch(kernels)
     executable.run_instrumented(arrays, watch)
     return watch.times()
+
+
+def _build_with_clock(
+    function: Function,
+    lowered: tvm.IRModule,
+    grouped: tvm.IRModule,
+    target: tvm.target.Target,
+    opt_level: int,
+) -> tuple[AotProgram, AotExecutable]:
+    """Return an AOT program and its executable, whose last result are the times between its kernels."""
+    program = plan_aot_program(grouped, ENTRY)
+    assert program is not None
+    add_clock(program)
+    times = TensorType(program.results[-1].shape, program.results[-1].dtype)
+    compiled = build_aot(program, lowered, target, opt_level)
+    assert function.ret_type is not None
+    timed = replace(function, ret_type=TupleType((function.ret_type, times)))
+    return program, AotExecutable(ENTRY, timed, compiled.artifact, lambda: compiled)
+
+
+def _clocked_times(program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]) -> list[KernelTime]:
+    """Run a program with a clock many times and return its kernels, each with the least of its times."""
+    best = np.full(len(program.steps), np.inf)
+    begin, runs = time.perf_counter(), 0
+    while runs < _LEAST or (time.perf_counter() - begin < _CLOCKED_SECONDS and runs < _MOST_CLOCKED):
+        *_, clock = clocked(arrays)
+        best = np.minimum(best, np.diff(clock[:, 0] * 10**9 + clock[:, 1]))
+        runs += 1
+    totals: dict[str, KernelTime] = {}
+    for step, nanoseconds in zip(program.steps, best, strict=True):
+        name, kernel = step.kernel.name_hint, program.kernels[step.kernel]
+        shapes = [tuple(map(int, param.ty.shape)) for param in kernel.params]
+        nbytes = sum(
+            Array(str(param.ty.dtype), shape).nbytes
+            for param, shape in zip(kernel.params, shapes, strict=True)
+        )
+        seconds = max(float(nanoseconds), 1.0) * 1e-9
+        _add(totals, KernelTime(name, 1, seconds, nbytes, flops(kernel, shapes)))
+    return list(totals.values())
+
+
+def _add(totals: dict[str, KernelTime], kernel: KernelTime) -> None:
+    """Add the calls of a kernel to those that have its name."""
+    before = totals.get(kernel.name, KernelTime(kernel.name, 0, 0.0, 0, 0))
+    totals[kernel.name] = KernelTime(
+        kernel.name,
+        before.calls + kernel.calls,
+        before.seconds + kernel.seconds,
+        before.nbytes + kernel.nbytes,
+        before.flops + kernel.flops,
+    )
 
 
 class _Watch:
@@ -85,20 +149,14 @@ class _Watch:
         self._bytes[key] = sum(map(_nbytes, tensors))
 
     def times(self) -> list[KernelTime]:
-        """Return the timings, one per kernel."""
-        found: dict[str, KernelTime] = {}
+        """Return the kernels that were called, those with one name together."""
+        totals: dict[str, KernelTime] = {}
         for key, timed in self._timed.items():
             name, shapes = key
             calls = self._calls[key]
-            before = found.get(name, KernelTime(name, 0, 0.0, 0, 0))
-            found[name] = KernelTime(
-                name,
-                before.calls + calls,
-                before.seconds + calls * min(timed),
-                before.nbytes + calls * self._bytes[key],
-                before.flops + calls * flops(self._kernels[name], shapes),
-            )
-        return list(found.values())
+            operations = calls * flops(self._kernels[name], shapes)
+            _add(totals, KernelTime(name, calls, calls * min(timed), calls * self._bytes[key], operations))
+        return list(totals.values())
 
 
 def _least(function: Callable[..., Any], args: Sequence[Any]) -> float:

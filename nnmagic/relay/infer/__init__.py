@@ -7,11 +7,11 @@ Inference proper is in ``inference`` and the files that it uses. Only ``infer_ty
 from __future__ import annotations
 
 from nnmagic.diagnostics import RelayError, kind_of
-from nnmagic.frames import short_errors
 from nnmagic.relay.infer.context import Context
 from nnmagic.relay.infer.erase import erase_types
 from nnmagic.relay.infer.inference import infer_context, typed_module
 from nnmagic.relay.module import Module
+from nnmagic.tracebacks import short_errors
 
 __all__ = ["erase_types", "infer_type"]
 

@@ -35,11 +35,15 @@ class RelationError(Exception):
     ``operands`` are the indices, in the argument list, of the arguments to point at.
     """
 
-    def __init__(self, message: str, *operands: int, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *operands: int, hint: str | None = None, attr: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.operands = operands
         self.hint = hint
+        #: The attribute to point at, where the error names it.
+        self.attr = attr
 
 
 #: (argument types, all attributes) -> result type. Raises RelationError; the operator's name is put in
@@ -127,6 +131,7 @@ class Operator:
                 raise RelationError(
                     f"{self.name} has no attribute {name!r}",
                     hint=_attr_hint([a.name for a in self.attrs], name),
+                    attr=name,
                 )
         complete: dict[str, object] = {}
         for attr in self.attrs:
@@ -134,11 +139,13 @@ class Operator:
             if value is NONE_GIVEN:
                 value = attr.default_in_call if from_call else attr.default
                 if value is NONE_GIVEN:
-                    raise RelationError(f"{self.name} needs the attribute {attr.name!r} ({attr.kind.words})")
+                    message = f"{self.name} needs the attribute {attr.name!r} ({attr.kind.words})"
+                    raise RelationError(message, attr=attr.name)
             try:
                 complete[attr.name] = attr.kind.in_call(value) if from_call else attr.kind.coerce(value)
             except (TypeError, ValueError) as error:
-                raise RelationError(f"{self.name}: attribute {attr.name!r} {error}") from None
+                message = f"{self.name}: attribute {attr.name!r} {error}"
+                raise RelationError(message, attr=attr.name) from None
         return complete
 
     def result_type(self, arg_types: Sequence[Type], attrs: Attrs) -> Type:
@@ -172,7 +179,8 @@ class Operator:
             raise self._named(error) from None
 
     def _named(self, error: RelationError) -> RelationError:
-        return RelationError(f"{self.name}: {error.message}", *error.operands, hint=error.hint)
+        message = f"{self.name}: {error.message}"
+        return RelationError(message, *error.operands, hint=error.hint, attr=error.attr)
 
 
 def _attr_hint(names: Sequence[str], wrong: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Questions about a cell's tree: the names it binds and mentions, where it may leave. Knows the tree only."""
+"""Find the names that a cell's tree binds and mentions, and the statements that may leave it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnmagic.tinynn.syntax import tree
 
 
 def names_of(target: ast.Expr) -> list[str]:
-    """Every name that the left side of an assignment binds."""
+    """Return every name that the left side of an assignment binds."""
     match target:
         case ast.Var():
             return [target.id.name]
@@ -24,7 +24,7 @@ def names_of(target: ast.Expr) -> list[str]:
 
 
 def targets_of(target: ast.Expr) -> Iterator[ast.Var]:
-    """Every variable that the left side of an assignment binds."""
+    """Return every variable that the left side of an assignment binds."""
     match target:
         case ast.Var():
             yield target
@@ -36,7 +36,7 @@ def targets_of(target: ast.Expr) -> Iterator[ast.Var]:
 
 
 def names_bound(node: ast.Node) -> list[str]:
-    """The names that one node binds, its parts left out."""
+    """Return the names that one node binds, without those of its parts."""
     match node:
         case ast.Assign():
             return [target.id.name for target in node.lhs]
@@ -56,12 +56,12 @@ def names_bound(node: ast.Node) -> list[str]:
 
 
 def assigned_names(node: object) -> dict[str, None]:
-    """The names that a piece of a function binds, in source order; functions inside it keep theirs."""
+    """Return the names that a piece of a function binds, in source order; nested functions keep theirs."""
     return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
 
 
 def reassigned_names(node: object, given: Iterable[str] = ()) -> frozenset[str]:
-    """The names that a piece of a function binds more than once, or in a loop; ``given``: bound before it."""
+    """Return the names that are bound more than once, or in a loop; ``given``: those bound before it."""
     bound = Counter(list(given))
     for part in walk(node, into_functions=False):
         bound.update(names_bound(part))
@@ -71,18 +71,18 @@ def reassigned_names(node: object, given: Iterable[str] = ()) -> frozenset[str]:
 
 
 def mentioned_names(node: object) -> frozenset[str]:
-    """Every name that stands in a piece of a function, in functions inside it too."""
+    """Return every name that a piece of a function mentions, including nested functions."""
     return frozenset(part.id.name for part in walk(node) if isinstance(part, ast.Var))
 
 
 def may_leave(node: object) -> bool:
-    """Whether a ``return``, ``break``, ``continue`` or ``assert`` stands in a piece of a function."""
+    """Return whether a piece of a function contains ``return``, ``break``, ``continue`` or ``assert``."""
     leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.MatchNode
     return any(isinstance(part, leaving) for part in walk(node, into_functions=False))
 
 
 def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
-    """A node and all its parts, in source order; without recursion."""
+    """Yield a node and all its parts in source order, without recursion."""
     work: list[object] = [node]
     while work:
         part = work.pop()
@@ -94,11 +94,11 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
         elif isinstance(part, list | tuple):
             work += reversed(part)
         elif isinstance(part, dict):
-            work += [each for pair in reversed(part.items()) for each in reversed(pair)]
+            work += [part_ for pair in reversed(part.items()) for part_ in reversed(pair)]
 
 
 def callees_first(functions: Mapping[str, tree.FunctionNode]) -> list[list[str]]:
-    """The functions in groups, each after those that it mentions; those of a group mention each other."""
+    """Group the functions so that each group follows its callees; mutually recursive ones share a group."""
     graph = {
         name: tuple(
             part.id.name

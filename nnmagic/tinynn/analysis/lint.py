@@ -1,7 +1,6 @@
-"""Warnings of a cell that compiles: variables that nothing reads, statements that are never reached.
+"""Warn of unused variables and unreachable statements in a cell that compiles.
 
-Knows the tree only. A name that begins with ``_``, a loop's variable and the names of an unpacked tuple or of
-a pattern never warn.
+Names that begin with ``_``, loop variables, and the names of an unpacked tuple or a pattern never warn.
 """
 
 from __future__ import annotations
@@ -14,47 +13,49 @@ from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.tinynn.analysis.bound_names import targets_of, walk
 from nnmagic.tinynn.syntax import tree
 
-#: What a span of the tree is in diagnostics.
-Place = Callable[[ast.Span], Span]
+#: Converts a span of the tree to a span of a diagnostic.
+ToSpan = Callable[[ast.Span], Span]
 
 
-def lint(cell: tree.CellNode, place: Place) -> list[Diagnostic]:
-    """Every warning of a cell, in source order."""
-    found: list[Diagnostic] = []
+def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
+    """Return every warning of a cell, in source order."""
+    warnings: list[Diagnostic] = []
     for definition in cell.funcs.values():
         parts = list(walk(definition.body))
         dead: set[int] = set()
         for part in parts:
             if isinstance(part, ast.Block) and id(part) not in dead:
-                found += _unreachable(part.stmts, place, dead)
+                warnings += _unreachable(part.stmts, to_span, dead)
         for function in [definition, *(part for part in parts if isinstance(part, tree.FunctionNode))]:
-            found += _unused(function, place, dead)
-    return sorted(found, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
+            warnings += _unused(function, to_span, dead)
+    return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
 
-# -- variables that nothing reads ------------------------------------------------------------------------
+# -- unused variables ----------------------------------------------------------------------------------
 
 
-def _unused(function: tree.FunctionNode, place: Place, dead: set[int]) -> Iterator[Diagnostic]:
-    """A function's own variables that are assigned, and read neither by it nor by a function inside it."""
+def _unused(function: tree.FunctionNode, to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
+    """Yield a warning for each variable that neither its function nor a nested one reads."""
     parts = list(walk(function.body))
-    targets = {id(target) for part in parts for target in (*_assigned(part), *_spared(part))}
+    targets = {
+        id(target) for part in parts for target in (*_assigned_variables(part), *_exempt_variables(part))
+    }
     quiet = {part.id.name for part in parts if isinstance(part, ast.Var) and id(part) not in targets}
-    quiet.update(target.id.name for part in parts for target in _spared(part))
+    quiet.update(target.id.name for part in parts for target in _exempt_variables(part))
     quiet.update(part.name for part in parts if isinstance(part, tree.CapturePattern) and part.name)
     for part in walk(function.body, into_functions=False):
-        for target in _assigned(part):
+        for target in _assigned_variables(part):
             name = target.id.name
             if name in quiet or name.startswith("_") or id(target) in dead:
                 continue
-            quiet.add(name)  # one warning a name
+            quiet.add(name)  # one warning per name
             hint = "leave it out, or begin its name with `_`"
             message = f"`{name}` is assigned, but nothing uses it"
-            yield Diagnostic(message, place(target.span), hint, severity="warning")
+            yield Diagnostic(message, to_span(target.span), hint, severity="warning")
 
 
-def _assigned(node: ast.Node) -> Iterator[ast.Var]:
-    """The variables of an assignment that stand for its whole value."""
+def _assigned_variables(node: ast.Node) -> Iterator[ast.Var]:
+    """Yield the variables that an assignment binds to its whole value."""
     match node:
         case ast.Assign(lhs=targets) | tree.Unpack(targets=targets):
             yield from (target for target in targets if isinstance(target, ast.Var))
@@ -62,8 +63,8 @@ def _assigned(node: ast.Node) -> Iterator[ast.Var]:
             yield target
 
 
-def _spared(node: ast.Node) -> Iterator[ast.Var]:
-    """The variables that a node binds without a choice: of a loop, and of a tuple that is unpacked."""
+def _exempt_variables(node: ast.Node) -> Iterator[ast.Var]:
+    """Yield the variables that a loop or an unpacked tuple binds, which may stay unused."""
     match node:
         case tree.Unpack(targets=targets):
             for target in targets:
@@ -73,24 +74,26 @@ def _spared(node: ast.Node) -> Iterator[ast.Var]:
             yield from targets_of(target)
 
 
-# -- statements that are never reached -------------------------------------------------------------------
+# -- unreachable statements ----------------------------------------------------------------------------
 
 
-def _unreachable(statements: Sequence[ast.Stmt], place: Place, dead: set[int]) -> Iterator[Diagnostic]:
-    """The first statement after one that always leaves; the parts of all of them are added to ``dead``."""
+def _unreachable(statements: Sequence[ast.Stmt], to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
+    """Yield a warning for the first unreachable statement; add the parts of all of them to ``dead``."""
     for index, before in enumerate(statements):
         if _leaves(before):
-            rest = [each for each in statements[index + 1 :] if not isinstance(each, tree.Pass)]
-            dead.update(id(part) for each in rest for part in walk(each))
+            rest = [
+                statement for statement in statements[index + 1 :] if not isinstance(statement, tree.Pass)
+            ]
+            dead.update(id(part) for statement in rest for part in walk(statement))
             if rest:
-                note = Note("nothing goes on after this", place(before.span))
+                note = Note("nothing goes on after this", to_span(before.span))
                 message, hint = "this is never reached", "leave it out"
-                yield Diagnostic(message, place(rest[0].span), hint, (note,), severity="warning")
+                yield Diagnostic(message, to_span(rest[0].span), hint, (note,), severity="warning")
             return
 
 
 def _leaves(statement: ast.Stmt) -> bool:
-    """Whether nothing that follows a statement in its block is ever carried out, whatever the values are."""
+    """Return whether control never reaches the statements that follow in the block."""
     match statement:
         case ast.Return() | tree.Break() | tree.Continue():
             return True
@@ -112,7 +115,7 @@ def _block_leaves(block: ast.Block) -> bool:
 
 
 def _has_break(block: ast.Block) -> bool:
-    """Whether a ``break`` of this very loop stands in its body."""
+    """Return whether the body has a ``break`` of this very loop."""
     work: list[ast.Stmt] = list(block.stmts)
     while work:
         match work.pop():
@@ -121,7 +124,7 @@ def _has_break(block: ast.Block) -> bool:
             case ast.If(true=then, false=other):
                 work += [*then.stmts, *other.stmts]
             case tree.MatchNode(cases=cases):
-                work += [each for case in cases for each in case.body.stmts]
+                work += [statement for case in cases for statement in case.body.stmts]
             case tree.For(orelse=orelse) | tree.While(orelse=orelse):
                 work += orelse.stmts
     return False

@@ -1,7 +1,8 @@
-"""The functions of the language: NumPy's, PyTorch's for neural networks, Python's. Tables, a file a subject.
+"""Collect the functions of the language: NumPy's, PyTorch's for neural networks, and Python's.
 
-A function is a row of its file's table: name, signature, meaning, NumPy's name for it. Everything else that a
-cell calls is an operator by its Relay name; ``relay.NAME`` always means the operator.
+Each file declares its functions as a table; a row holds the name, the signature, a summary and NumPy's name.
+Every other function that a cell calls is an operator by its Relay name; ``relay.NAME`` always means the
+operator.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
 
 
 def _table(*rows: Builtin) -> dict[str, Builtin]:
-    found: dict[str, Builtin] = {}
+    table: dict[str, Builtin] = {}
     for row in rows:
-        if row.name in found:
+        if row.name in table:
             raise ValueError(f"{row.name!r} stands in two tables")
-        found[row.name] = row
-    return found
+        table[row.name] = row
+    return table
 
 
 #: Free functions, by the bare name; an operator's whole name (``nn.conv2d``) always means the operator alone.
@@ -56,7 +57,7 @@ def _method(name: str, signature: str) -> Builtin:
     return replace(BUILTINS[name], signature=signature)
 
 
-#: Methods of tensors; beside them every operator whose first argument is one tensor is a method.
+#: Methods of tensors; every operator whose first argument is a single tensor is one, too.
 METHODS: dict[str, Builtin] = {
     **{name: builtin for name, builtin in BUILTINS.items() if builtin.method},
     "reshape": _method("reshape", "a *newshape"),
@@ -65,7 +66,7 @@ METHODS: dict[str, Builtin] = {
     "broadcast_to": _method("broadcast_to", "a *shape"),
 }
 
-#: Methods of NumPy's arrays that change them, and what to write instead.
+#: Methods that modify an array in place, with the hint that replaces them.
 IN_PLACE: dict[str, str] = {
     "sort": "write y = sort(x, axis=-1)",
     "fill": "write y = full_like(x, value)",
@@ -110,7 +111,7 @@ _FUNCTIONAL = {
     **{row.name: row for row in _NEURAL_ROWS},
     **{name: BUILTINS[name] for name in ("tanh",)},
 }
-#: Functions of Python's math module that NumPy's of that name are for one number.
+#: Functions of Python's math module that equal NumPy's for a single number.
 _MATH = {
     name: BUILTINS[name]
     for name in [
@@ -151,7 +152,7 @@ _MATH = {
     ]
 }
 
-#: Modules whose functions are those of the language, by the module's own name. Nothing of them runs.
+#: The language's functions by the module that a notebook calls them from. None of these modules runs.
 MODULES: dict[str, dict[str, Builtin]] = {
     "numpy": _NUMPY,
     "numpy.linalg": _LINALG,

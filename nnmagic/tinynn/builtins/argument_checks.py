@@ -1,6 +1,6 @@
-"""What functions of the language ask of their arguments: tensors, axes, shapes, dtypes.
+"""Check and convert the arguments of the language's functions: tensors, axes, shapes and dtypes.
 
-Raises Refusal, at the argument. Knows values and the binding of arguments.
+An argument that does not fit raises RefusalError, located at the argument.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.operators.arithmetic import same_dtype
 from nnmagic.tinynn.types.annotations import DType, dtype_named
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
@@ -30,32 +32,28 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    is_number,
     known_value,
-    number_constant,
-    source_text,
 )
-from nnmagic.tinynn.values.weak_types import alike, beside_tensor, both_weak
+from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
 
-#: NumPy's dtype of a lone Python number.
+#: NumPy's dtypes of Python numbers.
 _NATURAL: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
 
 
 def natural_dtype(number: bool | int | float) -> str:
-    """NumPy's dtype of a Python number."""
+    """Return NumPy's dtype of a Python number."""
     return _NATURAL[type(number)]
 
 
 def formula(call: Arguments, parameter: str) -> Formula:
-    """An argument that must be a tensor, or numbers that make one as ``numpy.array`` does."""
+    """Return an argument as a tensor; numbers become one as in ``numpy.array``."""
     return as_formula(call.given[parameter], call.span, f"{call.name}: `{parameter}`")
 
 
 def as_formula(operand: Operand, span: Span, what: str) -> Formula:
-    """A tensor, or numbers and nested tuples of them as a constant."""
+    """Return an operand as a tensor; a number, or nested tuples of numbers, becomes a constant."""
     value = as_number(operand).value
     if is_tensor(value):
         assert isinstance(value, Computed)
@@ -67,12 +65,12 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
         return Formula(_constant(known, operand, what), span)
     hint = None
     if isinstance(value, TupleOf) and any(map(is_tensor, value.items)):
-        written = source_text(operand.span)
-        stacked = f"stack([{written[1:-1]}])" if written[:1] == "(" else f"stack({written})"
+        text = source_text(operand.span)
+        stacked = f"stack([{text[1:-1]}])" if text[:1] == "(" else f"stack({text})"
         hint = f"take one of them, as in result[0], or stack them: {stacked}"
         if what.partition(":")[0] in _ALONG_AN_AXIS:
             hint = f"write {stacked}.{what.partition(':')[0]}(axis=0)"
-    raise RefusalError(f"{what} must be a tensor, not {described(value)}", operand.span, hint=hint)
+    raise RefusalError(f"{what} must be a tensor, not {describe(value)}", operand.span, hint=hint)
 
 
 #: Functions that Python or NumPy applies to the items of a list.
@@ -80,10 +78,10 @@ _ALONG_AN_AXIS = ("sum", "max", "min", "all", "any", "prod", "mean")
 
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
-    """Nested tuples of numbers as a constant tensor."""
-    found = list(_items(numbers))
-    items = [item for item in found if isinstance(item, bool | int | float)]
-    if len(items) < len(found):
+    """Return nested tuples of numbers as a constant tensor."""
+    leaves = list(_items(numbers))
+    items = [item for item in leaves if isinstance(item, bool | int | float)]
+    if len(items) < len(leaves):
         raise RefusalError(f"{what} must hold numbers", operand.span)
     shape = _shape(numbers)
     if shape is None:
@@ -105,7 +103,7 @@ def _items(numbers: object) -> Iterator[object]:
 
 
 def _shape(numbers: object) -> tuple[int, ...] | None:
-    """The shape of nested tuples; None where they are no box."""
+    """Return the shape of nested tuples, or None if they are ragged."""
     if not isinstance(numbers, tuple):
         return ()
     shapes = {_shape(item) for item in numbers}
@@ -114,7 +112,7 @@ def _shape(numbers: object) -> tuple[int, ...] | None:
 
 
 def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Computed:
-    """Nested tuples of numbers as a constant of a dtype; NumPy's own unless it is given."""
+    """Return nested tuples of numbers as a constant of a dtype, by default NumPy's."""
     operand = call.given[parameter]
     known = known_or_none(operand.value)
     assert isinstance(known, tuple)
@@ -122,7 +120,7 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Comput
 
 
 def known_or_none(value: Value) -> object:
-    """The Python value of what is known while compiling; None where it is not (or is None)."""
+    """Return the Python value of a static value; None for a dynamic one (or for None itself)."""
     try:
         return known_value(value)
     except NotStaticError:
@@ -130,67 +128,67 @@ def known_or_none(value: Value) -> object:
 
 
 def python_number(value: Value) -> object:
-    """A Python number that is known while compiling; None for anything else, a constant tensor among them."""
+    """Return the Python number of a static value; None for anything else, including a constant tensor."""
     return value.value if isinstance(value, Known) and is_number(value.value) else None
 
 
 def known_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:
-    """An argument that must be a number known while compiling, which a float can hold."""
+    """Return an argument that must be a number known at compile time and fit a float."""
     if parameter not in call:
         return default
-    found = call.known(parameter)
+    value = call.known(parameter)
     operand = call.given[parameter]
-    if isinstance(found, bool | int | float):
-        number_constant(found, "float64", operand.span)
-        return found
+    if isinstance(value, bool | int | float):
+        number_constant(value, "float64", operand.span)
+        return value
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be a number, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be a number, not {describe(operand.value)}", operand.span
     )
 
 
 def known_int(call: Arguments, parameter: str, default: int | None = None) -> int:
-    """An argument that must be an int known while compiling."""
+    """Return an argument that must be an int known at compile time."""
     if parameter not in call:
         if default is None:
             raise RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
         return default
-    found = call.known(parameter)
-    if isinstance(found, int) and not isinstance(found, bool):
-        return found
+    value = call.known(parameter)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     operand = call.given[parameter]
-    hint = only_the_call_knows(operand.value.dim) if isinstance(operand.value, Dimension) else None
+    hint = dynamic_size_hint(operand.value.dim) if isinstance(operand.value, Dimension) else None
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be an int, not {described(operand.value)}", operand.span, hint=hint
+        f"{call.name}: `{parameter}` must be an int, not {describe(operand.value)}", operand.span, hint=hint
     )
 
 
 def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
-    """An argument that must be True or False."""
-    found = call.known(parameter, default)
-    if isinstance(found, bool):
-        return found
-    if found is None:
+    """Return an argument that must be True or False."""
+    value = call.known(parameter, default)
+    if isinstance(value, bool):
+        return value
+    if value is None:
         return default
     operand = call.given[parameter]
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be True or False, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be True or False, not {describe(operand.value)}", operand.span
     )
 
 
-def word(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
-    """An argument that must be one of some strings."""
-    found = call.known(parameter) if parameter in call else default
-    if isinstance(found, str) and found in choices:
-        return found
+def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
+    """Return an argument that must be one of the given strings."""
+    value = call.known(parameter) if parameter in call else default
+    if isinstance(value, str) and value in choices:
+        return value
     operand = call.given[parameter]
     shown = ", ".join(map(repr, choices))
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be one of {shown}, not {described(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be one of {shown}, not {describe(operand.value)}", operand.span
     )
 
 
 def as_float(data: Formula) -> Formula:
-    """As NumPy's functions of floats take integers and bools: in the float dtype that is wide enough."""
+    """Cast integers and bools to the float dtype that NumPy's functions of floats choose; floats stay."""
     if data.is_float:
         return data
     bits = int("".join(filter(str.isdigit, data.dtype)) or 1)
@@ -198,7 +196,7 @@ def as_float(data: Formula) -> Formula:
 
 
 def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
-    """Two arguments as tensors of one dtype, one of which may be a number."""
+    """Return two arguments as tensors of one dtype; either may be a number."""
     operands = [_tensor_or_number(call, name) for name in (left, right)]
     if not any(is_tensor(operand.value) for operand in operands):
         operands = [
@@ -213,47 +211,47 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
             ]
     first, second = operands
     numbers = both_weak(first, second)
-    first, second = alike(first, second) if numbers else beside_tensor(first, second, call.name)
-    one, other = same_dtype(first, second, call.name)
-    assert isinstance(one.value, Computed)
-    assert isinstance(other.value, Computed)
-    return Formula(one.value, call.span), Formula(other.value, call.span)
+    first, second = promote_weak(first, second) if numbers else adopt_tensor_dtype(first, second, call.name)
+    left_tensor, right_tensor = same_dtype(first, second, call.name)
+    assert isinstance(left_tensor.value, Computed)
+    assert isinstance(right_tensor.value, Computed)
+    return Formula(left_tensor.value, call.span), Formula(right_tensor.value, call.span)
 
 
 def _tensor_or_number(call: Arguments, parameter: str) -> Operand:
-    """An operand of arithmetic: nested tuples of numbers become tensors."""
+    """Return an operand of arithmetic; nested tuples of numbers become tensors."""
     operand = as_number(call.given[parameter])
     if isinstance(known_or_none(operand.value), tuple):
-        found = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
-        return Operand(found.value, operand.span)
+        tensor = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
+        return Operand(tensor.value, operand.span)
     return operand
 
 
 def float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
-    """As ``pair``, of floats."""
-    one, other = pair(call, left, right)
-    return as_float(one), as_float(other)
+    """Return two arguments as ``pair`` does, cast to floats."""
+    first, second = pair(call, left, right)
+    return as_float(first), as_float(second)
 
 
 def tensors(call: Arguments, parameter: str) -> list[Formula]:
-    """An argument that must be a tuple or list of tensors (numbers among them too), at least one.
+    """Return an argument that must be a non-empty tuple or list of tensors or numbers.
 
-    A tensor alone stands for its rows.
+    A single tensor stands for its rows.
     """
     operand = call.given[parameter]
     if not isinstance(operand.value, TupleOf):
         hint = f"write them in brackets, as in {call.name}([a, b])"
         raise RefusalError(
-            f"{call.name} takes a list of tensors, not {described(operand.value)}", operand.span, hint=hint
+            f"{call.name} takes a list of tensors, not {describe(operand.value)}", operand.span, hint=hint
         )
     if not operand.value.items:
         raise RefusalError(f"{call.name} needs at least one tensor", operand.span)
-    return of_one_dtype(call, [Operand(item, operand.span) for item in operand.value.items])
+    return unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
 
 
-def of_one_dtype(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
-    """Operands as tensors of the dtype that the tensors among them have."""
-    dtypes = [tensor_type(each).dtype for each in operands if is_tensor(each.value)]
+def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
+    """Return operands as tensors of one dtype, that of the tensors among them."""
+    dtypes = [tensor_type(tensor).dtype for tensor in operands if is_tensor(tensor.value)]
     if len(set(dtypes)) > 1:
         shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))
         raise RefusalError(
@@ -261,32 +259,32 @@ def of_one_dtype(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
             operands[0].span.to(operands[-1].span),
             hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )
-    found = []
+    results = []
     for operand in operands:
-        known = known_or_none(operand.value)
-        if dtypes and is_number(known):
-            assert isinstance(known, bool | int | float)
-            found.append(Formula(number_constant(known, dtypes[0], operand.span), call.span))
+        value = known_or_none(operand.value)
+        if dtypes and is_number(value):
+            assert isinstance(value, bool | int | float)
+            results.append(Formula(number_constant(value, dtypes[0], operand.span), call.span))
         else:
-            found.append(as_formula(operand, call.span, f"{call.name}: an item"))
-    widest = "float64" if any(each.dtype == "float64" for each in found) else found[0].dtype
-    return found if dtypes else [each.cast(widest) for each in found]
+            results.append(as_formula(operand, call.span, f"{call.name}: an item"))
+    widest = "float64" if any(tensor.dtype == "float64" for tensor in results) else results[0].dtype
+    return results if dtypes else [tensor.cast(widest) for tensor in results]
 
 
 # -- axes ----------------------------------------------------------------------------------------------
 
 
 def one_axis(call: Arguments, parameter: str, rank: int, default: int | None = None) -> int:
-    """An axis, not negative."""
-    return checked_axis(call, parameter, known_int(call, parameter, default), rank)
+    """Return an argument that is an axis, normalized to be non-negative."""
+    return normalize_axis(call, parameter, known_int(call, parameter, default), rank)
 
 
-def checked_axis(call: Arguments, parameter: str, axis: object, rank: int) -> int:
-    """An axis that a tensor of that rank has, not negative."""
+def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> int:
+    """Return a non-negative axis of a tensor of the given rank; raise RefusalError if out of range."""
     operand = call.given.get(parameter)
     span = call.span if operand is None else operand.span
     if isinstance(axis, bool) or not isinstance(axis, int):
-        what = "an axis" if operand is None else described(operand.value)
+        what = "an axis" if operand is None else describe(operand.value)
         raise RefusalError(f"{call.name}: `{parameter}` must be an int or a tuple of ints, not {what}", span)
     if not -rank <= axis < rank:
         message = f"{call.name}: axis {axis} is out of range for a tensor of rank {rank}"
@@ -295,22 +293,22 @@ def checked_axis(call: Arguments, parameter: str, axis: object, rank: int) -> in
 
 
 def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...] | None:
-    """Axes, not negative, each once; None where all are meant."""
+    """Return non-negative, distinct axes, or None for all axes."""
     if parameter not in call:
         return None
     given = call.known(parameter)
     listed = given if isinstance(given, tuple) else (given,)
-    found = tuple(checked_axis(call, parameter, axis, rank) for axis in listed)
-    if len(set(found)) != len(found):
+    normalized = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
+    if len(set(normalized)) != len(normalized):
         raise RefusalError(f"{call.name}: an axis is listed twice", call.given[parameter].span)
-    return found
+    return normalized
 
 
 # -- dtypes and shapes ---------------------------------------------------------------------------------
 
 
 def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
-    """An argument that must be a dtype: ``f32``, ``"float32"``; None where it is left out."""
+    """Return an argument that must be a dtype (``f32`` or ``"float32"``), or None if it is not given."""
     if parameter not in call:
         return None
     operand = call.given[parameter]
@@ -318,65 +316,65 @@ def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
 
 
 def _numpy_dtype(text: str) -> str | None:
-    """The dtype of a cell that NumPy calls so, as it does with ``f4`` and ``float``."""
+    """Return the dtype of a cell for one of NumPy's names, such as ``f4`` and ``float``."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # NumPy warns of names that it is to give up
+        warnings.simplefilter("error")  # NumPy warns of deprecated names
         try:
-            found = dtype_named(np.dtype(text).name)
+            dtype = dtype_named(np.dtype(text).name)
         except (TypeError, ValueError, Warning):
             return None
-    return None if found is None else found.short
+    return None if dtype is None else dtype.short
 
 
 def dtype_of_operand(operand: Operand, function: str) -> str:
-    """The dtype that an operand names."""
-    found = known_or_none(operand.value)
-    dtype = found if isinstance(found, DType) else dtype_named(found) if isinstance(found, str) else None
+    """Return the name of the dtype that an operand stands for."""
+    value = known_or_none(operand.value)
+    dtype = value if isinstance(value, DType) else dtype_named(value) if isinstance(value, str) else None
     if dtype is None and isinstance(operand.value, BuiltinName):
         python = {"bool": "bool", "int": "int64", "float": "float64"}
         dtype = dtype_named(python.get(operand.value.builtin.name, ""))
     if dtype is None:
-        meant = _numpy_dtype(found) if isinstance(found, str) else None
+        meant = _numpy_dtype(value) if isinstance(value, str) else None
         hint = f"write {meant}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
-        if isinstance(found, int) and function in ("zeros", "ones", "empty"):
+        if isinstance(value, int) and function in ("zeros", "ones", "empty"):
             hint = f"a shape goes in brackets, as in {function}((2, 3))"
-        elif isinstance(found, int) and function in ("sum", "mean", "prod", "std", "var"):
+        elif isinstance(value, int) and function in ("sum", "mean", "prod", "std", "var"):
             hint = "several axes go in brackets, as in axis=(0, 1)"
-        raise RefusalError(f"{function}: {described(operand.value)} is no dtype", operand.span, hint=hint)
+        raise RefusalError(f"{function}: {describe(operand.value)} is no dtype", operand.span, hint=hint)
     return dtype.name
 
 
 def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
-    """A shape: an int, or a tuple of ints and named dimensions."""
+    """Return a shape that is given as an int, or a tuple of ints and named dimensions."""
     operand = call.given[parameter]
     known = call.known(parameter)
     dims = known if isinstance(known, tuple) else (known,)
-    found: list[Dim] = []
+    shape: list[Dim] = []
     for dim in dims:
         if isinstance(dim, bool) or not isinstance(dim, int | AnyDim):
             shown = f"the float {dim}" if isinstance(dim, float) else repr(dim)
             raise RefusalError(f"{call.name}: a shape holds ints, not {shown}", operand.span)
         if isinstance(dim, int) and dim < 0:
             raise RefusalError(f"{call.name}: a dimension cannot be {dim}", operand.span)
-        found.append(dim)
-    return tuple(found)
+        shape.append(dim)
+    return tuple(shape)
 
 
-def fixed(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
-    """A dimension that must be a number."""
+def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -> int:
+    """Return a dimension that must be static."""
     if isinstance(dim, int):
         return dim
-    message = f"{call.name}: {what} must be known while compiling, not the dimension {format_dim(dim)}"
-    raise RefusalError(message, span, hint=only_the_call_knows(dim))
+    message = f"{call.name}: {what} must be known at compile time, not the dimension {format_dim(dim)}"
+    raise RefusalError(message, span, hint=dynamic_size_hint(dim))
 
 
-def only_the_call_knows(dim: Dim) -> str:
-    """What to do where a size is needed and only the call determines it."""
+def dynamic_size_hint(dim: Dim) -> str:
+    """Return the hint for a dynamic size where a static one is needed."""
     return f"write a number in place of {format_dim(dim)} in the annotation: the size must be fixed"
 
 
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
-    """A tensor that must have at least so many dimensions."""
+    """Raise RefusalError if a tensor has fewer than ``least`` dimensions."""
     if data.rank < least:
         span = call.given[parameter].span
         message = (
@@ -386,15 +384,15 @@ def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> 
 
 
 def require_float(call: Arguments, data: Formula, parameter: str) -> None:
-    """A tensor that must hold floats."""
+    """Raise RefusalError if a tensor does not hold floats."""
     if not is_float(data.dtype):
         span = call.given[parameter].span
         message = f"{call.name} is defined for floats, not {dtype_short_name(data.dtype)}"
         raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
 
 
-def of_formula(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:
-    """A function of one tensor of floats as a function of the language."""
+def float_function(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:
+    """Make a function of the language from a function of one tensor of floats."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, parameter)

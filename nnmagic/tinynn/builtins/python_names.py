@@ -1,4 +1,4 @@
-"""Python's own functions in a cell: those that mean something for tensors, and what the others are told."""
+"""Define Python's own functions that make sense for tensors, and the messages for the others."""
 
 from __future__ import annotations
 
@@ -6,18 +6,10 @@ from nnmagic.tinynn.builtins.argument_checks import known_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
-from nnmagic.tinynn.values.values import (
-    Computed,
-    DictOf,
-    Dimension,
-    Known,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-)
+from nnmagic.tinynn.values.values import Computed, DictOf, Dimension, Known, RefusalError, TupleOf, Value
 
 
 def _length(call: Arguments) -> Value:
@@ -28,11 +20,11 @@ def _length(call: Arguments) -> Value:
         return Known(len(str(known_or_none(value))))
     if is_tensor(value) and call.type("x").shape:
         return size_along(call.tensor("x"), 0, call.span)
-    raise RefusalError(f"{described(value)} has no len()", call.given["x"].span)
+    raise RefusalError(f"{describe(value)} has no len()", call.given["x"].span)
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
-    """Of a number known while compiling Python's; of a tensor of rank 0 one that is known later."""
+    """Declare a conversion: of a static number at compile time, of a tensor of rank 0 at run time."""
 
     def apply_to(call: Arguments) -> Value:
         operand = call.given["x"]
@@ -47,25 +39,36 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
                 raise RefusalError(f"{name}: {error}", operand.span) from None
         if is_tensor(operand.value) and not tensor_type(operand).shape:
             assert isinstance(operand.value, Computed)
-            found = operand.value
+            tensor = operand.value
             if dtype == "bool" and tensor_type(operand).dtype != "bool":
-                return Formula(found, call.span).truth().value
-            number = cast(found, dtype, call.span)
+                return Formula(tensor, call.span).truth().value
+            number = cast(tensor, dtype, call.span)
             return number if dtype == "bool" else Computed(number.expr, number.type, weak=True)
         hint = None
         if is_tensor(operand.value):
             short = {"int64": "i64", "float64": "f64", "bool": "bool_"}[dtype]
             hint = f"write x.astype({short}) for every element"
-        raise RefusalError(f"{name}() of {described(operand.value)}", operand.span, hint=hint)
+        raise RefusalError(f"{name}() of {describe(operand.value)}", operand.span, hint=hint)
 
+    article = "an" if name == "int" else "a"
     return Builtin(
-        name, "x", apply_to, f"Python's {name} of a number or a tensor of rank 0.", None, method=False
+        name,
+        "x",
+        apply_to,
+        f"Convert a number or a tensor of rank 0 to {article} {name}.",
+        None,
+        method=False,
     )
 
 
 PYTHON = (
     Builtin(
-        "len", "x", _length, "How many items a tuple has; a tensor's first dimension.", None, method=False
+        "len",
+        "x",
+        _length,
+        "Return the length of a tuple or the first dimension of a tensor.",
+        None,
+        method=False,
     ),
     _number("int", "int64", int),
     _number("float", "float64", float),
@@ -73,7 +76,7 @@ PYTHON = (
 )
 
 
-#: Names of Python's types that are functions in an expression and no types in an annotation.
+#: Python's types, which are functions in an expression but not types in an annotation: (message, hint).
 PYTHON_TYPES: dict[str, tuple[str, str]] = {
     "float": ("`float` is not a TinyNN type", "write f32 or f64"),
     "int": ("`int` is not a TinyNN type", "write i32 or i64"),
@@ -81,7 +84,7 @@ PYTHON_TYPES: dict[str, tuple[str, str]] = {
 }
 
 
-#: Names that every Python program has and a cell has not: (message, hint).
+#: Python's built-in names that a cell lacks: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "print": (
         "`print` cannot run inside a compiled function",

@@ -1,4 +1,4 @@
-"""NumPy's reshape, with named dimensions. Knows values and operators."""
+"""Define NumPy's reshape, with named and dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.operator_calls import apply, reshape_codes, reshape_to
-from nnmagic.tinynn.values.symbolic_sizes import open_sizes, shape_tensor
+from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, shape_tensor
 from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, RefusalError, Value, known_value
 
 
 def reshape(call: Arguments) -> Value:
-    """NumPy's: numbers, one -1, dimensions, and numbers that are known only when the function runs."""
+    """Reshape as NumPy does: to numbers, one -1, dimensions, and sizes that are known only at run time."""
     given = formula(call, "a")
     operand = call.given["newshape"]
-    sizes = open_sizes(operand)
+    sizes = dynamic_sizes(operand)
     if sizes is None:
         shape = call.known("newshape")
         sizes = [Known(dim) for dim in (shape if isinstance(shape, tuple) else (shape,))]
-    wanted = [_checked(size, operand.span) for size in sizes]
+    wanted = [_check_size(size, operand.span) for size in sizes]
     if wanted.count(-1) > 1:
         raise RefusalError("reshape: only one dimension can be -1", operand.span)
-    full = _completed(given.shape, wanted, operand.span)
+    full = _complete_shape(given.shape, wanted, operand.span)
     if reshape_codes(given.shape, full) is not None:
         return reshape_to(given.value, full, call.span)
     result = apply(
@@ -36,23 +36,19 @@ def reshape(call: Arguments) -> Value:
     return Computed(result.expr, TensorType(full, given.dtype))
 
 
-def _checked(size: Value, span: Span) -> Dim:
-    """A dimension of a new shape."""
+def _check_size(size: Value, span: Span) -> Dim:
+    """Return one dimension of a new shape; raise RefusalError if it is no size."""
     try:
-        found = known_value(size)
+        dim = known_value(size)
     except NotStaticError:
-        found = None
-    if (
-        isinstance(found, bool)
-        or not isinstance(found, int | AnyDim)
-        or (isinstance(found, int) and found < -1)
-    ):
-        raise RefusalError(f"reshape: a shape holds ints and -1, not {found!r}", span)
-    return found
+        dim = None
+    if isinstance(dim, bool) or not isinstance(dim, int | AnyDim) or (isinstance(dim, int) and dim < -1):
+        raise RefusalError(f"reshape: a shape holds ints and -1, not {dim!r}", span)
+    return dim
 
 
-def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
-    """The new shape with -1 filled in; the numbers of elements must agree as far as they are known."""
+def _complete_shape(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
+    """Return the new shape with -1 filled in; element counts must agree as far as they are static."""
     size, rest = product(given), product(dim for dim in wanted if dim != -1)
     refusal = RefusalError(f"reshape: {format_shape(given)} cannot become {format_shape(wanted)}", span)
     if -1 in wanted:
@@ -75,13 +71,15 @@ def _completed(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple
 
 
 def _may_be_equal(size: Dim, rest: Dim) -> bool:
-    """Whether two numbers of elements are one, or that is told only when the function runs."""
-    one, other = as_polynomial(size), as_polynomial(rest)
-    if one is None or other is None or one == other:
+    """Return whether two element counts are equal, or can be told apart only at run time."""
+    size_polynomial, rest_polynomial = as_polynomial(size), as_polynomial(rest)
+    if size_polynomial is None or rest_polynomial is None or size_polynomial == rest_polynomial:
         return True
     if isinstance(size, int) or isinstance(rest, int):
         return False
     try:
-        return "//" in str(one - other)  # a division that has no rest is told apart only then
+        return "//" in str(
+            size_polynomial - rest_polynomial
+        )  # whether a division is exact is known only at run time
     except NoPolynomialError:
         return True

@@ -1,7 +1,7 @@
-"""Tensors in formulas: Python's operators on a tensor of a cell make calls of Relay's operators.
+"""Express Relay operators as Python's operators on a tensor of a cell.
 
 The functions of the language that Relay lacks are written with it. Both sides of an operator have one dtype;
-a Python number takes the tensor's. Knows values and operators.
+a Python number takes the tensor's.
 """
 
 from __future__ import annotations
@@ -13,95 +13,96 @@ from typing import TypeAlias
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim, TensorType, is_float, is_integer
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, reshape_to
-from nnmagic.tinynn.values.values import Computed, number_constant
+from nnmagic.tinynn.values.values import Computed
 
 Number: TypeAlias = "bool | int | float"
 
 
-#: What a reduction of no elements is.
+#: Results of reductions of no elements.
 _OF_NOTHING: dict[str, Number] = {"sum": 0, "prod": 1, "all": True, "any": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """A tensor, and the place of the call that it is computed for."""
+    """A tensor, and the span of the call that it is computed for."""
 
     value: Computed
     span: Span
 
     @property
     def type(self) -> TensorType:
-        """Its type."""
+        """Return its type."""
         assert isinstance(self.value.type, TensorType)
         return self.value.type
 
     @property
     def dtype(self) -> str:
-        """Its dtype, by Relay's name."""
+        """Return its dtype, by Relay's name."""
         return self.type.dtype
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """Its shape."""
+        """Return its shape."""
         return self.type.shape
 
     @property
     def rank(self) -> int:
-        """How many dimensions it has."""
+        """Return its number of dimensions."""
         return len(self.shape)
 
     @property
     def is_float(self) -> bool:
-        """Whether its elements are floating-point numbers."""
+        """Return whether its elements are floating-point numbers."""
         return is_float(self.dtype)
 
     @property
     def is_integer(self) -> bool:
-        """Whether its elements are integers (not bools)."""
+        """Return whether its elements are integers (not bools)."""
         return is_integer(self.dtype)
 
     # -- calls of operators ----------------------------------------------------------------------------
 
     def op(self, name: str, *others: Formula | Number, **attrs: object) -> Formula:
-        """A call of the operator of that name, with this as its first argument."""
+        """Call the operator of the given name with this tensor as the first argument."""
         operands = [self.value, *(self.like(other).value for other in others)]
         return Formula(apply(name, self.span, *operands, **attrs), self.span)
 
     def like(self, other: Formula | Number) -> Formula:
-        """A Python number as a tensor of rank 0 of this one's dtype; a tensor as it is."""
+        """Return a Python number as a rank-0 tensor of this dtype; a tensor as it is."""
         if isinstance(other, Formula):
             return other
         return Formula(number_constant(other, self.dtype, self.span), self.span)
 
     def cast(self, dtype: str) -> Formula:
-        """In another dtype."""
+        """Cast to another dtype."""
         return Formula(cast(self.value, dtype, self.span), self.span)
 
     def reshape(self, shape: Sequence[Dim]) -> Formula:
-        """In a shape of as many elements."""
+        """Reshape to a shape with the same number of elements."""
         return Formula(reshape_to(self.value, shape, self.span), self.span)
 
     def flat(self) -> Formula:
-        """All elements in one dimension."""
+        """Flatten to one dimension."""
         return self if self.rank == 1 else self.reshape((product(self.shape),))
 
     def transpose(self, axes: Sequence[int]) -> Formula:
-        """With the axes in another order."""
+        """Permute the axes."""
         return self if list(axes) == list(range(self.rank)) else self.op("transpose", axes=tuple(axes))
 
     def expand(self, axis: int) -> Formula:
-        """With a new axis of size 1."""
+        """Insert a new axis of size 1."""
         return self.op("expand_dims", axis=axis)
 
     def choose(self, yes: Formula | Number, no: Formula | Number) -> Formula:
-        """``yes`` where this (of bools) is true, else ``no``; one of them is a tensor."""
-        one = yes if isinstance(yes, Formula) else no
-        assert isinstance(one, Formula)
-        return self.op("where", one.like(yes), one.like(no))
+        """Return ``yes`` where this tensor of bools is true, else ``no``; one of them must be a tensor."""
+        tensor = yes if isinstance(yes, Formula) else no
+        assert isinstance(tensor, Formula)
+        return self.op("where", tensor.like(yes), tensor.like(no))
 
     def reduce(self, name: str, axes: Sequence[int] | None = None, *, keepdims: bool = False) -> Formula:
-        """A reduction along the axes; None is all, none leaves the tensor as it is."""
+        """Reduce along the axes: None for all, an empty sequence for none."""
         if axes is not None and not axes:
             return self
         every = tuple(range(self.rank)) if axes is None else tuple(axes)
@@ -157,11 +158,11 @@ class Formula:
         return self.op("greater_equal", other)
 
     def equal(self, other: Formula | Number) -> Formula:
-        """Where both are equal."""
+        """Compare for equality, element-wise."""
         return self.op("equal", other)
 
     def differs(self, other: Formula | Number) -> Formula:
-        """Where both differ."""
+        """Compare for inequality, element-wise."""
         return self.op("not_equal", other)
 
     def __and__(self, other: Formula) -> Formula:
@@ -176,21 +177,21 @@ class Formula:
     # -- functions -------------------------------------------------------------------------------------
 
     def exp(self) -> Formula:
-        """E to its power."""
+        """Compute e to its power."""
         return self.op("exp")
 
     def log(self) -> Formula:
-        """Its natural logarithm."""
+        """Compute its natural logarithm."""
         return self.op("log")
 
     def sqrt(self) -> Formula:
-        """Its square root."""
+        """Compute its square root."""
         return self.op("sqrt")
 
     def abs(self) -> Formula:
-        """Its absolute value."""
+        """Compute its absolute value."""
         return self.op("abs")
 
     def truth(self) -> Formula:
-        """Where it is true, or not 0."""
+        """Return where it is true (nonzero)."""
         return self if self.dtype == "bool" else self.differs(0)

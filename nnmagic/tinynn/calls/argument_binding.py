@@ -1,7 +1,4 @@
-"""Arguments to parameters: positional, by keyword, with defaults; and what a function of the language is.
-
-Knows values and operators; knows no syntax tree.
-"""
+"""Bind arguments to parameters: positional, by keyword, with defaults; define builtin functions."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -19,7 +17,6 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
     known_value,
 )
 from nnmagic.tinynn.values.weak_types import as_weak, is_weak
@@ -38,28 +35,28 @@ class Arguments:
         return operand is not None and operand.value != Known(None)
 
     def tensor(self, parameter: str) -> Computed:
-        """An argument that must be one tensor. Raises Refusal."""
+        """Return an argument that must be one tensor. Raises RefusalError."""
         operand = self.given[parameter]
         tensor_type(operand)
         assert isinstance(operand.value, Computed)
         return operand.value
 
     def type(self, parameter: str) -> TensorType:
-        """The type of an argument that must be one tensor. Raises Refusal."""
+        """Return the type of an argument that must be one tensor. Raises RefusalError."""
         return tensor_type(self.given[parameter])
 
     def known(self, parameter: str, default: object = None) -> object:
-        """An argument that must be known while compiling. Raises Refusal."""
+        """Return an argument that must be known at compile time. Raises RefusalError."""
         operand = self.given.get(parameter)
         return default if operand is None else known_argument(self.name, parameter, operand)
 
     def attrs(self, *parameters: str) -> dict[str, object]:
-        """Those of the parameters that were given, as attributes. Raises Refusal."""
+        """Return those of the parameters that were given, as attributes. Raises RefusalError."""
         return {name: self.known(name) for name in parameters if name in self.given}
 
 
 def known_argument(function: str, parameter: str, operand: Operand) -> object:
-    """The value of an argument that must be known while compiling. Raises Refusal."""
+    """Return the value of an argument that must be known at compile time. Raises RefusalError."""
     try:
         return known_value(operand.value)
     except NotStaticError:
@@ -70,7 +67,7 @@ def known_argument(function: str, parameter: str, operand: Operand) -> object:
         if is_tensor(operand.value):
             hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
         raise RefusalError(
-            f"{function}: `{parameter}` must be known while compiling, not {described(operand.value)}",
+            f"{function}: `{parameter}` must be known at compile time, not {describe(operand.value)}",
             operand.span,
             hint=hint,
         ) from None
@@ -104,16 +101,16 @@ class Builtin:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the parameters, in order."""
+        """Return the names of the parameters, in order."""
         return tuple(map(_name, self.signature.replace(" * ", " ").split()))
 
     @property
     def refused(self) -> bool:
-        """Whether it is there only to say why there is no such function."""
+        """Return whether the function exists only to explain why it is not supported."""
         return self.summary.startswith("Refused")
 
     def call(self, operands: Sequence[Operand], span: Span) -> Value:
-        """Binds the arguments and applies it. Raises Refusal."""
+        """Bind the arguments and apply the function. Raises RefusalError."""
         if self.refused:
             return self.apply(Arguments(self.name, {}, span))
         before, _, after = self.signature.partition(" * ")
@@ -121,7 +118,7 @@ class Builtin:
         rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
         required = [word for word in positional if "?" not in word]
         if rest is not None:
-            operands = _gathered(operands, len(positional), rest)
+            operands = _gather(operands, len(positional), rest)
             positional.append(rest)
         names = [_name(word) for word in (*positional, *by_keyword)]
         given = bind(self.name, names, required, operands, span, self._renamed(names), len(positional))
@@ -137,7 +134,7 @@ class Builtin:
         return as_weak(result) if self._of_numbers(given) else result
 
     def _of_numbers(self, given: Mapping[str, Operand]) -> bool:
-        """Whether the arguments are Python numbers alone, one of them known only when the function runs."""
+        """Return whether the arguments are Python numbers alone, at least one of them weak."""
         values = [operand.value for operand in given.values()]
         numbers = all(is_weak(value) or isinstance(value, Known) or value == TupleOf(()) for value in values)
         return numbers and any(map(is_weak, values)) and self.name not in _MAKING_TENSORS
@@ -150,20 +147,20 @@ class Builtin:
 
 
 def _name(word: str) -> str:
-    """The parameter of a word of a signature."""
+    """Return the parameter that a word of a signature names."""
     return word.partition("=")[0].strip("?*")
 
 
-def _gathered(operands: Sequence[Operand], fixed: int, rest: str) -> list[Operand]:
-    """The positional arguments after the first ``fixed`` as one tuple; one tuple stands for itself."""
+def _gather(operands: Sequence[Operand], fixed: int, rest: str) -> list[Operand]:
+    """Gather the positional arguments after the first ``fixed`` into a tuple; one tuple stands for itself."""
     positional = [operand for operand in operands if operand.keyword is None]
     named = [operand for operand in operands if operand.keyword is not None]
     extra = positional[fixed:]
     if not extra or (len(extra) == 1 and isinstance(extra[0].value, TupleOf)):
         return [*positional, *named]
     gathered = TupleOf(tuple(operand.value for operand in extra))
-    place = extra[0].span.to(extra[-1].span)
-    return [*positional[:fixed], Operand(gathered, place, rest), *named]
+    span = extra[0].span.to(extra[-1].span)
+    return [*positional[:fixed], Operand(gathered, span, rest), *named]
 
 
 def bind(
@@ -175,9 +172,10 @@ def bind(
     renamed: Mapping[str, str] | None = None,
     most_positional: int | None = None,
 ) -> dict[str, Operand]:
-    """Arguments by parameter name. ``renamed``: other names that a keyword may have. Raises Refusal.
+    """Return arguments by parameter name. Raises RefusalError.
 
-    ``most_positional``: how many parameters may be given by position; all unless said.
+    ``renamed``: other names that a keyword may have. ``most_positional``: how many parameters may be given by
+    position; all by default.
     """
     positional = [operand for operand in operands if operand.keyword is None]
     most = len(parameters) if most_positional is None else most_positional

@@ -1,4 +1,4 @@
-"""Calls of operators with all their arguments, and of functions of the module. Knows values and operators."""
+"""Bind the written arguments of an operator's call: tensors, numbers beside them, attributes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.calls.argument_binding import bind, known_argument
 from nnmagic.tinynn.types.annotations import DType, dtype_named
-from nnmagic.tinynn.values.operator_calls import call_operator, cast, computed_part, is_tensor, tensor_type
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
     Known,
@@ -18,11 +20,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    is_number,
     known_value,
-    number_constant,
-    source_text,
 )
 
 # -- operators -----------------------------------------------------------------------------------------
@@ -54,8 +52,8 @@ _OF_TWO: dict[str, tuple[str, Callable[[Sequence[bool | int | float]], bool | in
 _FIRST_RESULT = frozenset({"nn.dropout"})
 
 
-def operator_call(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
-    """A call of an operator as it was written: tensors, numbers beside them, attributes. Raises Refusal."""
+def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
+    """Call an operator as it was written: tensors, numbers beside them, attributes. Raises RefusalError."""
     name = operator.name
     if name in _OF_TWO and len(operands) > 1:
         pair = _of_two(name, operands, span)
@@ -70,25 +68,27 @@ def operator_call(operator: Operator, operands: Sequence[Operand], span: Span) -
         if parameter not in operator.args
     }
     args = [_argument(operator, parameter, given, attrs, span) for parameter in operator.args]
-    places = {parameter: given[parameter].span for parameter in attrs}
-    result = call_operator(operator, args, attrs, span, places)
+    spans = {parameter: given[parameter].span for parameter in attrs}
+    result = call_operator(operator, args, attrs, span, spans)
     if operator.name in _FIRST_RESULT and isinstance(result, TupleOf):
         return result.items[0]
     return result
 
 
 def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
-    """``max(2, 3)`` of numbers known while compiling is Python's; None where Relay's reduction is meant."""
+    """Return Python's ``max(2, 3)`` of static numbers; None where Relay's reduction is meant."""
     positional = [operand for operand in operands if operand.keyword is None]
     if len(positional) < 2:
         return None
     if is_tensor(positional[1].value):
-        hint = f"write {_OF_TWO[name][0]}({', '.join(source_text(each.span) for each in positional[:2])})"
+        hint = (
+            f"write {_OF_TWO[name][0]}({', '.join(source_text(operand.span) for operand in positional[:2])})"
+        )
         raise RefusalError(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
-    numbers = [each.value.value for each in operands if isinstance(each.value, Known)]
-    known = [number for number in numbers if isinstance(number, bool | int | float)]
-    if len(known) == len(operands) == len(positional):
-        return Known(_OF_TWO[name][1](known))
+    numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
+    static = [number for number in numbers if isinstance(number, bool | int | float)]
+    if len(static) == len(operands) == len(positional):
+        return Known(_OF_TWO[name][1](static))
     return None
 
 
@@ -113,7 +113,7 @@ def _argument(
     if isinstance(operand.value, TupleOf):
         hint = "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"
         raise RefusalError(
-            f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}",
+            f"{operator.name}: `{parameter}` must be a tensor, not {describe(operand.value)}",
             operand.span,
             hint=hint if parameter in _INDEX_ARGUMENTS else None,
         )
@@ -123,7 +123,7 @@ def _argument(
 def _tensor(operator: Operator, parameter: str, operand: Operand) -> Computed:
     if not is_tensor(operand.value):
         wanted = "a tuple of tensors" if operator.variadic else "a tensor"
-        message = f"{operator.name}: `{parameter}` must be {wanted}, not {described(operand.value)}"
+        message = f"{operator.name}: `{parameter}` must be {wanted}, not {describe(operand.value)}"
         raise RefusalError(message, operand.span)
     assert isinstance(operand.value, Computed)
     if operator.variadic:
@@ -135,7 +135,7 @@ def _tensor(operator: Operator, parameter: str, operand: Operand) -> Computed:
 
 
 def _tensors(operator: Operator, operand: Operand) -> Operand:
-    """The one argument of an operator of many tensors."""
+    """Return the one argument of an operator of many tensors."""
     assert isinstance(operand.value, TupleOf)
     if not operand.value.items:
         raise RefusalError(f"{operator.name} needs at least one tensor", operand.span)
@@ -148,7 +148,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
             item = number_constant(item.value, dtypes[0], operand.span)  # noqa: PLW2901  # the number as a tensor
         if not is_tensor(item):
             raise RefusalError(
-                f"{operator.name} takes a list of tensors, found {described(item)}", operand.span
+                f"{operator.name} takes a list of tensors, found {describe(item)}", operand.span
             )
         items.append(item)
     if len(set(dtypes)) > 1:
@@ -159,7 +159,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
             hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )
     value = TupleOf(tuple(items), operand.value.whole if operand.value.items == tuple(items) else None)
-    return Operand(computed_part(Operand(value, operand.span)), operand.span)
+    return Operand(as_computed(Operand(value, operand.span)), operand.span)
 
 
 def _number_argument(
@@ -169,11 +169,11 @@ def _number_argument(
     given: dict[str, Operand],
     attrs: dict[str, object],
 ) -> Operand:
-    """A Python number where a tensor is wanted: it takes the dtype of the tensors beside it."""
+    """Convert a Python number to a tensor of the dtype of the tensors beside it."""
     assert isinstance(operand.value, Known)
     number = operand.value.value
     if not isinstance(number, bool | int | float):
-        message = f"{operator.name}: `{parameter}` must be a tensor, not {described(operand.value)}"
+        message = f"{operator.name}: `{parameter}` must be a tensor, not {describe(operand.value)}"
         raise RefusalError(message, operand.span)
     dtype = _dtype_beside(operator, parameter, given, attrs) or _natural_dtype(number)
     return Operand(number_constant(number, dtype, operand.span), operand.span)
@@ -186,8 +186,8 @@ def _dtype_beside(
         return "int32"
     wanted = attrs.get(_DTYPE_ATTRIBUTE.get(operator.name, ""))
     if isinstance(wanted, str | DType):
-        found = wanted if isinstance(wanted, DType) else dtype_named(wanted)
-        return None if found is None else found.name
+        dtype = wanted if isinstance(wanted, DType) else dtype_named(wanted)
+        return None if dtype is None else dtype.name
     passed_over = {parameter, "condition", *_INDEX_ARGUMENTS}
     for name in operator.args:
         operand = given.get(name)
@@ -197,7 +197,7 @@ def _dtype_beside(
 
 
 def _natural_dtype(number: bool | int | float) -> str:
-    """Relay's own choice for a lone Python number."""
+    """Return Relay's own choice for a lone Python number."""
     if isinstance(number, bool):
         return "bool"
     return "int32" if isinstance(number, int) else "float32"
@@ -206,8 +206,8 @@ def _natural_dtype(number: bool | int | float) -> str:
 # -- dtypes -------------------------------------------------------------------------------------------
 
 
-def dtype_call(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
-    """``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises Refusal."""
+def convert_to_dtype(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
+    """Return ``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises RefusalError."""
     value = bind(short, ("x",), ("x",), operands, span)["x"]
     if is_tensor(value.value):
         assert isinstance(value.value, Computed)
@@ -218,6 +218,6 @@ def dtype_call(dtype: str, short: str, operands: Sequence[Operand], span: Span) 
         number = None
     if not isinstance(number, bool | int | float):
         raise RefusalError(
-            f"{short}(...) takes a number or a tensor, not {described(value.value)}", value.span
+            f"{short}(...) takes a number or a tensor, not {describe(value.value)}", value.span
         )
     return number_constant(number, dtype, span)

@@ -1,6 +1,6 @@
-"""What a name inside a cell that is being typed stands for, as far as the cell can be read as it stands.
+"""Find the types of local names in a cell that the user is still editing.
 
-The elaboration of a cell with errors goes on after each of them; this watches it.
+The elaboration of a cell continues after each error; a subclass observes it.
 """
 
 from __future__ import annotations
@@ -8,57 +8,50 @@ from __future__ import annotations
 import ast as py
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.relay.signatures import format_dim, format_type
-from nnmagic.tinynn.elaborate import Elaborator
-from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
+from nnmagic.tinynn.elaborate import Elaboration, elaborate_cell, new_elaboration
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Failed,
-    Known,
-    TupleOf,
-    Unassigned,
-    Value,
-    described,
-)
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.values import Computed, Dimension, Failed, Known, TupleOf, Unassigned, Value
 
-#: How many lines of a cell that Python cannot read are passed over.
+#: Maximal number of unreadable lines of a cell that are replaced.
 _MOST_LINES = 20
 
 
 def type_of_local(cell: str, name: str, line: int, namespace: Mapping[str, object]) -> str | None:
-    """What the function around a line binds a name to: ``d: Tensor[(2, 4), f32]``, a line a type.
+    """Return the types of a name in the function around a line: ``d: Tensor[(2, 4), f32]``, one per line.
 
-    ``line`` counts from 1, the line of the magic. None for a name that the function does not bind, and where
-    nothing is known of it.
+    ``line`` counts from 1, the line of the magic. Return None if the function does not bind the name, or if
+    its type is unknown.
     """
     read = parse_incomplete(cell)
     if read is None:
         return None
-    source, found, module = read
-    watcher = _Watcher(source, namespace, found, name, _lines_around(module, line))
-    watcher.transform_module(module)
-    return "\n".join(f"{name}: {type_}" for type_ in watcher.found_types()) or None
+    source, diagnostics, module = read
+    observer = _TypeObserver(name, _lines_around(module, line))
+    elaboration = new_elaboration(source, namespace, diagnostics)
+    elaboration.observe = observer.observe
+    elaborate_cell(elaboration, module)
+    return "\n".join(f"{name}: {type_}" for type_ in observer.types()) or None
 
 
 def parse_incomplete(cell: str) -> tuple[Source, Diagnostics, tree.CellNode] | None:
-    """The text of a cell that somebody is typing, as far as Python can read it, and its tree."""
+    """Return the readable text of an incomplete cell, and its tree."""
     _, _, body = cell.partition("\n")
     source = Source("<tinynn>", _readable(body), first_line=2)
-    found = Diagnostics()
-    module = parse(source, found)
-    return None if module is None else (source, found, module)
+    diagnostics = Diagnostics()
+    module = parse(source, diagnostics)
+    return None if module is None else (source, diagnostics, module)
 
 
 def _readable(body: str) -> str:
-    """The text with ``pass`` in place of the lines that Python cannot read, or what stands above them."""
+    """Replace the lines that Python cannot parse by ``pass``; failing that, keep only the text above."""
     lines = body.split("\n")
     for _ in range(_MOST_LINES):
         text = "\n".join(lines)
@@ -68,13 +61,13 @@ def _readable(body: str) -> str:
                 py.parse(text)
         except SyntaxError as error:
             if head := re.match(r"expected an indented block after .* on line (\d+)", error.msg or ""):
-                lines[int(head[1]) - 1] += " pass"  # its block is not typed yet
+                lines[int(head[1]) - 1] += " pass"  # its block is still missing
                 continue
-            place = min(max(error.lineno or 1, 1), len(lines)) - 1
-            if lines[place].strip() not in ("", "pass"):
-                lines[place] = f"{_indentation(lines[place])}pass"
+            index = min(max(error.lineno or 1, 1), len(lines)) - 1
+            if lines[index].strip() not in ("", "pass"):
+                lines[index] = f"{_indentation(lines[index])}pass"
                 continue
-            del lines[place:]
+            del lines[index:]
         except (ValueError, RecursionError, MemoryError):
             break
         else:
@@ -87,72 +80,53 @@ def _indentation(line: str) -> str:
 
 
 def _lines_around(module: tree.CellNode, line: int) -> range:
-    """The lines of the function around a line, up to the next one; of all where there is none."""
+    """Return the lines of the function around a line, up to the next function; all lines outside one."""
     starts = [definition.span.start_line for definition in module.funcs.values()]
     above = [start for start in starts if start <= line]
     below = [start for start in starts if start > line]
     return range(max(above), min(below, default=1 << 31)) if above else range(1 << 31)
 
 
-class _Watcher(Elaborator):
-    """An elaboration that looks at one name after each statement of some lines."""
+@dataclass(frozen=True, slots=True)
+class _TypeObserver:
+    """Observer that records the types of a name before and after each statement of some lines."""
 
-    def __init__(
-        self, source: Source, namespace: Mapping[str, object], found: Diagnostics, name: str, lines: range
-    ) -> None:
-        super().__init__(source, namespace, found)
-        self._name, self._lines = name, lines
-        self._trials = 0
-        #: What the name was, in order; and what it was where that was only tried.
-        self._sure: dict[str, None] = {}
-        self._tried: dict[str, None] = {}
+    name: str
+    lines: range
+    #: The types in order: those of statements that are kept, and those of trials.
+    final: dict[str, None] = field(default_factory=dict)
+    tried: dict[str, None] = field(default_factory=dict)
 
-    def found_types(self) -> list[str]:
-        """What the name stands for."""
-        return list(self._sure or self._tried)
-
-    @contextmanager
-    def trial(self) -> Iterator[Diagnostics]:
-        """As it is, and remembered."""
-        self._trials += 1
-        try:
-            with super().trial() as found:
-                yield found
-        finally:
-            self._trials -= 1
-
-    def _step(self, statement: ast.Stmt, live: frozenset[str]) -> Terminator | None:
-        self._look(statement)
-        try:
-            return super()._step(statement, live)
-        finally:
-            self._look(statement)
-
-    def _look(self, statement: ast.Stmt) -> None:
-        value = self.frame.env.locals.get(self._name)
-        if value is None or statement.span.start_line not in self._lines:
+    def observe(self, elaboration: Elaboration, statement: ast.Stmt) -> None:
+        """Record the type of the name, if it has one here."""
+        value = elaboration.environment.bindings.locals.get(self.name)
+        if value is None or statement.span.start_line not in self.lines:
             return
         shown = _shown(value)
         if shown is not None:
-            (self._tried if self._trials else self._sure)[shown] = None
+            (self.tried if elaboration.trials else self.final)[shown] = None
+
+    def types(self) -> list[str]:
+        """Return the types of the name; those of trials count only if there are no others."""
+        return list(self.final or self.tried)
 
 
 def _shown(value: Value, *, inside: bool = False) -> str | None:
-    """A value as its type, ``inside`` a tuple's; None where an error was found in it."""
+    """Return the type of a value as text, ``inside`` a tuple's; None if it has an error."""
     match value:
         case Failed() | Unassigned():
             return None
         case Computed(weak=True):
-            return described(value).removeprefix("a Python ")
+            return describe(value).removeprefix("a Python ")
         case Computed(type=type_):
             return format_type(type_)
         case TupleOf(items=items):
             parts = [_shown(item, inside=True) for item in items]
-            known = [part for part in parts if part is not None]
-            return f"tuple[{', '.join(known) or '()'}]" if len(known) == len(parts) else None
+            shown_items = [part for part in parts if part is not None]
+            return f"tuple[{', '.join(shown_items) or '()'}]" if len(shown_items) == len(parts) else None
         case Dimension(dim=dim):
             return "int" if inside else f"int, the dimension {format_dim(dim)}"
-        case Known(value=bool() | int() | float() | str() as found):
-            kind = type(found).__name__
-            return kind if inside else f"{kind}, known while compiling"
-    return described(value)
+        case Known(value=bool() | int() | float() | str() as number):
+            kind = type(number).__name__
+            return kind if inside else f"{kind}, known at compile time"
+    return describe(value)

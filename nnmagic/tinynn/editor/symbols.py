@@ -1,6 +1,6 @@
-"""The words of a cell and what each of them means: for completion, inspection and the reference.
+"""Describe the names of the language for completion, inspection and the reference.
 
-Made from the declarations: of Relay's operators, of the language's functions, of its dtypes.
+The descriptions come from the declarations of Relay's operators, the language's functions and its dtypes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 from nnmagic.tinynn.values.values import BuiltinName, Known, OperatorName
 
-#: Python's words that a cell may have.
+#: Python's keywords that a cell supports.
 KEYWORDS = (
     *("and", "assert", "break", "case", "class", "continue", "def", "elif", "else", "False", "for", "if"),
     *("in", "is", "lambda", "match", "None", "not", "or", "pass", "return", "True", "while"),
 )
-#: What stands in an annotation, beside dtypes.
-TYPE_WORDS = {
+#: Names of types in annotations, apart from dtypes.
+TYPE_NAMES = {
     "Tensor": "Tensor[(2, 3), f32]: a tensor's shape and dtype.",
     "tuple": "tuple[A, B]: several values.",
     "Callable": "Callable[[A], B]: a function.",
@@ -39,13 +39,13 @@ TYPE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What one name means.
+    """Description of one name.
 
     kind: ``"operator"``, ``"function"``, ``"method"``, ``"attribute"``, ``"dtype"``, ``"type"``,
-    ``"constant"``, or ``"function of this cell"`` and the like. parameters: what it takes, as Python would
-    write it, with ``*`` before those that are given by keyword only; None of what is not called. relay,
-    numpy: its twins there. details: what its parameters may be. result: the type of what it gives, and
-    source: its text, of what a cell defines.
+    ``"constant"``, or ``"function of this cell"`` and the like. parameters: as Python would write them, with
+    ``*`` before the keyword-only ones; None if the name is not callable. relay, numpy: the equivalents there.
+    details: the accepted values of the parameters. result, source: the type of the result, and the source
+    text, of a name that a cell defines.
     """
 
     name: str
@@ -60,18 +60,18 @@ class Symbol:
 
     @property
     def signature(self) -> str:
-        """How it is called."""
+        """Return the name with its parameters."""
         return self.name if self.parameters is None else f"{self.name}({', '.join(self.parameters)})"
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """The names of its parameters."""
+        """Return the names of its parameters."""
         names = (part.partition("=")[0].lstrip("*") for part in self.parameters or ())
         return tuple(name for name in names if name)
 
 
 def operator_signature(operator: Operator) -> list[str]:
-    """The parameters of a call of an operator, with the defaults of what may be left out."""
+    """Return the parameters of an operator's call, with the defaults of optional ones."""
     shown = {
         name: f"{name}={operator.arg_defaults[name]!r}" if name in operator.arg_defaults else name
         for name in operator.args
@@ -85,7 +85,7 @@ def operator_signature(operator: Operator) -> list[str]:
 
 
 def operator_symbol(operator: Operator) -> Symbol:
-    """An operator by its Relay name."""
+    """Describe an operator."""
     what = "a list of tensors" if operator.variadic else "a tensor"
     tensors = tuple(f"{name}: {what}" for name in operator.args)
     details = (*tensors, *(f"{attr.name}: {attr.kind.words}" for attr in operator.attrs))
@@ -101,18 +101,18 @@ def operator_symbol(operator: Operator) -> Symbol:
 
 
 def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
-    """A function of the language, or the method of tensors that it is."""
+    """Describe a function of the language, or its method of tensors."""
     parts = (builtin.form or builtin.signature).split()[1 if method else 0 :]
     twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
-    defaults = {**_USUAL, **_relay_defaults(twin), **_defaults(builtin.numpy)}
+    defaults = {**_COMMON_DEFAULTS, **_relay_defaults(twin), **_defaults(builtin.numpy)}
     shown = []
     for part in parts:
         name, optional, default = part.partition("?")
         shown.append(f"{name}={default[1:] or defaults.get(name, 'None')}" if optional else name)
     if any(len(name) > 1 and name.startswith("*") for name in shown):
-        shown = [name for name in shown if name != "*"]  # what follows is by keyword as it is
+        shown = [name for name in shown if name != "*"]  # `*args` already makes the rest keyword-only
     names = [part.partition("?")[0].strip("*") for part in parts]
-    details = tuple(f"{name}: {_TAKES[name]}" for name in names if name in _TAKES)
+    details = tuple(f"{name}: {_PARAMETER_KINDS[name]}" for name in names if name in _PARAMETER_KINDS)
     return Symbol(
         builtin.name,
         "method" if method else "function",
@@ -124,15 +124,15 @@ def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
     )
 
 
-#: Defaults that parameters have wherever they are.
-_USUAL = {
+#: Defaults of parameters in all functions.
+_COMMON_DEFAULTS = {
     **dict.fromkeys(("keepdims", "exclude", "exclusive", "select_last_index", "training"), "False"),
     **dict.fromkeys(("is_ascend", "center", "scale", "count_include_pad"), "True"),
     **dict.fromkeys(("eps", "epsilon"), "1e-05"),
     "reduction": "'mean'",
 }
-#: What parameters of the language's functions take, where their names say it.
-_TAKES = {
+#: Accepted values of parameters, by the parameter's name.
+_PARAMETER_KINDS = {
     **dict.fromkeys(("a", "b", "x", "x1", "x2", "data", "ary", "arr"), "a tensor"),
     **dict.fromkeys(("arrays", "tensors"), "tensors, or a list of them"),
     **dict.fromkeys(("weight", "bias", "gamma", "beta"), "a tensor"),
@@ -153,109 +153,117 @@ _TAKES = {
 
 @cache
 def _defaults(twin: str | None) -> Mapping[str, str]:
-    """The defaults of NumPy's function of that name, as far as they are plain values."""
-    found: object = np
+    """Return the defaults of a NumPy function as far as they are plain values."""
+    function: object = np
     for part in (twin or "").removeprefix("numpy.").split("."):
-        found = getattr(found, part, None)
-    if twin is None or not callable(found):
+        function = getattr(function, part, None)
+    if twin is None or not callable(function):
         return {}
     try:
-        parameters = inspect.signature(found).parameters.values()
-    except (TypeError, ValueError):  # of NumPy's C functions, some of which tell none
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some of NumPy's C functions have no signature
         return {}
     plain = (bool, int, float, str, tuple, type(None))
-    return {each.name: repr(each.default) for each in parameters if isinstance(each.default, plain)}
+    return {
+        parameter.name: repr(parameter.default)
+        for parameter in parameters
+        if isinstance(parameter.default, plain)
+    }
 
 
 def _relay_defaults(twin: Operator | None) -> Mapping[str, str]:
-    """The defaults of the attributes of an operator, as a call of it has them."""
+    """Return the defaults of an operator's attributes."""
     parts = [] if twin is None else operator_signature(twin)
     return {name: default for name, given, default in (part.partition("=") for part in parts) if given}
 
 
 @cache
 def symbols() -> Mapping[str, Symbol]:
-    """Everything that a name without a dot may mean, but what a cell and the notebook define."""
-    found = {name: operator_symbol(operator) for name, operator in OPERATORS.items() if "." not in name}
-    found |= {
+    """Return every name without a dot that the language defines."""
+    result = {name: operator_symbol(operator) for name, operator in OPERATORS.items() if "." not in name}
+    result |= {
         name: function_symbol(builtin)
         for name, builtin in {**ITERATION, **BUILTINS}.items()
         if not builtin.refused
     }
-    found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
-    found |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
-    found |= {name: Symbol(name, "type", summary) for name, summary in TYPE_WORDS.items()}
-    return found
+    result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
+    result |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
+    result |= {name: Symbol(name, "type", summary) for name, summary in TYPE_NAMES.items()}
+    return result
 
 
 @cache
 def namespaces() -> Mapping[str, Mapping[str, Symbol]]:
-    """The operators with a dot in their names, by what stands before it."""
-    found: dict[str, dict[str, Symbol]] = {}
+    """Return the operators with dotted names, by their prefix."""
+    result: dict[str, dict[str, Symbol]] = {}
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
-        found.setdefault(space, {})[last] = operator_symbol(operator)
-    found["relay"] = found.pop("")
-    return found
+        result.setdefault(space, {})[last] = operator_symbol(operator)
+    result["relay"] = result.pop("")
+    return result
 
 
 @cache
 def members() -> Mapping[str, Symbol]:
-    """The attributes and methods of tensors, and the operators that are methods, too."""
-    found = {name: Symbol(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
-    found |= {name: function_symbol(each, method=True) for name, each in METHODS.items() if not each.refused}
+    """Return the attributes and methods of tensors, including operators that are methods."""
+    result = {name: Symbol(name, "attribute", summary) for name, summary in ATTRIBUTES.items()}
+    result |= {
+        name: function_symbol(builtin, method=True)
+        for name, builtin in METHODS.items()
+        if not builtin.refused
+    }
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
         if space in ("", "nn") and operator.args and not operator.variadic and last not in IN_PLACE:
-            found.setdefault(last, operator_symbol(operator))
-    return found
+            result.setdefault(last, operator_symbol(operator))
+    return result
 
 
 def module_symbols(module: str) -> Mapping[str, Symbol]:
-    """What a cell can use of a module of Python; nothing of one that it does not know."""
-    found = {
+    """Return the names of a Python module that a cell can use; none for an unknown module."""
+    result = {
         name: function_symbol(builtin)
         for name, builtin in MODULES.get(module, {}).items()
         if not builtin.refused
     }
     if module in ("numpy", "jax.numpy"):
-        found |= {name: _constant_word(name, value) for name, value in CONSTANTS.items()}
-    return found
+        result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
+    return result
 
 
 def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
-    """What a dotted name of the language means in a cell; None for what the notebook or the cell defines."""
-    found = namespace.get(path[0])
-    if isinstance(found, ModuleType) and found.__name__ not in ("nnmagic", "nnmagic.relay"):
+    """Describe a dotted name of the language; None for names of the notebook or the cell."""
+    value = namespace.get(path[0])
+    if isinstance(value, ModuleType) and value.__name__ not in ("nnmagic", "nnmagic.relay"):
         for part in path[1:-1]:
-            found = vars(found).get(part) if isinstance(found, ModuleType) else None
-        known = module_symbols(found.__name__) if isinstance(found, ModuleType) and len(path) > 1 else {}
-        if path[-1] in known:
-            return known[path[-1]]
-        return _written(path) if len(path) > 1 else None
-    if path[0] in namespace and not isinstance(found, ModuleType):
+            value = vars(value).get(part) if isinstance(value, ModuleType) else None
+        available = module_symbols(value.__name__) if isinstance(value, ModuleType) and len(path) > 1 else {}
+        if path[-1] in available:
+            return available[path[-1]]
+        return _language_symbol(path) if len(path) > 1 else None
+    if path[0] in namespace and not isinstance(value, ModuleType):
         return members().get(path[-1]) if len(path) > 1 else None
     if len(path) == 1 and path[0] in symbols():
         return symbols()[path[0]]
-    return _written(path) or (members().get(path[-1]) if len(path) > 1 else None)
+    return _language_symbol(path) or (members().get(path[-1]) if len(path) > 1 else None)
 
 
-def _written(path: tuple[str, ...]) -> Symbol | None:
-    """What the language says of a name as it is written."""
-    found = language_name(path)
-    if found is None or found[1] != len(path):
+def _language_symbol(path: tuple[str, ...]) -> Symbol | None:
+    """Describe a name of the language as it is written."""
+    resolved = language_name(path)
+    if resolved is None or resolved[1] != len(path):
         return None
-    match found[0]:
+    match resolved[0]:
         case OperatorName(operator=operator):
             return operator_symbol(operator)
-        case BuiltinName(builtin=builtin):
+        case BuiltinName(builtin=Builtin() as builtin):
             return function_symbol(builtin)
         case Known(value=value) if isinstance(value, DType | float | None):
-            return _constant_word(path[-1], value)
+            return _constant_symbol(path[-1], value)
     return None
 
 
-def _constant_word(name: str, value: DType | float | None) -> Symbol:
+def _constant_symbol(name: str, value: DType | float | None) -> Symbol:
     if isinstance(value, DType):
         return Symbol(name, "dtype", f"The dtype {value.name}.")
     return Symbol(

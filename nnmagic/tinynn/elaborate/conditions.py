@@ -1,4 +1,4 @@
-"""Conditions in expressions: ``x if c else y``, ``and``, ``or``, ``not``, chained comparisons."""
+"""Elaborate conditions in expressions: ``x if c else y``, ``and``, ``or``, chained comparisons."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import mentioned_names
-from nnmagic.tinynn.elaborate.branches import Branches
-from nnmagic.tinynn.elaborate.context import NotSimpleError
+from nnmagic.tinynn.elaborate.context import BranchNeededError, Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, CondBranch, ExitKind
+from nnmagic.tinynn.elaborate.joins import merge_exits
+from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind, let_bind_names
+from nnmagic.tinynn.elaborate.operations import binary_operation
+from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -25,174 +30,171 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     Unassigned,
     Value,
-    described,
     is_failed,
-    number_constant,
 )
 
 #: The name under which the value of an expression is joined.
 _RESULT = " result"
 
 
-class Conditions(Branches):
-    """Values that depend on a condition."""
+def elaborate_conditional(ctx: Elaboration, expr: tree.Conditional) -> Value:
+    """Elaborate ``then if condition else other``."""
+    condition = truth_of(ctx.operand(expr.condition), "if")
+    if condition is None:
+        ctx.evaluate(expr.then)
+        ctx.evaluate(expr.other)
+        return FAILED
+    if isinstance(condition, bool):
+        return ctx.evaluate(expr.then if condition else expr.other)
+    let_bind_names(ctx, sorted(mentioned_names(expr.then) | mentioned_names(expr.other)))
+    parts = ((expr.then, expr.then.span), (expr.other, expr.other.span))
+    return _choose(
+        ctx,
+        condition,
+        [lambda part=part: ctx.evaluate(part) for part, _ in parts],  # type: ignore[misc]  # one a part
+        [ctx.span(span) for _, span in parts],
+        ctx.span(expr.span),
+    )
 
-    def conditional(self, expr: tree.Conditional) -> Value:
-        """``then if condition else other``."""
-        condition = self.truth(self.operand(expr.condition), "if")
-        if condition is None:
-            self.transform_expr(expr.then)
-            self.transform_expr(expr.other)
-            return FAILED
-        if isinstance(condition, bool):
-            return self.transform_expr(expr.then if condition else expr.other)
-        self.settle(sorted(mentioned_names(expr.then) | mentioned_names(expr.other)))
-        parts = ((expr.then, expr.then.span), (expr.other, expr.other.span))
-        return self.chosen(
-            condition,
-            [lambda part=part: self.transform_expr(part) for part, _ in parts],  # type: ignore[misc]  # one a part
-            [self.place(span) for _, span in parts],
-            self.place(expr.span),
-        )
 
-    def chosen(
-        self,
-        condition: Computed,
-        makers: Sequence[Callable[[], Value]],
-        places: Sequence[Span],
-        span: Span,
-    ) -> Value:
-        """One of two values that are made in branches of their own. Raises Refusal."""
-        if self.simple_only:
-            raise NotSimpleError
-        ends: list[Block] = []
-        values: list[Value] = []
-        for make, place in zip(makers, places, strict=True):
-            block = Block()
-            with self.inside(block, self.frame.env.copy()) as env:
-                values.append(make())
-                env.bind(_RESULT, values[-1], place)
-                block.end = BlockExit(ExitKind.GOES_ON, place, env)
-            ends.append(block)
-        before, live = self.frame.env, self.live
-        self.live = live | {_RESULT}
-        try:
-            self.merged(CondBranch(condition.expr, ends[0], ends[1], span))
-            result = before.locals.pop(_RESULT)
-        finally:
-            self.live = live
-        if isinstance(result, Unassigned):
-            one, other = (described(value) for value in values)
-            message = f"one side gives {one}, the other {other}"
-            raise RefusalError(message, span, hint=_filled(values) or result.hint, notes=result.notes)
-        return result
+def _choose(
+    ctx: Elaboration,
+    condition: Computed,
+    branches: Sequence[Callable[[], Value]],
+    branch_spans: Sequence[Span],
+    span: Span,
+) -> Value:
+    """Choose between two values, each computed in a branch of its own. Raises RefusalError."""
+    if ctx.speculating:
+        raise BranchNeededError
+    ends: list[Block] = []
+    values: list[Value] = []
+    for branch, branch_span in zip(branches, branch_spans, strict=True):
+        block = Block()
+        with ctx.inside(block, ctx.environment.bindings.copy()) as bindings:
+            values.append(branch())
+            bindings.bind(_RESULT, values[-1], branch_span)
+            block.end = BlockExit(ExitKind.GOES_ON, branch_span, bindings)
+        ends.append(block)
+    before, live = ctx.environment.bindings, ctx.live
+    ctx.live = live | {_RESULT}
+    try:
+        merge_exits(ctx, CondBranch(condition.expr, ends[0], ends[1], span))
+        result = before.locals.pop(_RESULT)
+    finally:
+        ctx.live = live
+    if isinstance(result, Unassigned):
+        left, right = (describe(value) for value in values)
+        message = f"one side gives {left}, the other {right}"
+        raise RefusalError(message, span, hint=_fill_hint(values) or result.hint, notes=result.notes)
+    return result
 
-    def logical(self, expr: tree.Logical) -> Value:
-        """``a and b``, ``a or b``: Python's, which gives an operand and leaves out what is not needed."""
-        return self._logical(expr.word, list(expr.values), self.place(expr.span))
 
-    def _logical(self, word: str, values: Sequence[ast.Expr], span: Span) -> Value:
-        first = self.operand(values[0])
-        if len(values) == 1:
-            return first.value
-        held = self.truth(first, word)
-        if held is None:
-            for value in values[1:]:
-                self.transform_expr(value)
-            return FAILED
-        if isinstance(held, bool):
-            return first.value if held is (word == "or") else self._logical(word, values[1:], span)
+def elaborate_logical(ctx: Elaboration, expr: tree.Logical) -> Value:
+    """Elaborate ``a and b``, ``a or b`` as Python does: they give an operand and skip what is not needed."""
+    return _fold_logical(ctx, expr.word, list(expr.values), ctx.span(expr.span))
+
+
+def _fold_logical(ctx: Elaboration, word: str, values: Sequence[ast.Expr], span: Span) -> Value:
+    first = ctx.operand(values[0])
+    if len(values) == 1:
+        return first.value
+    truth = truth_of(first, word)
+    if truth is None:
         for value in values[1:]:
-            self.settle(sorted(mentioned_names(value)))
-        kept = first.value
-        if isinstance(kept, Computed) and kept.expr is not held.expr:
-            kept = self.bound(kept, "value")
-            again = self.truth(Operand(kept, first.span), word)
-            assert isinstance(again, Computed)
-            held = again
-        return self.both(
-            word, Operand(kept, first.span), held, lambda: self._logical(word, values[1:], span), span
-        )
+            ctx.evaluate(value)
+        return FAILED
+    if isinstance(truth, bool):
+        return first.value if truth is (word == "or") else _fold_logical(ctx, word, values[1:], span)
+    for value in values[1:]:
+        let_bind_names(ctx, sorted(mentioned_names(value)))
+    kept = first.value
+    if isinstance(kept, Computed) and kept.expr is not truth.expr:
+        kept = let_bind(ctx, kept, "value")
+        again = truth_of(Operand(kept, first.span), word)
+        assert isinstance(again, Computed)
+        truth = again
+    return _short_circuit(
+        ctx, word, Operand(kept, first.span), truth, lambda: _fold_logical(ctx, word, values[1:], span), span
+    )
 
-    def both(
-        self, word: str, first: Operand, held: Computed, second: Callable[[], Value], span: Span
-    ) -> Value:
-        """``first and second()`` where ``first`` is known only when the function runs. Raises Refusal."""
-        simple = self.simple_bool(second) if _is_bool(first.value) else None
-        if simple is not None:
-            return apply(f"logical_{word}", span, held, simple)
-        makers = [second, lambda: first.value]
-        if word == "or":
-            makers.reverse()
-        return self.chosen(held, makers, [span, span], span)
 
-    def chain(self, expr: tree.Chain) -> Value:
-        """``a < b < c``: Python's ``a < b and b < c`` with b computed once."""
-        first = self.operand(expr.operands[0])
-        return self._chain_from(first, list(expr.operands[1:]), list(expr.ops), self.place(expr.span))
+def _short_circuit(
+    ctx: Elaboration, word: str, first: Operand, truth: Computed, second: Callable[[], Value], span: Span
+) -> Value:
+    """Return ``first and second()`` where ``first`` is dynamic. Raises RefusalError."""
+    simple = _speculate_bool(ctx, second) if _is_bool(first.value) else None
+    if simple is not None:
+        return apply(f"logical_{word}", span, truth, simple)
+    branches = [second, lambda: first.value]
+    if word == "or":
+        branches.reverse()
+    return _choose(ctx, truth, branches, [span, span], span)
 
-    def _chain_from(
-        self, left: Operand, operands: Sequence[ast.Expr], ops: Sequence[ast.Op], span: Span
-    ) -> Value:
-        right = self.operand(operands[0])
-        if is_failed(left.value) or is_failed(right.value):
-            for operand in operands[1:]:
-                self.transform_expr(operand)
-            return FAILED
-        if len(operands) > 1:
-            for operand in operands[1:]:
-                self.settle(sorted(mentioned_names(operand)))
-            right = Operand(self.settled(right.value, "value", set()), right.span)
-        held = self.compare(ops[0], left, right, left.span.to(right.span))
-        if len(operands) == 1 or is_failed(held):
-            return held
-        first = Operand(held, left.span.to(right.span))
-        if is_tensor(held) and any(dim != 1 for dim in tensor_type(first).shape):
-            hint = "write (a < b) & (b < c)"
-            message = f"a chained comparison needs one truth value, not {described(held)}"
-            raise RefusalError(message, span, hint=hint)
-        truth = self.truth(first, "and")
-        if truth is None:
-            return FAILED
-        if isinstance(truth, bool):
-            return self._chain_from(right, operands[1:], ops[1:], span) if truth else held
-        return self.both(
-            "and", first, truth, lambda: self._chain_from(right, operands[1:], ops[1:], span), span
-        )
 
-    def negated(self, operand: Operand, span: Span) -> Value:
-        """``not x``. Raises Refusal."""
-        held = self.truth(operand, "not")
-        if held is None:
-            return FAILED
-        return Known(not held) if isinstance(held, bool) else apply("logical_not", span, held)
+def elaborate_chain(ctx: Elaboration, expr: tree.Chain) -> Value:
+    """Elaborate ``a < b < c`` as Python does: ``a < b and b < c`` with b evaluated once."""
+    first = ctx.operand(expr.operands[0])
+    return _compare_from(ctx, first, list(expr.operands[1:]), list(expr.ops), ctx.span(expr.span))
 
-    def simple_bool(self, make: Callable[[], Value]) -> Computed | None:
-        """A bool of rank 0 that may be computed whether it is needed or not; None where that is not sure.
 
-        Raises NotSimple, too, inside of another that is being tried.
-        """
-        if self.simple_only:
-            return self._simple(make())
-        with self.trial() as found:
-            self.simple_only = True
-            try:
-                versions = dict(self.frame.env.versions)
-                simple = self._simple(make())
-                changed = bool(self.block.lets) or versions != self.frame.env.versions
-            except NotSimpleError:
-                return None
-            finally:
-                self.simple_only = False
-        return None if found.found or changed else simple
+def _compare_from(
+    ctx: Elaboration, left: Operand, operands: Sequence[ast.Expr], ops: Sequence[ast.Op], span: Span
+) -> Value:
+    right = ctx.operand(operands[0])
+    if is_failed(left.value) or is_failed(right.value):
+        for operand in operands[1:]:
+            ctx.evaluate(operand)
+        return FAILED
+    if len(operands) > 1:
+        for operand in operands[1:]:
+            let_bind_names(ctx, sorted(mentioned_names(operand)))
+        right = Operand(atomize(ctx, right.value, "value", set()), right.span)
+    result = binary_operation(ctx, ops[0].name, left, right, left.span.to(right.span))
+    if len(operands) == 1 or is_failed(result):
+        return result
+    first = Operand(result, left.span.to(right.span))
+    if is_tensor(result) and any(dim != 1 for dim in tensor_type(first).shape):
+        hint = "write (a < b) & (b < c)"
+        message = f"a chained comparison needs one truth value, not {describe(result)}"
+        raise RefusalError(message, span, hint=hint)
+    truth = truth_of(first, "and")
+    if truth is None:
+        return FAILED
+    if isinstance(truth, bool):
+        return _compare_from(ctx, right, operands[1:], ops[1:], span) if truth else result
+    return _short_circuit(
+        ctx, "and", first, truth, lambda: _compare_from(ctx, right, operands[1:], ops[1:], span), span
+    )
 
-    def _simple(self, value: Value) -> Computed:
-        if _is_bool(value):
-            if isinstance(value, Computed) and is_total(value.expr):
-                return value
-            if isinstance(value, Known) and isinstance(value.value, bool):
-                return number_constant(value.value, "bool", Span("", 0, 0, 0, 0))
-        raise NotSimpleError
+
+def _speculate_bool(ctx: Elaboration, evaluate: Callable[[], Value]) -> Computed | None:
+    """Return a bool of rank 0 that may be computed though it is not needed; None where that is not safe.
+
+    Inside another speculation it raises BranchNeededError instead.
+    """
+    if ctx.speculating:
+        return _require_total(evaluate())
+    with ctx.trial() as diagnostics:
+        ctx.speculating = True
+        try:
+            versions = dict(ctx.environment.bindings.versions)
+            simple = _require_total(evaluate())
+            changed = bool(ctx.block.lets) or versions != ctx.environment.bindings.versions
+        except BranchNeededError:
+            return None
+        finally:
+            ctx.speculating = False
+    return None if diagnostics.found or changed else simple
+
+
+def _require_total(value: Value) -> Computed:
+    if _is_bool(value):
+        if isinstance(value, Computed) and is_total(value.expr):
+            return value
+        if isinstance(value, Known) and isinstance(value.value, bool):
+            return number_constant(value.value, "bool", Span("", 0, 0, 0, 0))
+    raise BranchNeededError
 
 
 #: Operators that may fail when they run, or that cost too much to compute for nothing.
@@ -202,7 +204,7 @@ _PARTIAL = re.compile(
 
 
 def is_total(expr: ir.Expr) -> bool:
-    """Whether an expression may be computed though it is not needed: cheap operators that cannot fail."""
+    """Return whether an expression may be computed though it is not needed: cheap, and it cannot fail."""
     work, seen = [expr], {expr}
     while work:
         node = work.pop()
@@ -211,9 +213,9 @@ def is_total(expr: ir.Expr) -> bool:
                 return False
         elif not isinstance(node, ir.Var | ir.Constant | ir.OpRef | ir.TupleGetItem | ir.GlobalVar):
             return False
-        new = [part for part in ir.children(node) if part not in seen]
-        seen.update(new)
-        work += new
+        unseen = [part for part in ir.children(node) if part not in seen]
+        seen.update(unseen)
+        work += unseen
         if len(seen) > _MAX_TOTAL:
             return False
     return True
@@ -229,12 +231,14 @@ def _is_bool(value: Value) -> bool:
     return isinstance(value, Computed) and value.type == TensorType((), "bool")
 
 
-def _filled(values: Sequence[Value]) -> str | None:
-    """Where one of two values is a number, the tensor of the other's type that may be meant."""
+def _fill_hint(values: Sequence[Value]) -> str | None:
+    """Suggest the tensor that a number beside a tensor may be meant for."""
     match values:
         case ([Computed(type=TensorType() as type_), Known(value=int() | float() as number)]) | (
             [Known(value=int() | float() as number), Computed(type=TensorType() as type_)]
         ):
+            if not all(isinstance(dim, int) for dim in type_.shape):
+                return f"write full_like(x, {number}) for the number, with the tensor as x"
             dtype = dtype_short_name(type_.dtype)
             return f"write full({format_shape(type_.shape)}, {number}, {dtype}) for the number"
     return None

@@ -1,8 +1,10 @@
-"""Code with control flow while it is made: blocks of let bindings, each with what it ends in. Knows the IR.
+"""Hold code with control flow while it is built: blocks of let bindings, each with a terminator.
 
-A block ends in a *leaf* (the code goes on, returns, leaves a loop or jumps) or in an instruction whose own
-blocks end in leaves: a fork (``if``), arms (``match``), a loop, or what follows several leaves. When all
-leaves are known, ``render`` makes one Relay expression of it.
+A terminator is an exit (control goes on, returns, leaves a loop or jumps) or an instruction whose own blocks
+end in exits: a conditional branch, a switch, a loop, or a join point, which several exits jump to. When all
+exits are known, ``render`` turns a block into one Relay expression.
+
+Join points are functions bound by let (Maurer et al., "Compiling without continuations", 2017).
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from enum import Enum, auto
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import Type
-from nnmagic.tinynn.values.environments import Env
-from nnmagic.tinynn.values.values import Operand
+from nnmagic.tinynn.values.values import Bindings, Operand
 
 
 class ExitKind(Enum):
@@ -36,11 +37,11 @@ class ExitKind(Enum):
 
 @dataclass(slots=True)
 class BlockExit:
-    """The end of a block. ``env``: the names there; ``value``: of a return."""
+    """The end of a block. ``bindings``: the names there; ``value``: of a return."""
 
-    exit: ExitKind
+    kind: ExitKind
     span: Span
-    env: Env = field(default_factory=Env)
+    bindings: Bindings = field(default_factory=Bindings)
     value: Operand | None = None
     target: ir.Var | None = None
     args: tuple[ir.Expr, ...] = ()
@@ -94,14 +95,14 @@ Terminator = BlockExit | CondBranch | Switch | Loop | JoinPoint
 
 @dataclass(slots=True)
 class Block:
-    """Let bindings in order, then the end; None while the block is being filled."""
+    """Let bindings in order, then the terminator; None while the block is being filled."""
 
     lets: list[tuple[ir.Var, ir.Expr]] = field(default_factory=list)
     end: Terminator | None = None
 
 
 def exits_of(end: Terminator | None) -> Iterator[tuple[BlockExit, Block | None]]:
-    """Every leaf with the block that it ends, in source order; None for a leaf that ends none inside."""
+    """Yield every exit with the block that it ends, in source order; None for one outside of a block."""
     match end:
         case BlockExit():
             yield end, None
@@ -119,7 +120,7 @@ def exits_of(end: Terminator | None) -> Iterator[tuple[BlockExit, Block | None]]
 
 
 def may_fail(end: Terminator | None) -> bool:
-    """Whether an assertion stands in it, so that it must be carried out whatever it gives."""
+    """Return whether an assertion stands in it, so that it must run whatever it gives."""
     match end:
         case Switch(assertion=str()):
             return True
@@ -135,12 +136,12 @@ def may_fail(end: Terminator | None) -> bool:
 
 
 def _inside(block: Block) -> Iterator[tuple[BlockExit, Block | None]]:
-    for leaf, inner in exits_of(block.end):
-        yield leaf, inner or block
+    for exit_, inner in exits_of(block.end):
+        yield exit_, inner or block
 
 
 def render(block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr]) -> ir.Expr:
-    """A block as one expression of the type ``result``; ``value_of`` gives that of a leaf."""
+    """Return a block as one expression of the type ``result``; ``value_of`` gives that of an exit."""
     expr = render_terminator(block.end, result, value_of)
     for variable, value in reversed(block.lets):
         expr = ir.Let(variable, value, expr, span=variable.span)
@@ -150,13 +151,13 @@ def render(block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr])
 def render_terminator(
     end: Terminator | None, result: Type, value_of: Callable[[BlockExit], ir.Expr]
 ) -> ir.Expr:
-    """An end as one expression of the type ``result``."""
+    """Return a terminator as one expression of the type ``result``."""
 
     def inner(block: Block) -> ir.Expr:
         return render(block, result, value_of)
 
     match end:
-        case BlockExit(exit=ExitKind.JUMPS, target=ir.Var() as target, args=args, span=span):
+        case BlockExit(kind=ExitKind.JUMPS, target=ir.Var() as target, args=args, span=span):
             return ir.Call(target, args, span=span)
         case BlockExit():
             return value_of(end)

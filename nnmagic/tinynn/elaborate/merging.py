@@ -1,6 +1,7 @@
-"""Values that meet where branches come together: one value for each name, or the reason why there is none.
+"""Plan the merge of values at a join point: one value for each name, or the reason why there is none.
 
-Knows values and types; knows no syntax tree.
+A plan says which parts of the values become expressions (as SSA's phi functions do), and which stay static.
+Loops widen a plan from round to round until it no longer changes.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
-from nnmagic.tinynn.elaborate.annotation_types import relay_value
+from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.syntax.unsupported import FILL_A_TENSOR
-from nnmagic.tinynn.values.operator_calls import cast, computed_part
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
+from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.values import (
     FAILED,
     ClosureValue,
@@ -27,43 +30,39 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Unassigned,
     Value,
-    computed,
-    described,
+    as_value,
     is_failed,
-    is_number,
-    natural_dtype,
-    number_constant,
     same_value,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """All are one value that needs no code."""
+    """All values are one, which needs no code."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
-class One:
-    """Each becomes a Relay expression of one type."""
+class Expression:
+    """Each value becomes a Relay expression of one type."""
 
     type: Type
     weak: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
-    """Tuples of one length, item by item."""
+class Items:
+    """The values are tuples of one length, which merge item by item."""
 
-    items: tuple[Plan, ...]
-
-
-Plan = Same | One | Several
+    items: tuple[MergePlan, ...]
 
 
-class MergeConflictError(Exception):  # a question answered with no
-    """Two values that cannot be one: their places in the sequence."""
+MergePlan = Same | Expression | Items
+
+
+class MergeConflictError(Exception):
+    """Two values that cannot be merged: their positions in the sequence."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(first, second)
@@ -71,11 +70,11 @@ class MergeConflictError(Exception):  # a question answered with no
         self.second = second
 
 
-def merge_plan(values: Sequence[Value]) -> Plan:
-    """How values become one. Raises Clash, with the places of two that cannot."""
-    plan = atomize(values[0], keep=True)
+def plan_merge(values: Sequence[Value]) -> MergePlan:
+    """Plan how values become one. Raises MergeConflictError, with the positions of two that cannot."""
+    plan = plan_value(values[0], keep=True)
     for index, value in enumerate(values[1:], 1):
-        wider = widened(plan, value)
+        wider = widen(plan, value)
         if wider is None:
             raise MergeConflictError(_culprit(values, index), index)
         plan = wider
@@ -83,72 +82,74 @@ def merge_plan(values: Sequence[Value]) -> Plan:
 
 
 def _culprit(values: Sequence[Value], index: int) -> int:
-    """The first value that does not go with the one at ``index``."""
-    found = (
-        other for other in range(index) if widened(atomize(values[other], keep=True), values[index]) is None
+    """Return the position of the first value that does not merge with the one at ``index``."""
+    conflicts = (
+        position
+        for position in range(index)
+        if widen(plan_value(values[position], keep=True), values[index]) is None
     )
-    return next(found, 0)
+    return next(conflicts, 0)
 
 
-def atomize(value: Value, *, keep: bool) -> Plan:
-    """A plan for one value. Not ``keep``: numbers become what is known when the function runs."""
+def plan_value(value: Value, *, keep: bool) -> MergePlan:
+    """Plan for one value. Without ``keep``, numbers become dynamic."""
     match value:
         case Computed(type=type_, weak=weak):
-            return Same(value) if keep else One(type_, weak)
+            return Same(value) if keep else Expression(type_, weak)
         case Dimension(number=number) if not keep:
-            return One(number.type, weak=True)
+            return Expression(number.type, weak=True)
         case TupleOf(items=items) if items:
-            return Several(tuple(atomize(item, keep=keep) for item in items))
+            return Items(tuple(plan_value(item, keep=keep) for item in items))
         case Known(value=bool() | int() | float() as number) if not keep:
-            return One(TensorType((), natural_dtype(number)), weak=True)
+            return Expression(TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
 
 
-def widened(plan: Plan, value: Value) -> Plan | None:
-    """A plan that takes ``value`` too; None where there is none."""
+def widen(plan: MergePlan, value: Value) -> MergePlan | None:
+    """Return a plan that takes ``value`` too; None where there is none."""
     match plan:
-        case Same(value=known):
-            if same_value(known, value):
+        case Same(value=same):
+            if same_value(same, value):
                 return plan
-            one = _of(known)
-            return None if one is None else widened(one, value)
-        case Several(items=items):
+            expression = _of(same)
+            return None if expression is None else widen(expression, value)
+        case Items(items=items):
             if not isinstance(value, TupleOf) or len(value.items) != len(items):
                 return None
-            parts = tuple(map(widened, items, value.items))
-            return Several(parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
-        case One():
-            other = _of(value)
-            return None if other is None else _common(plan, other)
+            parts = tuple(map(widen, items, value.items))
+            return Items(parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
+        case Expression():
+            expression_of_value = _of(value)
+            return None if expression_of_value is None else _common(plan, expression_of_value)
 
 
-def _of(value: Value) -> One | None:
-    """A value as an expression of some type; None for one that has none."""
+def _of(value: Value) -> Expression | None:
+    """Return the plan of a value as an expression; None for a value that is none."""
     match value:
         case Computed(type=type_, weak=weak) | Dimension(number=Computed(type=type_, weak=weak)):
-            return One(type_, weak)
+            return Expression(type_, weak)
         case Known(value=bool() | int() | float() as number):
-            return One(TensorType((), natural_dtype(number)), weak=True)
+            return Expression(TensorType((), natural_dtype(number)), weak=True)
         case (
             GlobalFunction(type=FuncType() as type_)
             | ClosureValue(function=Computed(type=FuncType() as type_))
         ):
-            return One(type_, weak=False)
+            return Expression(type_, weak=False)
     return None
 
 
-def _common(left: One, right: One) -> One | None:
+def _common(left: Expression, right: Expression) -> Expression | None:
     if left.weak and right.weak:
         return left if _order(left) >= _order(right) else right
     if left.weak or right.weak:
         strong = right if left.weak else left
         return strong if isinstance(strong.type, TensorType) and not strong.type.shape else None
     common = _common_type(left.type, right.type)
-    return None if common is None else One(common, weak=False)
+    return None if common is None else Expression(common, weak=False)
 
 
-def _order(weak: One) -> int:
-    """Which of Python's numbers take others: floats ints, ints bools."""
+def _order(weak: Expression) -> int:
+    """Rank Python's numbers: floats take ints, ints take bools."""
     assert isinstance(weak.type, TensorType)
     return ("bool", "int64", "float64").index(weak.type.dtype)
 
@@ -163,7 +164,9 @@ def _common_type(left: Type, right: Type) -> Type | None:
         case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
             fields = tuple(map(_common_type, ours, theirs))
             return (
-                TupleType(tuple(each for each in fields if each is not None)) if None not in fields else None
+                TupleType(tuple(field for field in fields if field is not None))
+                if None not in fields
+                else None
             )
     return left if left == right else None
 
@@ -174,20 +177,20 @@ def _common_dim(left: Dim, right: Dim) -> Dim | None:
     return AnyDim() if isinstance(left, AnyDim) and isinstance(right, AnyDim) else None
 
 
-def anchored(plan: Plan, outside: Set[int]) -> Plan:
-    """The plan, where what is one value in all branches stays only if it stands outside of them.
+def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
+    """Return the plan with a value that all branches share kept only if it is computed outside of them.
 
     ``outside``: the identities of the expressions that the names outside stand for.
     """
     match plan:
-        case Several(items=items):
-            return Several(tuple(anchored(item, outside) for item in items))
+        case Items(items=items):
+            return Items(tuple(keep_outer_values(item, outside) for item in items))
         case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
-            return One(value.type, value.weak)
+            return Expression(value.type, value.weak)
         case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
-            return One(number.type, weak=True)
+            return Expression(number.type, weak=True)
         case Same(value=ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
-            return One(function.type, weak=False)
+            return Expression(function.type, weak=False)
     return plan
 
 
@@ -196,7 +199,7 @@ def _stands_outside(expr: ir.Expr, outside: Set[int]) -> bool:
 
 
 def expressions_in(value: Value) -> Iterator[int]:
-    """The identities of the expressions that a value stands for."""
+    """Yield the identities of the expressions that a value stands for."""
     match value:
         case (
             Computed(expr=expr)
@@ -212,19 +215,19 @@ def expressions_in(value: Value) -> Iterator[int]:
 # -- carrying a plan out -------------------------------------------------------------------------------
 
 
-def expressions(plan: Plan, value: Value, span: Span) -> Iterator[ir.Expr]:
-    """What a value contributes where it goes into a plan. Raises Refusal for a number that does not fit."""
+def expressions(plan: MergePlan, value: Value, span: Span) -> Iterator[ir.Expr]:
+    """Yield what a value contributes to a plan. Raises RefusalError for a number that does not fit."""
     match plan:
-        case Several(items=items):
+        case Items(items=items):
             assert isinstance(value, TupleOf)
             for item, part in zip(items, value.items, strict=True):
                 yield from expressions(item, part, span)
-        case One(type=type_):
+        case Expression(type=type_):
             yield convert(value, type_, span)
 
 
 def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
-    """A value as an expression of a type that it was found to fit. Raises Refusal."""
+    """Convert a value to an expression of a type that the plan chose for it. Raises RefusalError."""
     match value:
         case Dimension(number=number_later):
             return convert(number_later, type_, span)
@@ -247,45 +250,45 @@ def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
             raise RefusalError(message, span, hint=hint)
         case ClosureValue(function=function):
             return function.expr
-    return computed_part(Operand(value, span)).expr
+    return as_computed(Operand(value, span)).expr
 
 
-def types_of(plan: Plan) -> Iterator[One]:
-    """The types of the expressions of a plan, in order."""
+def types_of(plan: MergePlan) -> Iterator[Expression]:
+    """Yield the types of the expressions of a plan, in order."""
     match plan:
-        case One():
+        case Expression():
             yield plan
-        case Several(items=items):
+        case Items(items=items):
             for item in items:
                 yield from types_of(item)
 
 
-def rebuild(plan: Plan, parts: Iterator[ir.Expr]) -> Value:
-    """The joined value, from the expressions that hold it."""
+def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
+    """Build the merged value from the expressions that hold it."""
     match plan:
         case Same(value=value):
             return value
-        case Several(items=items):
+        case Items(items=items):
             return TupleOf(tuple(rebuild(item, parts) for item in items))
-        case One(type=type_, weak=weak):
+        case Expression(type=type_, weak=weak):
             expr = next(parts)
-            return Computed(expr, type_, weak=True) if weak else computed(expr, type_)
+            return Computed(expr, type_, weak=True) if weak else as_value(expr, type_)
 
 
 def merge_conflict(
-    name: str, values: Sequence[tuple[Value, Span]], found: MergeConflictError, words: str
+    name: str, values: Sequence[tuple[Value, Span]], conflict: MergeConflictError, words: str
 ) -> Unassigned | Value:
-    """What a name is after branches that leave it with values that cannot be one."""
-    pair = [values[found.first], values[found.second]]
+    """Explain a name that branches leave with values that cannot be merged."""
+    pair = [values[conflict.first], values[conflict.second]]
     if any(is_failed(value) for value, _ in pair):
         return FAILED
     for value, _ in pair:
         if isinstance(value, Unassigned):
             return value
-    one, other = (described(value) for value, _ in pair)
+    first, second = (describe(value) for value, _ in pair)
     hint = None
     if all(isinstance(value, Known) and not is_number(value.value) for value, _ in pair):
-        words = f"{words}, and it must be known while compiling"
+        words = f"{words}, and it must be known at compile time"
     if any(isinstance(value, Known) and is_number(value.value) for value, _ in pair):
         types = [value.type for value, _ in pair if isinstance(value, Computed)]
         example = _zeros(types[0]) if types else "zeros((3,), f32)"
@@ -295,27 +298,27 @@ def merge_conflict(
     elif all(isinstance(value, Computed) for value, _ in pair):
         hint = "give it one shape and one dtype in both, as in x.astype(f32)"
     notes = tuple(
-        Note(f"here it is {text}", span) for text, (_, span) in zip((one, other), pair, strict=True)
+        Note(f"here it is {text}", span) for text, (_, span) in zip((first, second), pair, strict=True)
     )
-    return Unassigned(f"`{name}` is {one} or {other} here: {words}", hint, notes)
+    return Unassigned(f"`{name}` is {first} or {second} here: {words}", hint, notes)
 
 
 def _zeros(type_: Type) -> str:
-    """A tensor of a type, as a cell begins with it."""
+    """Write a tensor of a type, as a cell begins with it."""
     if not isinstance(type_, TensorType) or not all(isinstance(dim, int) for dim in type_.shape):
         return "zeros((3,), f32)"
     return f"zeros({format_shape(type_.shape)}, {dtype_short_name(type_.dtype)})"
 
 
-def whole(plan: Plan, value: Operand) -> Computed:
-    """A value as one expression of the plan's type. Raises Refusal."""
+def to_planned_type(plan: MergePlan, value: Operand) -> Computed:
+    """Convert a value to one expression of the plan's type. Raises RefusalError."""
     match plan:
-        case One(type=type_):
+        case Expression(type=type_):
             return Computed(convert(value.value, type_, value.span), type_)
-        case Several(items=items):
+        case Items(items=items):
             assert isinstance(value.value, TupleOf)
             pairs = zip(items, value.value.items, strict=True)
-            parts = [whole(item, Operand(part, value.span)) for item, part in pairs]
+            parts = [to_planned_type(item, Operand(part, value.span)) for item, part in pairs]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
             return Computed(node, TupleType(tuple(part.type for part in parts)))
-    return relay_value(value)
+    return to_relay(value)

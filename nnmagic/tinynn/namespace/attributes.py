@@ -1,4 +1,4 @@
-"""Attributes of values: ``x.shape``, ``x.T``, ``x.sum``. Knows values and operators."""
+"""Evaluate attributes of values: ``x.shape``, ``x.T``, ``x.sum``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from nnmagic.tinynn.builtins import IN_PLACE, METHODS
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, reshape_to, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 from nnmagic.tinynn.values.values import (
@@ -27,8 +28,6 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    source_text,
 )
 
 
@@ -56,16 +55,16 @@ def _all_bytes(value: Computed, span: Span) -> Value:
     return product_of([*shape_of(value, span).items, Known(_bytes_of(value))], span)
 
 
-#: What the attributes of tensors are.
+#: Attributes of tensors, with their summaries.
 ATTRIBUTES = {
-    "shape": "The sizes of the dimensions, a tuple.",
-    "ndim": "How many dimensions there are.",
-    "size": "How many elements there are.",
-    "dtype": "The element type.",
-    "itemsize": "The bytes of an element.",
-    "nbytes": "The bytes of all elements.",
-    "T": "The tensor with its dimensions in the reverse order.",
-    "mT": "The tensor with its last two dimensions exchanged.",
+    "shape": "Sizes of the dimensions, as a tuple.",
+    "ndim": "Number of dimensions.",
+    "size": "Number of elements.",
+    "dtype": "Element type.",
+    "itemsize": "Bytes per element.",
+    "nbytes": "Bytes of all elements.",
+    "T": "Tensor with its dimensions in reverse order.",
+    "mT": "Tensor with its last two dimensions swapped.",
     "real": "The tensor itself.",
 }
 
@@ -81,7 +80,7 @@ _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
     "real": lambda value, _span: value,
 }
 
-#: What NumPy's or PyTorch's tensors have and a cell has under another name.
+#: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
 _OTHER_NAMES = {
     "view": "reshape",
     "unsqueeze": "expand_dims",
@@ -103,12 +102,12 @@ _OTHER_NAMES = {
 }
 
 
-#: Methods that only say where a tensor is, or what else it is.
+#: Methods that a cell does not need, since they only concern devices, gradients or Python values.
 _NOT_NEEDED = frozenset(
     ("tolist", "detach", "cpu", "cuda", "contiguous", "numpy", "requires_grad_", "block_until_ready", "eval")
 )
 _NO_GRADIENTS = "a cell computes no gradients"
-#: What a cell has not, and what to do.
+#: Attributes that a cell lacks, with their hints.
 _NOT_HERE = {
     **dict.fromkeys(("backward", "grad", "requires_grad"), _NO_GRADIENTS),
     "at": "tensors do not change: write y = where(condition, value, x)",
@@ -129,26 +128,26 @@ def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
 
 
 def _item(call: Arguments) -> Value:
-    """The one element, as a tensor of rank 0."""
+    """Return the only element as a tensor of rank 0."""
     shape = call.type("a").shape
     if any(dim != 1 for dim in shape):
         hint = "index it, as in x[0], or reduce it, as in x.sum()"
-        raise RefusalError(f"item() of {described(call.given['a'].value)}", call.span, hint=hint)
+        raise RefusalError(f"item() of {describe(call.given['a'].value)}", call.span, hint=hint)
     return reshape_to(call.tensor("a"), (), call.span) if shape else call.tensor("a")
 
 
-_ITEM = Builtin("item", "a", _item, "The one element of a tensor of size 1, as rank 0.")
+_ITEM = Builtin("item", "a", _item, "Return the only element of a tensor of size 1, as rank 0.")
 
 
 def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
-    """A method of dictionaries that gives what they hold, in order."""
+    """Declare a method of dictionaries that gives their contents in order."""
 
     def apply_to(call: Arguments) -> Value:
         owner = call.given["a"].value
         assert isinstance(owner, DictOf)
         return TupleOf(tuple(items(owner)))
 
-    return Builtin(name, "a", apply_to, f"The {name} of a dictionary of the notebook, a tuple.")
+    return Builtin(name, "a", apply_to, f"Return the {name} of a dictionary from the notebook, as a tuple.")
 
 
 _VIEWS = {
@@ -159,32 +158,32 @@ _VIEWS = {
 
 
 def _no_tensor_hint(owner: Operand, name: str) -> str | None:
-    """What to do about a member of a value that has none."""
-    written = source_text(owner.span)
+    """Return a hint for an attribute of a value that is not a tensor."""
+    text = source_text(owner.span)
     match owner.value:
         case Computed(type=TypeCall()):
-            return f"`match {written}:` takes it apart, as in case Cons(head, tail): ..."
+            return f"`match {text}:` takes it apart, as in case Cons(head, tail): ..."
         case Known(value=bool() | int() | float()) | Dimension() if name in METHODS:
-            shown = written if isinstance(owner.value, Dimension) else "it"
+            shown = text if isinstance(owner.value, Dimension) else "it"
             if name == "astype":
                 return f"leave it out: a Python number takes the dtype of the tensor beside {shown}"
-            return f"it is a Python number: write {name}({written})"
+            return f"it is a Python number: write {name}({text})"
         case Known(value=str()):
             return NO_STRINGS
         case DictOf(items=items):
             key = name if name in items else "name"
-            return f"index it with a key, as in {written}[{key!r}]"
+            return f"index it with a key, as in {text}[{key!r}]"
         case TupleOf() if name in ("append", "extend", "insert"):
-            return f"a list does not change: write {written} + [value]"
+            return f"a list does not change: write {text} + [value]"
         case TupleOf(items=items) if name in METHODS:
             if any(map(is_tensor, items)):
-                return f"it is a tuple of tensors: write stack({written}).{name}(...)"
-            return f"it is a tuple: write {name}({written})"
+                return f"it is a tuple of tensors: write stack({text}).{name}(...)"
+            return f"it is a tuple: write {name}({text})"
     return None
 
 
 def attribute(owner: Operand, name: str, span: Span) -> Value:
-    """``owner.name``. Raises Refusal."""
+    """Evaluate ``owner.name``."""
     value = owner.value
     if isinstance(value, DataTypeName):
         return _constructor(value, name, span)
@@ -192,7 +191,7 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return Method(owner, name, BuiltinName(_VIEWS[name]))
     if not is_tensor(value):
         raise RefusalError(
-            f"{described(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
+            f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
         )
     assert isinstance(value, Computed)
     if name in _ATTRIBUTES:
@@ -217,5 +216,5 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         hint = f"write {_OTHER_NAMES[name]}"
     elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
         hint = f"did you mean .{close}?"  # `foo` is no `floor`
-    shown = described(Computed(value.expr, type_))
+    shown = describe(Computed(value.expr, type_))
     raise RefusalError(f"{shown} has no attribute `{name}`", span, hint=hint)

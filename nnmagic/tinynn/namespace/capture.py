@@ -1,4 +1,4 @@
-"""What a value of the notebook becomes inside a cell. Runs none of its code. Knows values and NumPy."""
+"""Convert values of the notebook to values of a cell, without running code of the notebook."""
 
 from __future__ import annotations
 
@@ -18,24 +18,16 @@ from nnmagic.relay.values import AdtValue, is_masked
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named
-from nnmagic.tinynn.values.values import (
-    MAX_INT_BITS,
-    Computed,
-    DictOf,
-    Known,
-    TupleConstructor,
-    TupleOf,
-    TypeOf,
-    Value,
-)
+from nnmagic.tinynn.values.numbers import MAX_INT_BITS
+from nnmagic.tinynn.values.values import Computed, DictOf, Known, TupleConstructor, TupleOf, TypeOf, Value
 
 _Key = TypeVar("_Key")
-_Taken = TypeVar("_Taken")
+_Captured = TypeVar("_Captured")
 
-#: A tuple of the notebook is for shapes, settings and the arrays of layers, not for data.
+#: Limits of captured tuples: they serve shapes, settings and the arrays of layers, not data.
 _MAX_ITEMS, _MAX_DEPTH = 10_000, 20
 
-#: What to do with NumPy's other dtypes, by their kind; the name in braces is the user's.
+#: Hints for NumPy's unsupported dtypes, by their kind; ``{name}`` stands for the user's name.
 _DTYPE_HINTS = {
     "O": "if it holds numbers, convert it in another cell: {name} = {name}.astype('float32')",
     "f": "convert it in another cell: {name} = {name}.astype('float64')",
@@ -48,27 +40,27 @@ _DTYPE_HINTS = {
 }
 
 
-class NotCapturableError(Exception):  # a question answered with no
-    """A value that a cell cannot use: ``what`` it is, and a ``hint``, where ``{name}`` is the value's.
+class NotCapturableError(Exception):
+    """A cell cannot use a value: ``what`` describes it; in ``hint``, ``{name}`` stands for its name.
 
-    ``place``: of an item of a list or a dictionary, what stands behind the name, as in ``[0]['bias']``.
+    ``path``: the subscripts from the name to the item of a list or dictionary, as in ``[0]['bias']``.
     """
 
-    def __init__(self, what: str, hint: str, place: str = "") -> None:
+    def __init__(self, what: str, hint: str, path: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.hint = hint
-        self.place = place
+        self.path = path
 
     def inside(self, key: object) -> NotCapturableError:
-        """Seen from the tuple or dictionary that holds the value."""
-        place = f"[{key!r}]{self.place}"
-        return NotCapturableError(self.what, self.hint, place if len(place) <= 60 else f"{place[:60]}...")
+        """Return the error as seen from the tuple or dictionary that holds the value."""
+        path = f"[{key!r}]{self.path}"
+        return NotCapturableError(self.what, self.hint, path if len(path) <= 60 else f"{path[:60]}...")
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledGlobal:
-    """A compiled function: its name in its typed module, its parameters, what classes say."""
+    """Compiled function: its name in its typed module, its parameters, the details of data types."""
 
     name: str
     module: Module
@@ -78,7 +70,7 @@ class CompiledGlobal:
 
 @dataclass(frozen=True, slots=True)
 class CompiledType:
-    """A data type of an earlier cell, with those that its values hold, and what their classes say."""
+    """Data type of an earlier cell, with the types that its values hold and the details of their classes."""
 
     type: TypeData
     types: Mapping[str, TypeData]
@@ -86,12 +78,12 @@ class CompiledType:
 
     @property
     def fields(self) -> Mapping[str, tuple[str, ...]]:
-        """By constructor, the names of its fields."""
+        """Return the field names of each constructor."""
         return self.infos[self.type.header.name].fields
 
 
 def compiled_function(value: object) -> CompiledGlobal | None:
-    """What a compiled function is; None for any other value."""
+    """Return the compiled function that a value is, or None."""
     match _own_attribute(value, "__relay_global__"):
         case (str() as name, Module() as module) if name in module.functions:
             parameters = _own_attribute(value, "__relay_parameters__")
@@ -106,59 +98,59 @@ def compiled_function(value: object) -> CompiledGlobal | None:
 
 
 def compiled_type(value: object) -> CompiledType | None:
-    """What a data type of an earlier cell is; None for any other value."""
-    found = _own_attribute(value, "__relay_type__")
-    return found if isinstance(found, CompiledType) else None
+    """Return the data type of an earlier cell that a value is, or None."""
+    data = _own_attribute(value, "__relay_type__")
+    return data if isinstance(data, CompiledType) else None
 
 
 def types_with(namespace: Mapping[str, object], constructor: str) -> dict[str, object]:
-    """The data types of the notebook that have a constructor, each once, by its first name."""
-    found: dict[str, object] = {}
+    """Return the data types of the notebook that have a constructor, each once, by its first name."""
+    result: dict[str, object] = {}
     for name, value in namespace.items():
         data = compiled_type(value)
-        if data is not None and constructor in data.fields and value not in found.values():
-            found[name] = value
-    return found
+        if data is not None and constructor in data.fields and value not in result.values():
+            result[name] = value
+    return result
 
 
 def _own_attribute(value: object, name: str) -> object:
-    """An attribute that the class or the instance's dictionary has: no code of the notebook runs."""
+    """Return an attribute from the class or the instance's dictionary, without running code."""
     nothing = object()
     if inspect.getattr_static(value, name, nothing) is nothing:
         return None
-    found: object = getattr(value, name, None)
-    return found
+    attribute: object = getattr(value, name, None)
+    return attribute
 
 
 def member_of(value: object, name: str) -> object:
-    """What an object that only holds values has under a name: in its own dictionary, in slots, in its class.
+    """Return a member of an object that only holds values: from its dictionary, its slots or its class.
 
-    MISSING where it has none, where code makes it (a property, a method), and for values that a cell can use
-    as they are: their members have a meaning of their own. No code of the notebook runs.
+    Return MISSING if there is none, if code computes it (a property, a method), and for values that a cell
+    can use directly, whose attributes have a meaning of their own. No code of the notebook runs.
     """
     if not holds_values(value):
         return MISSING
-    found = inspect.getattr_static(value, name, MISSING)
-    if isinstance(found, _PLAIN_FIELDS) and not isinstance(value, type):
+    member = inspect.getattr_static(value, name, MISSING)
+    if isinstance(member, _PLAIN_FIELDS) and not isinstance(value, type):
         try:
-            return found.__get__(value, type(value))
-        except AttributeError:  # a slot that nothing was put into
+            return member.__get__(value, type(value))
+        except AttributeError:  # an unset slot
             return MISSING
-    return MISSING if any("__get__" in vars(base) for base in type(found).__mro__) else found
+    return MISSING if any("__get__" in vars(base) for base in type(member).__mro__) else member
 
 
-#: How C keeps the fields of a class with slots and of a named tuple.
+#: Descriptors of the fields of a class with slots and of a named tuple.
 _PLAIN_FIELDS = (types.MemberDescriptorType, type(vars(inspect.FullArgSpec)["args"]))
 
 
 def is_method(value: object, name: str) -> bool:
-    """Whether it is a function of an object's class."""
+    """Return whether a member is a function of an object's class."""
     kinds = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, classmethod, staticmethod)
     return isinstance(inspect.getattr_static(value, name, None), kinds)
 
 
 def member_names(value: object) -> list[str]:
-    """The names that an object and its classes hold."""
+    """Return the names of the members of an object and its classes."""
     try:
         own = list(object.__getattribute__(value, "__dict__"))
     except AttributeError:  # it has slots
@@ -168,7 +160,7 @@ def member_names(value: object) -> list[str]:
 
 
 def holds_values(value: object) -> bool:
-    """Whether a value is one whose members are looked up: an object, such as settings, or a class of them."""
+    """Return whether members of a value are looked up: an object, such as settings, or a class of them."""
     if isinstance(value, tuple):
         return isinstance(inspect.getattr_static(value, "_fields", None), tuple)
     if isinstance(value, _VALUES) or any(
@@ -181,15 +173,15 @@ def holds_values(value: object) -> bool:
 
 
 def _is_type(value: object) -> bool:
-    """Whether a value names a type or a dtype of a cell."""
+    """Return whether a value names a type or a dtype of a cell."""
     try:
-        return isinstance(captured(value), TypeOf | TupleConstructor | Known)
+        return isinstance(capture(value), TypeOf | TupleConstructor | Known)
     except NotCapturableError:
         return False
 
 
 _ARRAY_PROTOCOLS = frozenset({"__array__", "__dlpack__"})
-#: What is a value itself, or nothing that a cell can use at all.
+#: Classes whose attributes are not looked up: values themselves, or useless in a cell.
 _NUMBERS = (
     int,
     float,
@@ -207,10 +199,10 @@ _CODE = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.
 _VALUES = (*_NUMBERS, *_TEXTS_AND_COLLECTIONS, *_CODE)
 
 
-def settled(value: object, depth: int = 0) -> object:
-    """The value as it is now: arrays, lists and dictionaries, which may change, are copied.
+def snapshot(value: object, depth: int = 0) -> object:
+    """Return a value with its mutable parts copied: arrays, lists and dictionaries.
 
-    What the cell computes with and what the cache remembers are then the same. Raises NotCapturable.
+    The cell computes with exactly what the cache records. Raises NotCapturableError.
     """
     match value:
         case np.ndarray() if is_masked(value):
@@ -221,21 +213,23 @@ def settled(value: object, depth: int = 0) -> object:
             return _constant(value).data
         case tuple() | list():
             _check_size(value, depth)
-            return tuple(taken for _, taken in _each(lambda item: settled(item, depth + 1), enumerate(value)))
+            return tuple(
+                item_ for _, item_ in _capture_items(lambda item: snapshot(item, depth + 1), enumerate(value))
+            )
         case dict():
             _check_size(value, depth)
-            return dict(_each(lambda item: settled(item, depth + 1), list(dict.items(value))))
+            return dict(_capture_items(lambda item: snapshot(item, depth + 1), list(dict.items(value))))
         case int() if value.bit_length() > MAX_INT_BITS:
             raise NotCapturableError(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
 
 
-def captured(value: object) -> Value:
-    """A settled value inside a cell. Raises NotCapturable."""
+def capture(value: object) -> Value:
+    """Convert a snapshot to a value of a cell. Raises NotCapturableError."""
     match value:
         case None | DType() | Tensor():
             return Known(value)
-        case np.ndarray():  # settled: it is a constant's own
+        case np.ndarray():  # a snapshot already owns its array
             return _tensor(ir.Constant(value))
         case np.generic():
             return Known(_python_number(value))
@@ -248,9 +242,9 @@ def captured(value: object) -> Value:
         case str():
             return Known(str.__str__(value))
         case tuple():
-            return TupleOf(tuple(taken for _, taken in _each(captured, enumerate(value))))
+            return TupleOf(tuple(item for _, item in _capture_items(capture, enumerate(value))))
         case dict():
-            return DictOf(dict(_each(captured, value.items())))
+            return DictOf(dict(_capture_items(capture, value.items())))
         case np.dtype():
             return _dtype(value)
     if value is Ellipsis:
@@ -275,18 +269,18 @@ def _class_type(value: object) -> Type | None:
 
 
 def _alias(value: object) -> Value | None:
-    """A type that the notebook has named. Raises NotCapturable for one that a cell has not."""
+    """Return a type alias of the notebook, or None; raise NotCapturableError if it holds another object."""
     try:
-        found = alias_type(value, _class_type)
+        type_ = alias_type(value, _class_type)
     except NoTypeError as problem:
         part = getattr(problem.part, "__name__", None) or repr(problem.part)
         hint = "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]"
         raise NotCapturableError(f"a type that holds `{part}`", hint) from None
-    return None if found is None else TypeOf(found)
+    return None if type_ is None else TypeOf(type_)
 
 
 def _python_number(value: np.generic) -> object:
-    """A NumPy scalar as the Python number that it equals: Python's arithmetic gives either, by chance."""
+    """Return a NumPy scalar as the equal Python number, so that both behave the same."""
     if isinstance(value, np.str_):
         return str.__str__(value)
     kind = dtype_of_array(np.asarray(value))
@@ -300,7 +294,7 @@ def _tensor(constant: ir.Constant) -> Computed:
 
 
 def _constant(value: np.ndarray) -> ir.Constant:
-    """A constant with a copy of the array."""
+    """Return a constant with a copy of the array."""
     if dtype_of_array(value) is None:
         raise _no_dtype(value)
     return ir.constant(value)
@@ -318,17 +312,17 @@ def _check_size(value: tuple[object, ...] | list[object] | dict[object, object],
         what = f"a {kind} of {len(value)}" if depth <= _MAX_DEPTH else f"a {kind} nested too deeply"
         raise NotCapturableError(what, "make it a NumPy array")
     for key in value if isinstance(value, dict) else ():
-        if type(key) not in (str, int):  # of another class: to compare it would run code
+        if type(key) not in (str, int):  # comparing keys of other classes would run their code
             raise NotCapturableError(
                 f"a dict with a key that is {_kind_shown(type(key).__name__)}",
                 "give its values names of their own in another cell",
             )
 
 
-def _each(
-    take: Callable[[object], _Taken], items: Iterable[tuple[_Key, object]]
-) -> Iterator[tuple[_Key, _Taken]]:
-    """Each item as it is taken, with its key. Raises NotCapturable, with the item's place."""
+def _capture_items(
+    take: Callable[[object], _Captured], items: Iterable[tuple[_Key, object]]
+) -> Iterator[tuple[_Key, _Captured]]:
+    """Yield each converted item with its key; an error gets the item's key added to its path."""
     key: object = None
     try:
         for key, item in items:
@@ -338,16 +332,16 @@ def _each(
 
 
 def _dtype(value: np.dtype[np.generic]) -> Known:
-    found = dtype_named(value.newbyteorder("=").name)
-    if found is None:
+    dtype = dtype_named(value.newbyteorder("=").name)
+    if dtype is None:
         raise NotCapturableError(
             f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
         )
-    return Known(found)
+    return Known(dtype)
 
 
 def not_capturable(value: object) -> NotCapturableError:
-    """Says what a value is and what to do instead."""
+    """Return an error that describes a value and suggests an alternative."""
     if compiled_function(value) is not None:  # in a list or a dictionary
         return NotCapturableError("a compiled function", "give it a name of its own in another cell")
     name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
@@ -367,7 +361,7 @@ def not_capturable(value: object) -> NotCapturableError:
             "a Python function",
             "call it in another cell, and pass its result as an argument or use it by its name",
         )
-    if isinstance(value, type) and kind is not types.GenericAlias:  # Python 3.10 takes that for a class
+    if isinstance(value, type) and kind is not types.GenericAlias:  # a class for Python 3.10
         return NotCapturableError(f"the class {name}", "compute what you need in another cell and use that")
     if isinstance(value, types.ModuleType):
         return NotCapturableError(

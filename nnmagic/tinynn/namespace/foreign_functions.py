@@ -1,6 +1,6 @@
-"""Functions of NumPy and of other libraries that a cell lacks, and what to write in their place.
+"""Suggest alternatives to functions of NumPy and other libraries that a cell lacks.
 
-Runs none of them: what a function is called and where it is from is read off it.
+None of them runs; only their names and modules are read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from nnmagic.tinynn.builtins import BUILTINS
 
-#: Libraries whose functions somebody may expect in a cell, beside Python's own.
+#: Libraries, apart from Python's own, whose functions a user may expect in a cell.
 _LIBRARIES = frozenset(
     {"numpy", "scipy", "torch", "jax", "tensorflow", "keras", "sklearn", "pandas", "cupy", "einops"}
 )
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.mean))
 
-#: What a notebook calls modules, where it imports them.
+#: Modules by the names under which notebooks usually import them.
 IMPORTS = {
     "np": "numpy",
     "numpy": "numpy",
@@ -34,14 +34,23 @@ IMPORTS = {
     "random": "random",
 }
 
-#: What other libraries do to functions.
+#: Transformations of functions that other libraries have.
 NOT_HERE = {
     **dict.fromkeys(("grad", "value_and_grad", "jacfwd", "jacrev"), "a cell computes no gradients"),
     "vmap": "write the function for the whole batch: operators broadcast",
     "jit": "leave it out: the functions of a cell are compiled",
 }
 
-#: Libraries whose functions mean what those of a cell of the same names mean: all; all but ``_OTHERWISE``.
+#: Counts how often each of the ints below n occurs.
+_COUNT = 'relay.scatter_elements(zeros((n,), i64), {index}, ones_like({index}, i64), axis=0, reduction="add")'
+
+#: What to do about a function that a cell has in no form.
+ELSEWHERE = (
+    "call it in another cell, and pass its result as an argument; where a function needs it in the middle, "
+    "or in a loop, split the function there, and let Python call the parts"
+)
+
+#: Libraries whose functions equal a cell's functions of the same names: all; all but ``_OTHERWISE``.
 _ALIKE, _NEARLY = ("numpy", "math", "scipy", "jax", "cupy"), ("torch",)
 _OTHERWISE = frozenset(
     (
@@ -60,16 +69,7 @@ _OTHERWISE = frozenset(
     )
 )
 
-#: Counts how often each of the ints below n occurs.
-_COUNT = 'relay.scatter_elements(zeros((n,), i64), {index}, ones_like({index}, i64), axis=0, reduction="add")'
-
-#: What to do about a function that a cell has in no form.
-ELSEWHERE = (
-    "call it in another cell, and pass its result as an argument; where a function needs it in the middle, "
-    "or in a loop, split the function there, and let Python call the parts"
-)
-
-#: What says the same, or nearly, in a cell.
+#: Equivalents, or near equivalents, in a cell.
 _INSTEAD = {
     "trapz": "trapezoid",
     "float": "f32 or f64",
@@ -131,19 +131,19 @@ _INSTEAD = {
 
 
 def import_hint(name: str) -> str:
-    """How the notebook comes by a module of ``IMPORTS``."""
+    """Return a hint that tells how to import a module of ``IMPORTS``."""
     module = IMPORTS[name]
     return f"run `import {module}{'' if module == name else f' as {name}'}` in another cell"
 
 
 def is_library(module: str) -> bool:
-    """Whether a module is one of Python's, or of a library of arrays."""
+    """Return whether a module belongs to Python or to an array library."""
     top = module.partition(".")[0]
     return top in _LIBRARIES or (top in sys.stdlib_module_names and top != "__main__")
 
 
 def library_of(value: object) -> str | None:
-    """The library that a function is from; None for any other value."""
+    """Return the library that a function comes from; None for any other value."""
     if isinstance(value, np.ufunc):
         return "numpy"
     module = value.__module__ if isinstance(value, _FUNCTIONS) else None
@@ -151,7 +151,7 @@ def library_of(value: object) -> str | None:
 
 
 def foreign_hint(name: str) -> str | None:
-    """What to do about a bare name that NumPy has and a cell has not; None for any other name."""
+    """Return the hint for a bare name that NumPy has and a cell has not; None for any other name."""
     if name in _INSTEAD and not name.startswith(("real", "size", "shape", "float", "int")):
         return f"write {_INSTEAD[name]}"
     homes = (np, np.linalg)
@@ -159,18 +159,19 @@ def foreign_hint(name: str) -> str | None:
     return ELSEWHERE if has else None
 
 
-def same_as(path: tuple[str, ...], module: str, known: Iterable[str]) -> str | None:
-    """What says in a cell what a function of a library's module says; ``known``: what a cell has of it.
+def cell_equivalent(path: tuple[str, ...], module: str, available: Iterable[str]) -> str | None:
+    """Return the cell-language equivalent of a library function, or None.
 
-    None where nothing does: a function of the same name may mean another thing.
+    A function of the same name in another library may mean something else.
+    ``available``: the functions of that library that a cell can call.
     """
-    word = path[-1]
-    instead = _INSTEAD.get(word)
+    name = path[-1]
+    instead = _INSTEAD.get(name)
     if instead is not None:
-        return ".".join([*path[:-1], instead]) if instead in known else instead
-    if word not in BUILTINS or BUILTINS[word].refused:
+        return ".".join([*path[:-1], instead]) if instead in available else instead
+    if name not in BUILTINS or BUILTINS[name].refused:
         return None
     top = module.partition(".")[0]
-    if top in _ALIKE or (top in _NEARLY and word not in _OTHERWISE):
-        return word
+    if top in _ALIKE or (top in _NEARLY and name not in _OTHERWISE):
+        return name
     return None

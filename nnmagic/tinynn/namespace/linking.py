@@ -1,4 +1,4 @@
-"""Brings the functions and data types of earlier cells into the module of this one. Knows Relay, values."""
+"""Link the functions and data types of earlier cells into the module of this one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import used_types
-from nnmagic.tinynn.calls.defaults import of_python
+from nnmagic.tinynn.calls.defaults import from_python
 from nnmagic.tinynn.namespace.capture import CompiledGlobal
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values.values import Formal, GlobalFunction, RefusalError
@@ -23,82 +23,82 @@ from nnmagic.tinynn.values.values import Formal, GlobalFunction, RefusalError
 
 @dataclass(slots=True)
 class Linker:
-    """The functions that are linked, by the names that they have in this module, and all data types.
+    """Linked functions, by their names in this module, and all data types.
 
-    A compiled function stays what it was when it was compiled: where its name, or that of a function that it
-    calls, is taken here by another function, it gets a name with a number. Data types and constructors keep
-    their names, for the values that the notebook holds have them: two different ones of a name are refused.
+    A compiled function keeps its meaning: if its name, or that of a function that it calls, is taken by
+    another function here, it gets a numbered name. Data types and constructors keep their names, because
+    values of the notebook carry them; two different types of one name are refused.
     """
 
     functions: dict[str, ir.Function] = field(default_factory=dict)
     types: dict[str, TypeData] = field(default_factory=dict)
     infos: dict[str, DataTypeInfo] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
-    #: Of each data type, who brought it and where that is mentioned.
+    #: For each data type, its origin and the span that mentions it.
     _origins: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
-    def use(self, written: str, found: CompiledGlobal, place: Span) -> GlobalFunction:
-        """Links a function and all that it calls; gives it as this module knows it. Raises Refusal."""
-        name, module = found.name, found.module
+    def link_function(self, name_in_cell: str, compiled: CompiledGlobal, span: Span) -> GlobalFunction:
+        """Link a function and everything that it calls; return it as this module knows it."""
+        name, module = compiled.name, compiled.module
         names: dict[str, str] = {}
         callees = _callees_first(module, name)
-        types = used_types((module.functions[each] for each in callees), module.types)
-        self.use_types(f"`{written}`", types, found.infos, place)
-        for each in callees:
-            names[each] = self._link(each, module.functions[each], names)
+        types = used_types((module.functions[callee] for callee in callees), module.types)
+        self.link_types(f"`{name_in_cell}`", types, compiled.infos, span)
+        for callee in callees:
+            names[callee] = self._link(callee, module.functions[callee], names)
         function = module.functions[name]
-        known = {each.name: each for each in found.parameters}
+        parameters = {parameter.name: parameter for parameter in compiled.parameters}
         formals = []
         for param in function.params:
-            info = known.get(param.name_hint, ParameterInfo(param.name_hint))
-            default = None if info.default is MISSING else of_python(info.default, module.types)
+            info = parameters.get(param.name_hint, ParameterInfo(param.name_hint))
+            default = None if info.default is MISSING else from_python(info.default, module.types)
             formals.append(Formal(info.name, info.kind, default))
-        return GlobalFunction(names[name], written, tuple(formals), _type_of(function))
+        return GlobalFunction(names[name], name_in_cell, tuple(formals), _type_of(function))
 
-    def use_types(
-        self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], place: Span
+    def link_types(
+        self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], span: Span
     ) -> None:
-        """Adds data types that ``origin`` brings. Raises Refusal where one of them is another here."""
+        """Add data types that ``origin`` brings; raise RefusalError if a different one has the same name."""
         for name, data in types.items():
             present = self.types.get(name)
             if present is None:
-                self._check_constructors(origin, data, place)
+                self._check_constructors(origin, data, span)
                 self.types[name] = data
-                self._origins[name] = (origin, place)
+                self._origins[name] = (origin, span)
                 if name in infos:
                     self.infos[name] = infos[name]
             elif not same_type(present, data):
-                raise self._clash(name, present, data, origin, place)
+                raise self._clash(name, present, data, origin, span)
 
-    def _clash(self, name: str, one: TypeData, other: TypeData, origin: str, place: Span) -> RefusalError:
-        first, first_place = self._origins[name]
+    def _clash(self, name: str, present: TypeData, added: TypeData, origin: str, span: Span) -> RefusalError:
+        first, first_span = self._origins[name]
         notes = (
-            Note(f"{name} of {first}: {constructors_shown(one)}", first_place),
-            Note(f"{name} of {origin}: {constructors_shown(other)}", place),
+            Note(f"{name} of {first}: {constructors_shown(present)}", first_span),
+            Note(f"{name} of {origin}: {constructors_shown(added)}", span),
         )
         message = f"two different data types are called {name}: that of {first} and that of {origin}"
         hint = "give one of them another name, and run again the cells that use it"
-        return RefusalError(message, place, hint=hint, notes=notes)
+        return RefusalError(message, span, hint=hint, notes=notes)
 
-    def _check_constructors(self, origin: str, data: TypeData, place: Span) -> None:
-        """Relay calls constructors by their bare names, so that two types cannot share one."""
+    def _check_constructors(self, origin: str, data: TypeData, span: Span) -> None:
+        """Refuse a constructor name that another type has: Relay calls constructors by their bare names."""
         mine = {constructor.name for constructor in data.constructors}
         for name, present in self.types.items():
             for constructor in present.constructors:
                 if constructor.name in mine:
-                    first, first_place = self._origins[name]
-                    note = Note(f"{name} of {first}: {constructors_shown(present)}", first_place)
+                    first, first_span = self._origins[name]
+                    note = Note(f"{name} of {first}: {constructors_shown(present)}", first_span)
                     message = (
                         f"{data.header.name} of {origin} has a constructor {constructor.name}, as {name} has"
                     )
                     hint = "give one of them another name: constructors are called by their bare names"
-                    raise RefusalError(message, place, hint=hint, notes=(note,))
+                    raise RefusalError(message, span, hint=hint, notes=(note,))
 
     def _link(self, name: str, function: ir.Function, names: Mapping[str, str]) -> str:
-        """The name under which a function is here, now or from before."""
+        """Add a function if it is not here yet; return its name in this module."""
         candidate, number = name, 0
         while True:
-            renamed = _with_names(function, {**names, name: candidate})
+            renamed = _rename_globals(function, {**names, name: candidate})
             present = self.functions.get(candidate)
             if present is not None and (present is renamed or _same(present, renamed)):
                 return candidate
@@ -109,25 +109,29 @@ class Linker:
             candidate = f"{name}_{number}"
 
 
-def same_type(one: TypeData, other: TypeData) -> bool:
-    """Whether two data types of one name are the same: the names and fields of their constructors are."""
-    if one is other or len(one.type_vars) != len(other.type_vars):
-        return one is other
-    variables = dict(zip(other.type_vars, one.type_vars, strict=True))
-    ours = [(each.name, each.inputs) for each in one.constructors]
+def same_type(first: TypeData, second: TypeData) -> bool:
+    """Return whether two data types of one name have the same constructors, by names and fields."""
+    if first is second or len(first.type_vars) != len(second.type_vars):
+        return first is second
+    variables = dict(zip(second.type_vars, first.type_vars, strict=True))
+    ours = [(constructor.name, constructor.inputs) for constructor in first.constructors]
     return ours == [
-        (each.name, tuple(substitute(part, variables) for part in each.inputs)) for each in other.constructors
+        (constructor.name, tuple(substitute(part, variables) for part in constructor.inputs))
+        for constructor in second.constructors
     ]
 
 
 def constructors_shown(data: TypeData) -> str:
-    """The constructors of a data type as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
-    return ", ".join(f"{each.name}({', '.join(map(format_type, each.inputs))})" for each in data.constructors)
+    """Return a data type's constructors as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
+    return ", ".join(
+        f"{constructor.name}({', '.join(map(format_type, constructor.inputs))})"
+        for constructor in data.constructors
+    )
 
 
-def _same(one: ir.Function, other: ir.Function) -> bool:
-    """Whether two functions are the same in all that a call can tell, the errors of assertions among it."""
-    return structural_equal(one, other) and _assertions(one) == _assertions(other)
+def _same(first: ir.Function, second: ir.Function) -> bool:
+    """Return whether two functions behave the same, including the errors of their assertions."""
+    return structural_equal(first, second) and _assertions(first) == _assertions(second)
 
 
 def _assertions(function: ir.Function) -> list[tuple[str, Span | None]]:
@@ -148,11 +152,11 @@ def _type_of(function: ir.Function) -> FuncType | None:
 def _callees_first(module: Module, name: str) -> list[str]:
     graph = call_graph(module)
     reached = reachable(graph, name)
-    return [each for group in components(graph) for each in group if each in reached]
+    return [callee for group in components(graph) for callee in group if callee in reached]
 
 
-def _with_names(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
-    """The function with the globals in it renamed; itself where none changes."""
+def _rename_globals(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
+    """Return the function with its globals renamed, or itself if none changes."""
 
     def renamed(_old: ir.Expr, node: ir.Expr) -> ir.Expr:
         if isinstance(node, ir.GlobalVar) and names.get(node.name, node.name) != node.name:

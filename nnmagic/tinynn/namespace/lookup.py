@@ -8,11 +8,11 @@ from nnmagic.tinynn.program import MISSING
 
 
 def look_up(namespace: Mapping[str, object], name: str) -> object:
-    """What a free name of a cell stands for in a namespace, or MISSING.
+    """Return the object that a free name of a cell stands for in a namespace, or MISSING.
 
-    The rest of a dotted name is looked up in the dictionaries of modules, and of objects that only hold
-    values (``capture.member_of``): no code of the notebook runs.
-    A name with brackets, ``Cons()``, is that of a constructor: it stands for all data types that have it.
+    The rest of a dotted name is looked up in the dictionaries of modules, and in objects that only hold
+    values (``capture.member_of``): no code of the notebook runs. A name with brackets, ``Cons()``, is that of
+    a constructor: it gives all data types that have it.
     """
     import sys
     from types import ModuleType
@@ -23,13 +23,13 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
         return tuple(types_with(namespace, name[:-2]).values())
 
     first, *rest = name.split(".")
-    found = namespace.get(first, MISSING)
+    value = namespace.get(first, MISSING)
     for member in rest:
-        if not isinstance(found, ModuleType):
-            found = member_of(found, member)
+        if not isinstance(value, ModuleType):
+            value = member_of(value, member)
             continue
         loaded = sys.modules.get(
-            f"{found.__name__}.{member}", MISSING
-        )  # a submodule that is not asked for yet
-        found = vars(found).get(member, loaded)
-    return found
+            f"{value.__name__}.{member}", MISSING
+        )  # a submodule that no attribute refers to yet
+        value = vars(value).get(member, loaded)
+    return value

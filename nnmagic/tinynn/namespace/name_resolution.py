@@ -1,6 +1,6 @@
-"""Names: what a name of a cell stands for. Local names, then the cell's functions, the notebook, operators.
+"""Resolve the names of a cell: its functions, then the notebook's names, then the language's.
 
-Records every look-up in the notebook, for the cache. Knows values, captures and operators; no syntax tree.
+Every look-up in the notebook is recorded for the cache.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
     CompiledType,
     NotCapturableError,
-    captured,
+    capture,
     compiled_function,
     compiled_type,
     holds_values,
     is_method,
     member_names,
     not_capturable,
-    settled,
+    snapshot,
     types_with,
 )
 from nnmagic.tinynn.namespace.foreign_functions import (
     ELSEWHERE,
     IMPORTS,
     NOT_HERE,
+    cell_equivalent,
     foreign_hint,
     import_hint,
     is_library,
     library_of,
-    same_as,
 )
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import look_up
@@ -60,9 +60,9 @@ from nnmagic.tinynn.values.values import (
 )
 
 _COMPLEX = frozenset(("c64", "c128", "complex64", "complex128", "complex_", "cfloat", "cdouble"))
-#: What may stand before an operator's name.
+#: Prefixes that an operator's name may have.
 _PREFIXES = ("relay", "nnmagic")
-#: What a written path of an operator begins with.
+#: First parts of the written paths of operators.
 _FAMILIES = frozenset({*_PREFIXES, *(name.partition(".")[0] for name in OPERATORS if "." in name)})
 
 
@@ -71,22 +71,22 @@ def _assertion() -> TypeData:
     return TypeData(header, (), (Constructor("Holds", (), header, 0), Constructor("Fails", (), header, 1)))
 
 
-#: The data type whose second constructor no match takes: what a failed assertion comes to.
+#: Data type of assertions; no match covers its second constructor, so a failed assertion is a match error.
 ASSERTION = _assertion()
 
 
 def is_assertion(data: TypeData) -> bool:
-    """Whether a data type is there for assertions alone."""
+    """Return whether a data type serves only assertions."""
     return data.header == ASSERTION.header and same_type(data, ASSERTION)
 
 
 class UnknownNameError(RefusalError):
-    """A name that stands for nothing."""
+    """A name is not defined."""
 
 
 @dataclass(slots=True)
 class NameResolver:
-    """The names outside a function's own: the cell's functions, the notebook's names, the language's."""
+    """Resolver of the names that are not local: of the cell, the notebook and the language."""
 
     namespace: Mapping[str, object]
     functions: dict[str, GlobalFunction] = field(default_factory=dict)
@@ -99,19 +99,19 @@ class NameResolver:
     _values: dict[str, Value] = field(default_factory=dict)
 
     def lookup(self, path: tuple[str, ...], span: Span, local: Iterable[str] = ()) -> tuple[Value, int]:
-        """What a dotted name stands for, and how many of its parts that takes. Raises Refusal.
+        """Return the value of a dotted name, and the number of its parts that were used.
 
         ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
         """
-        for known in (self.functions, self.data_types, self.constructors):
-            if path[0] in known:
-                return known[path[0]], 1
-        found = self._look_up(path[0])
-        if found is not MISSING:
-            return self._of_notebook(path, found, span)
-        word = path[0]
-        if word in PYTHON_ONLY and word not in ITERATION:
-            message, hint = PYTHON_ONLY[word]
+        for table in (self.functions, self.data_types, self.constructors):
+            if path[0] in table:
+                return table[path[0]], 1
+        value = self._look_up(path[0])
+        if value is not MISSING:
+            return self._of_notebook(path, value, span)
+        first = path[0]
+        if first in PYTHON_ONLY and first not in ITERATION:
+            message, hint = PYTHON_ONLY[first]
             raise RefusalError(message, span, hint=hint)
         built_in = language_name(path)
         if built_in is not None:
@@ -123,22 +123,22 @@ class NameResolver:
             return FAILED, 1
         raise self._unknown(path, span, local)
 
-    def declare(self, data: DataTypeName, place: Span) -> None:
-        """Adds a data type of the cell, with its constructors. Raises Refusal."""
+    def declare(self, data: DataTypeName, span: Span) -> None:
+        """Add a data type of the cell, with its constructors."""
         name = data.type.header.name
         self.data_types[name] = data
         for constructor in data.type.constructors:
             self.constructors[constructor.name] = ConstructorName(constructor, data.fields[constructor.name])
-        self.linker.use_types("this cell", {name: data.type}, {}, place)
+        self.linker.link_types("this cell", {name: data.type}, {}, span)
 
     def types(self) -> dict[str, TypeData]:
-        """The data types of the module, by name."""
+        """Return the data types of the module, by name."""
         own = {name: data.type for name, data in self.data_types.items()}
         return {**self.linker.types, **own}
 
-    def assertion(self, place: Span) -> tuple[Constructor, Constructor]:
-        """The constructors that say whether an assertion holds, declared where one is. Raises Refusal."""
-        self.linker.use_types("`assert`", {ASSERTION.header.name: ASSERTION}, {}, place)
+    def assertion(self, span: Span) -> tuple[Constructor, Constructor]:
+        """Return the constructors for a true and a false assertion; link their data type."""
+        self.linker.link_types("`assert`", {ASSERTION.header.name: ASSERTION}, {}, span)
         return ASSERTION.constructors[0], ASSERTION.constructors[1]
 
     def _look_up(self, name: str) -> object:
@@ -146,106 +146,110 @@ class NameResolver:
             self._found[name] = self.looked_up[name] = look_up(self.namespace, name)
         return self._found[name]
 
-    def _of_notebook(self, path: tuple[str, ...], found: object, span: Span) -> tuple[Value, int]:
-        if isinstance(found, ModuleType) and found.__name__ in ("nnmagic", "nnmagic.relay"):
-            prefix = found.__name__.rpartition(".")[2]  # whatever the notebook calls it
+    def _of_notebook(self, path: tuple[str, ...], value: object, span: Span) -> tuple[Value, int]:
+        if isinstance(value, ModuleType) and value.__name__ in ("nnmagic", "nnmagic.relay"):
+            prefix = value.__name__.rpartition(".")[2]  # under any name of the notebook
             own = language_name((prefix, *path[1:]))
             if own is not None:
                 return own
-        taken, module = 1, library_of(found)
-        while isinstance(found, ModuleType) and taken < len(path):
+        used, module = 1, library_of(value)
+        while isinstance(value, ModuleType) and used < len(path):
             if (operator := language_name(path)) is not None and _is_operator(operator[0]):
                 return operator  # decided by the written path: `nn` may be any module
-            function = MODULES.get(found.__name__, {}).get(path[taken])
+            function = MODULES.get(value.__name__, {}).get(path[used])
             if function is not None:
-                return BuiltinName(function), taken + 1
-            taken, module = taken + 1, found.__name__
-            member = self._look_up(".".join(path[:taken]))
+                return BuiltinName(function), used + 1
+            used, module = used + 1, value.__name__
+            member = self._look_up(".".join(path[:used]))
             if member is MISSING:
-                raise self._no_member(path[:taken], found, span)
-            found = member
-        while taken < len(path) and holds_values(found):
-            if (owner := ".".join(path[:taken])) not in self._values:
-                self.looked_up.pop(owner, None)  # what is taken of it counts, not which object it is
-            taken += 1
-            member = self._look_up(".".join(path[:taken]))
+                raise self._no_member(path[:used], value, span)
+            value = member
+        while used < len(path) and holds_values(value):
+            if (owner := ".".join(path[:used])) not in self._values:
+                self.looked_up.pop(owner, None)  # the captured members count, not the object's identity
+            used += 1
+            member = self._look_up(".".join(path[:used]))
             if member is MISSING:
-                raise _no_field(path[:taken], found, span)
-            found, module = member, None
-        name = ".".join(path[:taken])
+                raise _no_field(path[:used], value, span)
+            value, module = member, None
+        name = ".".join(path[:used])
         try:
-            return self._value(name, found, span), taken
+            return self._value(name, value, span), used
         except NotCapturableError as problem:
-            name += problem.place
-            is_dtype = isinstance(found, type) and issubclass(found, np.generic)
-            from_library = module is not None and is_library(module) and callable(found) and not is_dtype
-            raise _unusable(path[:taken], name, problem, span, module if from_library else None) from None
+            name += problem.path
+            is_dtype = isinstance(value, type) and issubclass(value, np.generic)
+            from_library = module is not None and is_library(module) and callable(value) and not is_dtype
+            raise _unusable(path[:used], name, problem, span, module if from_library else None) from None
 
-    def _value(self, name: str, found: object, span: Span) -> Value:
-        """One value a name, so that an array captured once is one constant. Raises Refusal, NotCapturable."""
+    def _value(self, name: str, value: object, span: Span) -> Value:
+        """Capture a value once per name, so that an array becomes one constant."""
         if name not in self._values:
-            function, data = compiled_function(found), compiled_type(found)
+            function, data = compiled_function(value), compiled_type(value)
             if function is not None:
-                self._values[name] = self.linker.use(name, function, span)
+                self._values[name] = self.linker.link_function(name, function, span)
             elif data is not None:
                 self._values[name] = self._data_type(name, data, span)
-            elif isinstance(found, ModuleType):
-                raise not_capturable(found)
+            elif isinstance(value, ModuleType):
+                raise not_capturable(value)
             else:
-                self.looked_up[name] = settled(found)
-                self._values[name] = captured(self.looked_up[name])
+                self.looked_up[name] = snapshot(value)
+                self._values[name] = capture(self.looked_up[name])
         return self._values[name]
 
-    def _data_type(self, written: str, data: CompiledType, span: Span) -> DataTypeName:
+    def _data_type(self, origin: str, data: CompiledType, span: Span) -> DataTypeName:
         name = data.type.header.name
         if data.type.type_vars:
             raise NotCapturableError(f"the data type {name} with type parameters", "use it in Relay text")
-        self.linker.use_types(f"`{written}`", data.types, data.infos, span)
+        self.linker.link_types(f"`{origin}`", data.types, data.infos, span)
         return DataTypeName(self.linker.types[name], data.fields)
 
-    def _constructor_of_notebook(self, word: str, span: Span) -> ConstructorName | None:
-        """A constructor, by its bare name, of a data type that the notebook has. Raises Refusal."""
-        found = types_with(self.namespace, word)
-        if not found:
+    def _constructor_of_notebook(self, constructor_name: str, span: Span) -> ConstructorName | None:
+        """Return a constructor, by its bare name, of a data type of the notebook; None if there is none."""
+        candidates = types_with(self.namespace, constructor_name)
+        if not candidates:
             return None
-        self.looked_up[f"{word}()"] = tuple(found.values())
-        if len(found) > 1:
-            first, second, *_ = found
-            hint = f"write {first}.{word} or {second}.{word}"
-            raise RefusalError(f"`{word}` is a constructor of {first} and of {second}", span, hint=hint)
-        ((name, value),) = found.items()
+        self.looked_up[f"{constructor_name}()"] = tuple(candidates.values())
+        if len(candidates) > 1:
+            first, second, *_ = candidates
+            hint = f"write {first}.{constructor_name} or {second}.{constructor_name}"
+            raise RefusalError(
+                f"`{constructor_name}` is a constructor of {first} and of {second}", span, hint=hint
+            )
+        ((name, value),) = candidates.items()
         data = compiled_type(value)
         assert data is not None
         kept = self._data_type(name, data, span)
-        constructor = next(each for each in kept.type.constructors if each.name == word)
-        return ConstructorName(constructor, kept.fields[word])
+        constructor = next(
+            candidate for candidate in kept.type.constructors if candidate.name == constructor_name
+        )
+        return ConstructorName(constructor, kept.fields[constructor_name])
 
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> RefusalError:
         name = ".".join(path)
         if is_library(module.__name__):
-            instead = same_as(path, module.__name__, MODULES.get(module.__name__, ()))
-            if instead or path[-1] in dir(module):  # some is loaded when it is asked for
+            instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
+            if instead or path[-1] in dir(module):  # some modules load members lazily
                 return _not_supported(name, instead, span)
-        elif "__getattr__" in vars(
-            module
-        ):  # it may make the name when asked, but nothing of Python runs here
+        elif "__getattr__" in vars(module):  # it may provide the name, but no code of the notebook runs
             hint = "compute what you need in another cell and use that"
             return RefusalError(
                 f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
             )
-        close = difflib.get_close_matches(path[-1], [each for each in vars(module) if each[:1] != "_"], n=1)
-        found = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
-        return RefusalError(f"the module {module.__name__} has no {path[-1]}", span, hint=found)
+        close = difflib.get_close_matches(
+            path[-1], [member for member in vars(module) if member[:1] != "_"], n=1
+        )
+        suggestion = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
+        return RefusalError(f"the module {module.__name__} has no {path[-1]}", span, hint=suggestion)
 
     def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
         if len(path) > 1:
             return self._unknown_path(path, span, local)
         name = path[0]
-        known = [*local, *self.functions, *BUILTINS, *DTYPES, "Tensor"]
-        known += [key for key in self.namespace if not key.startswith("_")]
+        defined = [*local, *self.functions, *BUILTINS, *DTYPES, "Tensor"]
+        defined += [key for key in self.namespace if not key.startswith("_")]
         short = {operator.rpartition(".")[2] for operator in OPERATORS}
         suggestions = difflib.get_close_matches(
-            name, [*dict.fromkeys(known), *OPERATORS, *sorted(short)], n=1
+            name, [*dict.fromkeys(defined), *OPERATORS, *sorted(short)], n=1
         )
         hint = "assign it first, or define it in another cell"
         if name in IMPORTS:
@@ -261,14 +265,14 @@ class NameResolver:
         return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
 
     def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
-        """A dotted name whose first part is neither the notebook's nor a family of operators."""
+        """Return the error for a dotted name whose first part is undefined and no family of operators."""
         first, name = path[0], ".".join(path)
         if first in _FAMILIES:
             return UnknownNameError(f"unknown operator `{name}`", span, hint=_operator_hint(path))
         if first in IMPORTS:
             hint = import_hint(first)
             dtype = dtype_named(path[-1])
-            own = dtype.short if dtype else same_as(path[-1:], IMPORTS[first], ())
+            own = dtype.short if dtype else cell_equivalent(path[-1:], IMPORTS[first], ())
             if own is not None:
                 hint += f", or write {own}, which needs none"
             return UnknownNameError(f"`{first}` is not defined in the notebook", span, hint=hint)
@@ -285,31 +289,31 @@ def _is_operator(value: Value) -> bool:
 
 
 def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
-    """A dtype, a type constructor, a function of the language, or an operator by its whole written path."""
+    """Resolve a dtype, a type constructor, a function of the language, or an operator by its full path."""
     rest = path
     while len(rest) > 1 and rest[0] in _PREFIXES:
         rest = rest[1:]
-    word, taken = rest[0], len(path) - len(rest) + 1
-    if word in DTYPES:
-        return Known(DTYPES[word]), taken
-    if word in ("Tensor", "Tuple", "tuple", "Callable"):
-        return TupleConstructor(word), taken
-    if word in BUILTINS and len(rest) == 1 and path[0] != "relay":
-        return BuiltinName(BUILTINS[word]), taken
-    if word in CONSTANTS and len(path) == 1:
-        return Known(CONSTANTS[word]), 1
-    if len(path) == 1 and word in ITERATION:
-        return BuiltinName(ITERATION[word]), 1
+    head, used = rest[0], len(path) - len(rest) + 1
+    if head in DTYPES:
+        return Known(DTYPES[head]), used
+    if head in ("Tensor", "Tuple", "tuple", "Callable"):
+        return TupleConstructor(head), used
+    if head in BUILTINS and len(rest) == 1 and path[0] != "relay":
+        return BuiltinName(BUILTINS[head]), used
+    if head in CONSTANTS and len(path) == 1:
+        return Known(CONSTANTS[head]), 1
+    if len(path) == 1 and head in ITERATION:
+        return BuiltinName(ITERATION[head]), 1
     name = ".".join(rest)
     operator = resolve(name) or resolve(f"nn.{name}")
     return None if operator is None else (OperatorName(operator), len(path))
 
 
 def _operator_hint(path: tuple[str, ...]) -> str:
-    """What may be meant by a path that begins as one of an operator."""
-    word = path[-1].lower()
-    layer = word if word in BUILTINS else closest(word, BUILTINS)
-    if path[-1] != word and layer is not None:  # nn.Linear
+    """Return a hint for a path that begins like that of an operator."""
+    last = path[-1].lower()
+    layer = last if last in BUILTINS else closest(last, BUILTINS)
+    if path[-1] != last and layer is not None:  # nn.Linear
         return f"a cell has functions, no layers: write {layer}(x, ...)"
     family = {name.rpartition(".")[2]: name for name in OPERATORS if name.startswith(f"{path[0]}.")}
     close = closest(path[-1], family)
@@ -320,7 +324,7 @@ def _operator_hint(path: tuple[str, ...]) -> str:
 def _unusable(
     path: tuple[str, ...], name: str, problem: NotCapturableError, span: Span, library: str | None
 ) -> RefusalError:
-    """A value of the notebook that a cell cannot use; the operator that it hides is named.
+    """Return the error for a value that a cell cannot use; name the operator that it hides.
 
     ``library``: the module that has it, if it is a function of a library.
     """
@@ -338,7 +342,7 @@ def _unusable(
         return RefusalError(message, span, hint=f"write {dtype.short}")
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
-        return _not_supported(name, same_as(path, library, MODULES.get(library, ())), span)
+        return _not_supported(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )
@@ -346,30 +350,30 @@ def _unusable(
 
 
 def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
-    """An object of the notebook that has no such field, or that makes it by code."""
-    name, word, what = ".".join(path), path[-1], not_capturable(owner).what
-    hint = f"if code makes it, give it a name in another cell, as in {word} = {name}"
-    known = member_names(owner)
-    if is_method(owner, word):
+    """Return the error for an object that lacks the field or computes it by code."""
+    name, field, what = ".".join(path), path[-1], not_capturable(owner).what
+    hint = f"if code makes it, give it a name in another cell, as in {field} = {name}"
+    members = member_names(owner)
+    if is_method(owner, field):
         message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
         return RefusalError(message, span, hint="call it in another cell, and pass its result as an argument")
-    if word in known:
+    if field in members:
         message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
-        return RefusalError(message, span, hint=f"give it a name in another cell, as in {word} = {name}")
-    close = closest(word, [each for each in known if each[:1] != "_"])
+        return RefusalError(message, span, hint=f"give it a name in another cell, as in {field} = {name}")
+    close = closest(field, [member for member in members if member[:1] != "_"])
     if close is not None:
         hint = f"did you mean {'.'.join([*path[:-1], close])}?"
-    return RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{word}`", span, hint=hint)
+    return RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{field}`", span, hint=hint)
 
 
 def _not_supported(name: str, instead: str | None, span: Span) -> RefusalError:
-    """What a library has and a cell has not; ``instead``: what a cell has that says the same."""
+    """Return the error for an unsupported name of a library; ``instead``: the cell's equivalent."""
     hint = f"write {instead}" if instead else ELSEWHERE
     return RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)
 
 
 def _operator_name(path: tuple[str, ...]) -> str | None:
-    """The operator or function of the language that a written name means."""
+    """Return the operator or function of the language that a written name means."""
     match language_name(path):
         case (OperatorName(operator=operator), _):
             return operator.name

@@ -1,6 +1,6 @@
-"""Python's operators on the values of a cell: NumPy's meaning on tensors, Python's on what is known.
+"""Evaluate Python's operators on the values of a cell.
 
-Knows values and operators; knows no syntax tree beyond the names of its operators.
+Tensors follow NumPy, static values follow Python. Of the syntax tree only the names of operators are used.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from nnmagic.relay.types import TensorType, is_float, is_integer
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
-from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, located, tensor_type
-from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider
-from nnmagic.tinynn.values.symbolic_sizes import as_number, on_dimensions
+from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
+from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
+from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
+from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
@@ -31,18 +33,13 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
-    is_number,
     known_value,
-    number_constant,
-    source_text,
-    typed_note,
 )
-from nnmagic.tinynn.values.weak_types import alike, as_weak, beside_tensor, both_weak, is_weak
+from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
-#: Operators by the name of the function that means the same.
+#: Operators by the name of the equivalent function.
 NAMED: dict[str, AnyOp] = {
     "add": BuiltinOp.Add,
     "subtract": BuiltinOp.Sub,
@@ -64,7 +61,7 @@ NAMED: dict[str, AnyOp] = {
     "bitwise_xor": BuiltinOp.BitXor,
 }
 
-#: Operators of two tensors that are one Relay operator, whatever the dtype.
+#: Operators of two tensors that are one Relay operator for every dtype.
 _BINARY: dict[AnyOp, str] = {
     BuiltinOp.Add: "add",
     BuiltinOp.Sub: "subtract",
@@ -81,7 +78,7 @@ _BINARY: dict[AnyOp, str] = {
     BuiltinOp.GT: "greater",
     BuiltinOp.GE: "greater_equal",
 }
-#: Those with one Relay operator for bools and another for integers.
+#: Operators with one Relay operator for bools and another for integers.
 _BITWISE: dict[AnyOp, tuple[str, str]] = {
     BuiltinOp.BitAnd: ("logical_and", "bitwise_and"),
     BuiltinOp.BitOr: ("logical_or", "bitwise_or"),
@@ -111,35 +108,35 @@ _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
 def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """``left op right``. Raises Refusal."""
-    on_sizes = on_dimensions(op, left, right, span)
+    """Evaluate ``left op right``."""
+    on_sizes = apply_to_dimensions(op, left, right, span)
     if on_sizes is not None:
         return on_sizes
     left, right = as_number(left), as_number(right)
     if both_weak(left, right):
-        return as_weak(binary(op, sign, *alike(left, right), span))
-    left, right = beside_tensor(left, right, sign)
+        return as_weak(binary(op, sign, *promote_weak(left, right), span))
+    left, right = adopt_tensor_dtype(left, right, sign)
     if not is_tensor(left.value) and not is_tensor(right.value):
-        return _on_known(op, sign, left, right, span)
+        return _apply_to_known(op, sign, left, right, span)
     if op is ExtraOp.MatMul:
         return matrix_product(left, right, span)
     if op is BuiltinOp.Div:
         return _true_division(left, right, span)
     left, right = _bool_beside_number(left, right, span), _bool_beside_number(right, left, span)
-    one, other = same_dtype(left, right, sign)
-    _check_numbers(op, left, right, one)
-    if op is ExtraOp.Pow and is_integer(tensor_type(one).dtype):
-        return _integer_power(sign, one, other, right, span)
-    if tensor_type(one).dtype == "bool" and op in _ON_BOOLS:
-        return _on_bools(op, sign, one, other, span)
+    first, second = same_dtype(left, right, sign)
+    _check_numbers(op, left, right, first)
+    if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
+        return _integer_power(sign, first, second, right, span)
+    if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
+        return _apply_to_bools(op, sign, first, second, span)
     names = _BITWISE.get(op)
     if names is not None:
-        name = names[0] if tensor_type(one).dtype == "bool" else names[1]
-        return _checked(sign, name, one, other, span)
-    return _checked(sign, _BINARY[op], one, other, span)
+        name = names[0] if tensor_type(first).dtype == "bool" else names[1]
+        return _apply_checked(sign, name, first, second, span)
+    return _apply_checked(sign, _BINARY[op], first, second, span)
 
 
-#: Arithmetic of two bools that NumPy defines: the logical operator; None: NumPy refuses it, too.
+#: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
 _ON_BOOLS: dict[AnyOp, str | None] = {
     BuiltinOp.Add: "logical_or",
     BuiltinOp.Mul: "logical_and",
@@ -147,43 +144,43 @@ _ON_BOOLS: dict[AnyOp, str | None] = {
 }
 
 
-def _on_bools(op: AnyOp, sign: str, one: Operand, other: Operand, span: Span) -> Computed:
+def _apply_to_bools(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Computed:
     name = _ON_BOOLS[op]
     if name is None:
-        hint = (
-            f"write {source_text(one.span)} ^ {source_text(other.span)}, "
-            f"or convert both, as in {source_text(one.span)}.astype(i32)"
-        )
+        text = source_text(left.span)
+        hint = f"write {text} ^ {source_text(right.span)}, or convert both, as in {text}.astype(i32)"
         raise RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
-    return _checked(sign, name, one, other, span)
+    return _apply_checked(sign, name, left, right, span)
 
 
 def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
-    """A tensor of bools beside a Python number is NumPy's: int64 beside an int, float64 beside a float."""
-    known = other.value.value if isinstance(other.value, Known) else None
+    """Cast a tensor of bools beside a Python number as NumPy does: int64 for an int, float64 for a float."""
+    number = other.value.value if isinstance(other.value, Known) else None
     value = side.value
-    if isinstance(known, bool) or not isinstance(known, int | float) or not is_tensor(value):
+    if isinstance(number, bool) or not isinstance(number, int | float) or not is_tensor(value):
         return side
     if not isinstance(value, Computed) or tensor_type(side).dtype != "bool":
         return side
-    return Operand(cast(value, "int64" if isinstance(known, int) else "float64", span), side.span)
+    return Operand(cast(value, "int64" if isinstance(number, int) else "float64", span), side.span)
 
 
-#: The exponents of integers that are one operator; the engine multiplies.
+#: Exponents for which Relay's power is used on integers: the engine turns it into multiplications.
 _SMALL_POWERS = range(1, 9)
 
 
-def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand, span: Span) -> Computed:
-    """``base ** exponent`` of integers, by squaring; it wraps as NumPy's.
+def _integer_power(
+    sign: str, base: Operand, exponent: Operand, written_exponent: Operand, span: Span
+) -> Computed:
+    """Compute ``base ** exponent`` of integers by squaring; it wraps as in NumPy.
 
-    A tensor of signed exponents is refused: NumPy raises where one is negative.
+    A tensor of signed exponents is refused, since NumPy raises an error for a negative one.
     """
     try:
-        known = known_value(written.value)
+        static_exponent = known_value(written_exponent.value)
     except NotStaticError:
-        known = None
-    if isinstance(known, int) and known >= 0:
-        return _known_power(sign, base, exponent, int(known), span)
+        static_exponent = None
+    if isinstance(static_exponent, int) and static_exponent >= 0:
+        return _known_power(sign, base, exponent, int(static_exponent), span)
     dtype = tensor_type(exponent).dtype
     if not dtype.startswith("uint"):
         short = dtype_short_name(dtype)
@@ -191,18 +188,18 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
         hint = f"if no exponent is negative, write ({shown}).astype({short})"
         raise RefusalError(
             f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
-            written.span,
+            written_exponent.span,
             hint=hint,
         )
     bits = int("".join(filter(str.isdigit, dtype)))
-    one = number_constant(1, dtype, span)
+    unit = number_constant(1, dtype, span)
     zero = number_constant(0, dtype, span)
-    power: Computed = _checked(sign, "multiply", base, exponent, span)  # of the common shape
+    power: Computed = _apply_checked(sign, "multiply", base, exponent, span)  # gives the common shape
     power = apply("ones_like", span, power)
     square: Computed | Operand = base
     for bit in range(bits):
         shifted = apply("right_shift", span, exponent, number_constant(bit, dtype, span))
-        is_set = apply("not_equal", span, apply("bitwise_and", span, shifted, one), zero)
+        is_set = apply("not_equal", span, apply("bitwise_and", span, shifted, unit), zero)
         power = apply("where", span, is_set, apply("multiply", span, power, square), power)
         square = apply("multiply", span, square, square)
     return power
@@ -210,7 +207,7 @@ def _integer_power(sign: str, base: Operand, exponent: Operand, written: Operand
 
 def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:
     if number in _SMALL_POWERS:
-        return _checked(sign, "power", base, exponent, span)
+        return _apply_checked(sign, "power", base, exponent, span)
     power, square = None, base
     while number:
         if number & 1:
@@ -224,21 +221,21 @@ def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span:
     return power.value
 
 
-def _checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
-    """Broadcasting is checked here, so that the message has the sign that the user wrote."""
+def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
+    """Call an operator; check broadcasting first, so that the message shows the sign that the user wrote."""
     types = (tensor_type(left), tensor_type(right))
     try:
         check_kind(f"`{sign}`", name, types)
         check_broadcast(f"`{sign}`", *types)
     except RelationError as error:
-        raise located(error, (left, right), span, {}) from None
+        raise to_refusal(error, (left, right), span, {}) from None
     return apply(name, span, left, right)
 
 
 def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
-    """Both as tensors of one dtype: a Python number takes the tensor's.
+    """Return both operands as tensors of one dtype; a Python number takes the tensor's.
 
-    Raises Refusal, which names the cast.
+    Two tensors of different dtypes raise RefusalError, whose hint names the cast.
     """
     if not is_tensor(left.value):
         other = tensor_type(right)
@@ -248,26 +245,29 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
         return left, Operand(_number_beside(right, left, other, sign), right.span)
     first, second = tensor_type(left).dtype, tensor_type(right).dtype
     if first != second:
-        target, converted = _converted(left, right)
+        target, converted = _suggest_cast(left, right)
         name = source_text(converted.span)
         raise RefusalError(
             f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
             "dtypes never mix by themselves",
             left.span.to(right.span),
             hint=f"convert one of them, as in {name}.astype({dtype_short_name(target)})",
-            notes=(typed_note(left), typed_note(right)),
+            notes=(type_note(left), type_note(right)),
         )
     return left, right
 
 
-def _converted(left: Operand, right: Operand) -> tuple[str, Operand]:
-    """What a hint proposes for two dtypes: a constant follows a tensor of floats, else the wider one wins."""
+def _suggest_cast(left: Operand, right: Operand) -> tuple[str, Operand]:
+    """Return the dtype and the operand of the cast that a hint suggests.
+
+    A constant follows a tensor of floats; otherwise the wider dtype wins.
+    """
     first, second = tensor_type(left).dtype, tensor_type(right).dtype
     if _is_constant(left) != _is_constant(right):
         constant, kept = (left, second) if _is_constant(left) else (right, first)
         if is_float(kept):
             return kept, constant
-    target = wider(first, second)
+    target = wider_dtype(first, second)
     return target, left if first != target else right
 
 
@@ -276,8 +276,8 @@ def _is_constant(operand: Operand) -> bool:
 
 
 def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:
-    known = number.value.value if isinstance(number.value, Known) else None
-    if not isinstance(known, bool | int | float):
+    value = number.value.value if isinstance(number.value, Known) else None
+    if not isinstance(value, bool | int | float):
         hint = None
         if isinstance(number.value, TupleOf) and any(map(is_tensor, number.value.items)):
             hint = f"make it a tensor first, as in stack({source_text(number.span)})"
@@ -287,49 +287,49 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
         elif number.value == Known(None) and sign in ("==", "!="):
             hint = f"write {'is' if sign == '==' else 'is not'} None"
         raise RefusalError(
-            f"`{sign}` of {described(tensor.value)} and {described(number.value)}",
+            f"`{sign}` of {describe(tensor.value)} and {describe(number.value)}",
             number.span,
             hint=hint,
-            notes=(typed_note(tensor),),
+            notes=(type_note(tensor),),
         )
     name = source_text(tensor.span)
     target = "f64" if type_.dtype in ("int64", "uint64") else "f32"
-    cast_to = target if isinstance(known, float) else "i32"
+    cast_to = target if isinstance(value, float) else "i32"
     return number_constant(
-        known, type_.dtype, number.span, f"convert the tensor first: {name}.astype({cast_to})"
+        value, type_.dtype, number.span, f"convert the tensor first: {name}.astype({cast_to})"
     )
 
 
 def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
-    """Literals that no tensor value can save."""
-    known = right.value.value if isinstance(right.value, Known) else None
-    if not is_number(known) or is_float(tensor_type(other).dtype):
+    """Refuse numbers that are invalid for every tensor, such as a division by zero."""
+    value = right.value.value if isinstance(right.value, Known) else None
+    if not is_number(value) or is_float(tensor_type(other).dtype):
         return
-    assert isinstance(known, int)
-    if op in _DIVISIONS and known == 0:
+    assert isinstance(value, int)
+    if op in _DIVISIONS and value == 0:
         raise RefusalError("division by zero", right.span)
-    if op is ExtraOp.Pow and known < 0:
+    if op is ExtraOp.Pow and value < 0:
         hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
         raise RefusalError("an integer to a negative power", right.span, hint=hint)
     if op in (ExtraOp.LShift, ExtraOp.RShift):
         bits = int("".join(filter(str.isdigit, tensor_type(other).dtype)) or 1)
-        if not 0 <= known < bits:
+        if not 0 <= value < bits:
             raise RefusalError(
-                f"a shift by {known} of {dtype_short_name(tensor_type(other).dtype)}", right.span
+                f"a shift by {value} of {dtype_short_name(tensor_type(other).dtype)}", right.span
             )
 
 
 def _true_division(left: Operand, right: Operand, span: Span) -> Value:
-    """Of integers and bools it is NumPy's: both become float64."""
+    """Divide as NumPy does: integers and bools become float64."""
     dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
     if any(is_float(dtype) for dtype in dtypes):
-        return _checked("/", "divide", *same_dtype(left, right, "/"), span)
+        return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
     if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
         same_dtype(left, right, "/")
     if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
         raise RefusalError("division by zero", right.span)
-    one, other = (_as_float64(side, span) for side in (left, right))
-    return _checked("/", "divide", one, other, span)
+    first, second = (_as_float64(side, span) for side in (left, right))
+    return _apply_checked("/", "divide", first, second, span)
 
 
 def _as_float64(side: Operand, span: Span) -> Operand:
@@ -337,12 +337,12 @@ def _as_float64(side: Operand, span: Span) -> Operand:
         return Operand(cast(side.value, "float64", span), side.span)
     known = side.value.value if isinstance(side.value, Known) else None
     if not isinstance(known, bool | int | float):
-        raise RefusalError(f"`/` of a tensor and {described(side.value)}", side.span)
+        raise RefusalError(f"`/` of a tensor and {describe(side.value)}", side.span)
     return Operand(number_constant(known, "float64", side.span), side.span)
 
 
-def unary_named(name: str, function: str, operand: Operand, span: Span) -> Value:
-    """``~x`` for the function ``invert`` of NumPy, and so on. Raises Refusal."""
+def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Value:
+    """Evaluate the operator of one of NumPy's functions, such as ``~x`` for ``invert``."""
     return unary({"invert": BuiltinOp.Invert, "negative": BuiltinOp.USub}[name], function, operand, span)
 
 
@@ -350,7 +350,7 @@ def unary_named(name: str, function: str, operand: Operand, span: Span) -> Value
 
 
 def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
-    """``op operand``. Raises Refusal."""
+    """Evaluate ``op operand``."""
     operand = as_number(operand)
     if not is_tensor(operand.value):
         return _unary_on_known(op, sign, operand, span)
@@ -388,37 +388,37 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
     }
     if isinstance(known, int) or (isinstance(known, float) and op is not BuiltinOp.Invert):
         return Known(apply_to[op](int(known) if isinstance(known, bool) else known))
-    raise RefusalError(f"`{sign}` of {described(operand.value)}", span)
+    raise RefusalError(f"`{sign}` of {describe(operand.value)}", span)
 
 
-# -- what is known while compiling --------------------------------------------------------------------
+# -- static values -------------------------------------------------------------------------------------
 
-#: An int known while compiling has at most this many bits, a tuple this many items: enough for any shape.
+#: An int known at compile time has at most this many bits, a tuple this many items: enough for any shape.
 _MAX_BITS = 64
 _MAX_ITEMS = 10_000
 
 
-def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """Python's meaning, on numbers, strings (== and !=) and tuples (+, * and comparison)."""
+def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+    """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
         return TupleOf(left.value.items + right.value.items)
     try:
-        one, other = known_value(left.value), known_value(right.value)
+        left_value, right_value = known_value(left.value), known_value(right.value)
     except NotStaticError:
         raise _undefined(sign, left, right, span) from None
-    if isinstance(one, tuple) and isinstance(other, int) and op is BuiltinOp.Mul:
-        return _repeated(left.value, other, span)
+    if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
+        return _repeat(left.value, right_value, span)
     comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
     if any(map(_holds_dimension, (left.value, right.value))):
         raise _undefined(sign, left, right, span)
-    numbers = is_number(one) and is_number(other)
-    alike = type(one) is type(other) and isinstance(one, str | tuple)
-    if not numbers and not (comparison and alike):
+    numbers = is_number(left_value) and is_number(right_value)
+    same_kind = type(left_value) is type(right_value) and isinstance(left_value, str | tuple)
+    if not numbers and not (comparison and same_kind):
         raise _undefined(sign, left, right, span)
     if numbers:
-        _check_size(op, sign, one, other, span)
+        _check_size(op, sign, left_value, right_value, span)
     try:
-        result = _ON_KNOWN[op](one, other)
+        result = _ON_KNOWN[op](left_value, right_value)
     except ZeroDivisionError:
         raise RefusalError("division by zero", right.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
@@ -427,7 +427,7 @@ def _on_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -
 
 
 def known_result(sign: str, result: object, span: Span) -> Known:
-    """What a computation of known numbers comes to. Raises Refusal where that is larger than any dtype."""
+    """Return the result of a computation with static numbers; raise RefusalError if no dtype can hold it."""
     if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
         raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
     return Known(result)
@@ -439,7 +439,7 @@ def _holds_dimension(value: Value) -> bool:
     return isinstance(value, Dimension)
 
 
-def _repeated(value: Value, times: int, span: Span) -> Value:
+def _repeat(value: Value, times: int, span: Span) -> Value:
     assert isinstance(value, TupleOf)
     length = max(times, 0) * len(value.items)
     if length > _MAX_ITEMS:
@@ -448,7 +448,7 @@ def _repeated(value: Value, times: int, span: Span) -> Value:
 
 
 def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:
-    """``10 ** 10 ** 10`` would compute for hours."""
+    """Refuse powers and products that are too large: ``10 ** 10 ** 10`` would take hours."""
     if not (isinstance(left, int) and isinstance(right, int)):
         return
     too_large = (op is ExtraOp.Pow and abs(left) > 1 and right > _MAX_BITS) or (
@@ -466,4 +466,4 @@ def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> RefusalE
         hint = "it has several results: take one of them, as in result[0]"
     elif isinstance(left.value, Known) and isinstance(left.value.value, str):
         hint = NO_STRINGS
-    return RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span, hint=hint)
+    return RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span, hint=hint)

@@ -1,4 +1,4 @@
-"""What a ``for`` goes over: ranges, tuples, rows of tensors, ``zip``. Knows values and operators."""
+"""Iterate over ranges, tuples, rows of tensors, ``zip`` and the like."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported import FILL_A_TENSOR
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int
 from nnmagic.tinynn.values.values import (
@@ -26,34 +27,32 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
     Zipped,
-    described,
     is_failed,
     known_value,
-    source_text,
 )
 
-# -- what makes them -----------------------------------------------------------------------------------
+# -- builtins ------------------------------------------------------------------------------------------
 
 
 def _range(call: Arguments) -> Value:
-    bounds = {name: _whole(call, name) for name in ("start", "stop", "step") if name in call.given}
+    bounds = {name: _range_bound(call, name) for name in ("start", "stop", "step") if name in call.given}
     if "stop" not in bounds:
         bounds["stop"] = bounds.pop("start")
     step = bounds.get("step", Known(1))
     if step == Known(0):
         raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
     if not isinstance(step, Known):
-        raise RefusalError("the step of a range must be known while compiling", call.given["step"].span)
+        raise RefusalError("the step of a range must be known at compile time", call.given["step"].span)
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 
-def _whole(call: Arguments, name: str) -> Value:
-    """A bound of a range: an int known now, or an integer of rank 0 as a weak number."""
+def _range_bound(call: Arguments, name: str) -> Value:
+    """Return a bound of a range: a static int, or an integer of rank 0 as a weak number."""
     operand = as_number(call.given[name])
     try:
-        found = known_value(operand.value)
-        if isinstance(found, int):
-            return Known(int(found))
+        bound = known_value(operand.value)
+        if isinstance(bound, int):
+            return Known(int(bound))
     except NotStaticError:
         pass
     number = as_weak_int(operand)
@@ -61,14 +60,14 @@ def _whole(call: Arguments, name: str) -> Value:
         hint = "write a range of ints, and compute with them, as in i * 0.1"
         if is_tensor(operand.value):
             whole = tensor_type(operand).shape
-            written = source_text(operand.span)
-            hint = f"write range(len({written}))" if whole else f"convert it, as in int({written})"
-        raise RefusalError(f"range takes ints, not {described(operand.value)}", operand.span, hint=hint)
+            text = source_text(operand.span)
+            hint = f"write range(len({text}))" if whole else f"convert it, as in int({text})"
+        raise RefusalError(f"range takes ints, not {describe(operand.value)}", operand.span, hint=hint)
     return number
 
 
 def as_weak_int(operand: Operand) -> Computed | None:
-    """A dimension, or an integer of rank 0, as a weak number; None for any other value."""
+    """Return a dimension, or an integer of rank 0, as a weak number; None for any other value."""
     value = as_number(operand).value
     if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
         return None
@@ -77,42 +76,49 @@ def as_weak_int(operand: Operand) -> Computed | None:
     return weak_int(cast(value, "int64", operand.span))
 
 
-def _zipped(word: str) -> Builtin:
+def _zip_like(name: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        value = call.given["iterables"].value if word == "zip" else TupleOf((call.given["iterable"].value,))
+        value = call.given["iterables"].value if name == "zip" else TupleOf((call.given["iterable"].value,))
         assert isinstance(value, TupleOf)
         parts = tuple(Operand(item, call.span) for item in value.items)
         for part in parts:
             count(part)
-        return Zipped(word, parts)
+        return Zipped(name, parts)
 
-    signature = "*iterables" if word == "zip" else "iterable"
-    return Builtin(word, signature, apply_to, f"Python's {word}, for a loop to go over.")
+    signature = "*iterables" if name == "zip" else "iterable"
+    return Builtin(name, signature, apply_to, f"Return Python's {name}, for a loop to iterate over.")
 
 
-def _listed(call: Arguments) -> Value:
+def _list(call: Arguments) -> Value:
     if "iterable" not in call.given:
         return TupleOf(())
     return TupleOf(tuple(items(call.given["iterable"], "list")))
 
 
-#: What makes something to go over, by name.
+#: Functions that make or convert iterables, by name.
 ITERATION: dict[str, Builtin] = {
-    "range": Builtin("range", "start stop? step?=1", _range, "Python's range, for a loop to go over."),
-    **{word: _zipped(word) for word in ("zip", "enumerate", "reversed")},
-    "list": Builtin("list", "iterable?=()", _listed, "The items, as many as are known while compiling."),
+    "range": Builtin(
+        "range", "start stop? step?=1", _range, "Return Python's range, for a loop to iterate over."
+    ),
+    **{word: _zip_like(word) for word in ("zip", "enumerate", "reversed")},
+    "list": Builtin(
+        "list",
+        "iterable?=()",
+        _list,
+        "Return the items as a tuple; their number must be known at compile time.",
+    ),
 }
 
 
-# -- what a loop asks ----------------------------------------------------------------------------------
+# -- queries of a loop ---------------------------------------------------------------------------------
 
 
 def count(operand: Operand) -> int | Computed:
-    """How many items there are; a weak number where that is known only later. Raises Refusal."""
+    """Return the number of items: an int, or a weak number if it is known only at run time."""
     value, span = operand.value, operand.span
     match value:
-        case TupleOf(items=found):
-            return len(found)
+        case TupleOf(items=items_):
+            return len(items_)
         case RangeOf(
             start=Known(value=int() as start),
             stop=Known(value=int() as stop),
@@ -123,12 +129,12 @@ def count(operand: Operand) -> int | Computed:
             return _range_count(Operand(start, span), Operand(stop, span), step, span)
         case Zipped(parts=parts):
             counts = [count(part) for part in parts]
-            known = [each for each in counts if isinstance(each, int)]
-            later = [each for each in counts if not isinstance(each, int)]
-            if not later:
-                return min(known, default=0)
-            others: list[Value] = [*later[1:], *(Known(each) for each in known)]
-            least: Value = later[0]
+            static = [number for number in counts if isinstance(number, int)]
+            dynamic = [number for number in counts if not isinstance(number, int)]
+            if not dynamic:
+                return min(static, default=0)
+            others: list[Value] = [*dynamic[1:], *(Known(number) for number in static)]
+            least: Value = dynamic[0]
             for other in others:
                 least = _smaller(least, other, span)
             assert isinstance(least, Computed)
@@ -138,7 +144,7 @@ def count(operand: Operand) -> int | Computed:
         if shape:
             assert isinstance(value, Computed)
             return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
-    raise RefusalError(f"{described(value)} cannot be gone over", span, hint=_hint(value))
+    raise RefusalError(f"{describe(value)} cannot be gone over", span, hint=_hint(value))
 
 
 def _hint(value: Value) -> str | None:
@@ -152,7 +158,7 @@ def _hint(value: Value) -> str | None:
 
 
 def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Computed:
-    """ceil((stop - start) / step); negative where there is none, which a loop's test takes as well."""
+    """Return ceil((stop - start) / step); negative for some empty ranges, which a loop's test accepts."""
     distance = (
         stop if start.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", stop, start, span), span)
     )
@@ -160,11 +166,11 @@ def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Comput
         shifted = binary(
             BuiltinOp.Add, "+", distance, Operand(Known(step - (1 if step > 0 else -1)), span), span
         )
-        found = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(step), span), span)
+        result = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(step), span), span)
     else:
-        found = distance.value
-    assert isinstance(found, Computed)
-    return found
+        result = distance.value
+    assert isinstance(result, Computed)
+    return result
 
 
 def _smaller(left: Value, right: Value, span: Span) -> Value:
@@ -179,7 +185,7 @@ def _constant(value: Value, span: Span) -> Computed:
 
 
 def items(operand: Operand, what: str) -> list[Value]:
-    """All items, as many as are known while compiling. Raises Refusal."""
+    """Return all items of a value whose number of items must be static."""
     number = count(operand)
     if not isinstance(number, int):
         hint = (
@@ -187,26 +193,26 @@ def items(operand: Operand, what: str) -> list[Value]:
             f"or write a `for` loop: {FILL_A_TENSOR}"
         )
         raise RefusalError(
-            f"{what} needs a number of items that is known while compiling", operand.span, hint=hint
+            f"{what} needs a number of items that is known at compile time", operand.span, hint=hint
         )
     if number > MAX_ITEMS:
         raise RefusalError(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
     return [item(operand, Known(index), operand.span) for index in range(number)]
 
 
-#: At most this many items are taken apart one by one.
+#: Maximal number of items that are unrolled one by one.
 MAX_ITEMS = 1000
 
 
 def has_known_items(value: Value) -> bool:
-    """Whether items can be had only by an index that is known while compiling."""
+    """Return whether items can only be taken at a static index."""
     if isinstance(value, Zipped):
         return any(has_known_items(part.value) for part in value.parts)
     return isinstance(value, TupleOf)
 
 
 def item(operand: Operand, index: Value, span: Span) -> Value:
-    """The item at an index that is in range: Known, or a weak number. Raises Refusal."""
+    """Return the item at an index in range: Known, or a weak number."""
     value = operand.value
     match value:
         case RangeOf(start=start, step=step):
@@ -224,10 +230,10 @@ def item(operand: Operand, index: Value, span: Span) -> Value:
             return item(only, _from_end(count(only), index, span), span)
         case Zipped(parts=parts):
             return TupleOf(tuple(item(part, index, span) for part in parts))
-        case TupleOf(items=found):
+        case TupleOf(items=items_):
             assert isinstance(index, Known)
             assert isinstance(index.value, int)
-            return found[index.value]
+            return items_[index.value]
     if isinstance(index, Known):
         return subscript(operand, [Operand(index, span)], span)
     assert isinstance(value, Computed)
@@ -245,7 +251,7 @@ def _from_end(number: int | Computed, index: Value, span: Span) -> Value:
 
 
 def is_silent(value: Value) -> bool:
-    """Whether an error in what is gone over was reported."""
+    """Return whether an error in the iterable was already reported."""
     if isinstance(value, Zipped):
         return any(is_silent(part.value) for part in value.parts)
     if isinstance(value, RangeOf):
@@ -254,7 +260,7 @@ def is_silent(value: Value) -> bool:
 
 
 def parts_of(value: Value) -> Sequence[Value]:
-    """The values inside one that is gone over, which a loop uses again and again."""
+    """Return the values inside an iterable, which a loop uses in every iteration."""
     if isinstance(value, Zipped):
         return [part.value for part in value.parts]
     return [value]

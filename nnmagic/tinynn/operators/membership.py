@@ -1,9 +1,10 @@
-"""``is`` and ``in``: answered while compiling. Knows values."""
+"""Evaluate ``is`` and ``in`` at compile time."""
 
 from __future__ import annotations
 
 from nnmagic.diagnostics import Span
 from nnmagic.tinynn.types.annotations import DType
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -14,20 +15,19 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    described,
     known_value,
 )
 
 
 def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """``x is None``, ``x is not None``, and dtypes. Raises Refusal."""
-    for one, other in ((left, right), (right, left)):
+    """Evaluate ``x is None``, ``x is not None``, and ``is`` of dtypes."""
+    for operand, other in ((left, right), (right, left)):
         if isinstance(other.value, Known) and (
             other.value.value is None or isinstance(other.value.value, bool | DType)
         ):
-            if isinstance(other.value.value, bool) and isinstance(one.value, Computed):
-                break  # a tensor is never True itself: most likely == was meant
-            same = isinstance(one.value, Known) and one.value.value is other.value.value
+            if isinstance(other.value.value, bool) and isinstance(operand.value, Computed):
+                break  # a tensor is never the object True: probably == was meant
+            same = isinstance(operand.value, Known) and operand.value.value is other.value.value
             return Known(same if sign == "is" else not same)
     hint = "compare with ==" if sign == "is" else "compare with !="
     raise RefusalError(
@@ -36,29 +36,29 @@ def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 
 def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """``x in (1, 2)`` of what is known while compiling. Raises Refusal."""
+    """Evaluate ``x in (1, 2)`` of static values."""
     left, right = as_number(left), Operand(_numbers(right.value), right.span)
     try:
-        one, several = known_value(left.value), known_value(right.value)
+        item, collection = known_value(left.value), known_value(right.value)
     except NotStaticError:
         hint = "compare with ==, as in (x == 1) | (x == 2)"
         if isinstance(right.value, Computed):
             hint = "write (x == value).any()"
         raise RefusalError(
-            f"`{sign}` asks for values known while compiling, not {described(left.value)} in "
-            f"{described(right.value)}",
+            f"`{sign}` asks for values known at compile time, not {describe(left.value)} in "
+            f"{describe(right.value)}",
             span,
             hint=hint,
         ) from None
-    if isinstance(right.value, TupleOf) and isinstance(several, tuple):
-        return Known((one in several) is (sign == "in"))
-    if isinstance(one, str) and isinstance(several, str):
-        return Known((one in several) is (sign == "in"))
-    raise RefusalError(f"`{sign}` of {described(left.value)} and {described(right.value)}", span)
+    if isinstance(right.value, TupleOf) and isinstance(collection, tuple):
+        return Known((item in collection) is (sign == "in"))
+    if isinstance(item, str) and isinstance(collection, str):
+        return Known((item in collection) is (sign == "in"))
+    raise RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span)
 
 
 def _numbers(value: Value) -> Value:
-    """A tuple with its dimensions as numbers."""
+    """Replace the dimensions of a tuple by numbers."""
     if not isinstance(value, TupleOf):
         return value
     items = (item.number if isinstance(item, Dimension) else item for item in value.items)

@@ -1,4 +1,4 @@
-"""``x[...]`` with NumPy's indexing: ints, slices, ``...``, None, arrays, masks. Knows values, operators."""
+"""Evaluate ``x[...]`` with NumPy's indexing: ints, slices, ``...``, None, arrays and masks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from nnmagic.tinynn.operators.index_arrays import (
     single_index,
     static_indices,
 )
-from nnmagic.tinynn.operators.slices import Cut, cut_along, known_bound, taken_along
+from nnmagic.tinynn.operators.slices import StaticSlice, known_bound, resolve_slice, take_slice
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -29,38 +30,36 @@ from nnmagic.tinynn.values.values import (
     SliceOf,
     TupleOf,
     Value,
-    described,
     known_value,
-    source_text,
 )
 
 
 def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
-    """``value[index]`` of a tensor or a tuple. Raises Refusal."""
+    """Evaluate ``value[index]`` of a tensor, a tuple or a dictionary."""
     if isinstance(value.value, TupleOf):
-        return _of_tuple(value.value, index, span)
+        return _index_tuple(value.value, index, span)
     if isinstance(value.value, DictOf):
-        return _of_dictionary(value.value, index)
+        return _index_dictionary(value.value, index)
     if not is_tensor(value.value):
-        raise RefusalError(f"{described(value.value)} cannot be indexed", value.span)
+        raise RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
-    return _of_tensor(value.value, index, span)
+    return _index_tensor(value.value, index, span)
 
 
-def _of_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
+def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
     try:
         key = known_value(index[0].value) if len(index) == 1 else None
     except NotStaticError:
         key = None
     if not isinstance(key, str | int):
-        message = f"a dictionary's key must be known while compiling, not {described(index[0].value)}"
+        message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
         if len(index) == 1 and isinstance(index[0].value, Computed):
             hint = "stack the values in another cell, as in weights = numpy.stack(list(state.values())), "
             raise RefusalError(message, index[0].span, hint=f"{hint}and write weights[i]")
         raise RefusalError(message, index[0].span)
     if key not in value.items:
         close = (
-            closest(key, [each for each in value.items if isinstance(each, str)])
+            closest(key, [name for name in value.items if isinstance(name, str)])
             if isinstance(key, str)
             else None
         )
@@ -74,7 +73,7 @@ def _keys(value: DictOf) -> str:
     return f"its keys: {', '.join(keys[:8])}{', ...' if len(keys) > 8 else ''}" if keys else "it is empty"
 
 
-def _of_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
+def _index_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
     if len(index) != 1:
         raise RefusalError("a tuple takes one index", span)
     only = index[0]
@@ -91,7 +90,7 @@ def _of_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
         if isinstance(only.value, Computed | Dimension) and value.items and all(map(is_tensor, value.items)):
             hint = "stack the items into one tensor, as in stack(items)[i]"
         raise RefusalError(
-            f"a tuple's index must be an int, not {described(only.value)}", only.span, hint=hint
+            f"a tuple's index must be an int, not {describe(only.value)}", only.span, hint=hint
         )
     if not -len(value.items) <= position < len(value.items):
         raise RefusalError(f"index {position} is out of range for a tuple of {len(value.items)}", only.span)
@@ -100,10 +99,10 @@ def _of_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
 
 def _known_int(operand: Operand) -> int | None:
     try:
-        found = known_value(operand.value)
+        number = known_value(operand.value)
     except NotStaticError:
         return None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 # -- tensors -------------------------------------------------------------------------------------------
@@ -111,7 +110,7 @@ def _known_int(operand: Operand) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One item of an index, with the first axis that it is about and how many it uses."""
+    """One item of an index, with the first axis that it applies to and the number of axes that it uses."""
 
     item: Operand
     axis: int
@@ -119,33 +118,35 @@ class _Part:
 
     @property
     def is_new(self) -> bool:
-        """Whether it adds an axis."""
+        """Return whether it adds an axis."""
         return self.item.value == Known(None)
 
     @property
     def is_slice(self) -> bool:
-        """Whether it keeps an axis."""
+        """Return whether it keeps an axis."""
         return isinstance(self.item.value, SliceOf)
 
 
 _FULL = SliceOf(Known(None), Known(None), Known(None))
 
 
-def _of_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
+def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
     parts = list(_parts(index, value, span))
-    value = _sliced(value, parts, span)
+    value = _apply_slices(value, parts, span)
     chosen = [part for part in parts if not part.is_new and not part.is_slice]
-    places = [place for part in chosen for place in _places(value, part)]
-    value, block, at = _gathered(value, places, span)
-    if any(place.is_array for place in places):
-        value = _moved(value, block, at, _block_place(parts, chosen), span)
-    for axis in _new_axes(parts, chosen, block if any(place.is_array for place in places) else None):
+    indices = [axis_index for part in chosen for axis_index in _axis_indices(value, part)]
+    value, block, first_axis = _gather(value, indices, span)
+    if any(axis_index.is_array for axis_index in indices):
+        value = _move_block(value, block, first_axis, _block_position(parts, chosen), span)
+    for axis in _new_axes(
+        parts, chosen, block if any(axis_index.is_array for axis_index in indices) else None
+    ):
         value = apply("expand_dims", span, value, axis=axis)
     return value
 
 
 def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_Part]:
-    """One part an item, with its axes: ``...`` and what is left out become full slices."""
+    """Yield the items with their axes; ``...`` and omitted items become full slices."""
     rank = len(tensor_type(Operand(value, span)).shape)
     only = index[0] if len(index) == 1 else None
     if only is not None and isinstance(only.value, TupleOf) and not _is_list(only):
@@ -153,14 +154,14 @@ def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_P
         raise RefusalError(
             "a tuple as an index means several axes, a list one: this may be either", only.span, hint=hint
         )
-    ellipses = [place for place, item in enumerate(index) if item.value == Known(Ellipsis)]
+    ellipses = [position for position, item in enumerate(index) if item.value == Known(Ellipsis)]
     if len(ellipses) > 1:
         raise RefusalError("an index can hold `...` once only", index[ellipses[1]].span)
     used = [_axes_used(item) for item in index]
     if sum(used) > rank:
         many = "1 index" if sum(used) == 1 else f"{sum(used)} indices"
         leave_out = None if rank else "it has one element: leave the index out"
-        raise RefusalError(f"{many} for {described(value)}", span, hint=leave_out)
+        raise RefusalError(f"{many} for {describe(value)}", span, hint=leave_out)
     first = ellipses[0] if ellipses else len(index)
     full = [(Operand(_FULL, span), 1)] * (rank - sum(used))
     listed = list(zip(index, used, strict=True))
@@ -171,7 +172,7 @@ def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_P
 
 
 def _is_list(operand: Operand) -> bool:
-    """Whether a sequence is written out as a list where it stands."""
+    """Return whether a sequence is written in square brackets at its span."""
     span = operand.span
     line = span.source.line(span.line) if span.source else None
     return line is not None and line[span.column - 1 : span.column] == "["
@@ -186,21 +187,21 @@ def _axes_used(item: Operand) -> int:
     return 1
 
 
-def _sliced(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
-    """With every slice carried out; each keeps its axis."""
-    cuts: list[Cut] = []
+def _apply_slices(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
+    """Apply every slice; each keeps its axis."""
+    cuts: list[StaticSlice] = []
     shape = list(tensor_type(Operand(value, span)).shape)
     for part in parts:
         if not isinstance(part.item.value, SliceOf):
             continue
         size = shape[part.axis]
-        found = cut_along(part.item.value, value, part.axis, part.item)
-        if isinstance(found, Cut):
-            cuts.append(found)
-            shape[part.axis] = found.size
-        elif found is not None:
-            value = taken_along(value, found, part.axis, span)
-            shape[part.axis] = found.size
+        resolved = resolve_slice(part.item.value, value, part.axis, part.item)
+        if isinstance(resolved, StaticSlice):
+            cuts.append(resolved)
+            shape[part.axis] = resolved.size
+        elif resolved is not None:
+            value = take_slice(value, resolved, part.axis, span)
+            shape[part.axis] = resolved.size
         else:
             shape[part.axis] = size
     if cuts:
@@ -216,40 +217,40 @@ def _sliced(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
     return Computed(value.expr, TensorType(tuple(shape), tensor_type(Operand(value, span)).dtype))
 
 
-def _places(value: Computed, part: _Part) -> list[AxisIndex]:
-    """Where an int, an array or a mask takes from."""
+def _axis_indices(value: Computed, part: _Part) -> list[AxisIndex]:
+    """Resolve an int, an array or a mask to indices along axes."""
     item = part.item
-    found = item.value
-    if isinstance(found, TupleOf):
+    index = item.value
+    if isinstance(index, TupleOf):
         return [index_by_array(value, part.axis, item)]
-    known = static_indices(value, part.axis, item)
-    if known is not None:
-        return known
-    if isinstance(found, Dimension):
-        return [single_index(value, part.axis, found.number, item.span)]
-    if isinstance(found, Computed) and isinstance(found.type, TensorType):
-        if found.type.dtype == "bool" and found.type.shape:
-            return mask_indices(value, part.axis, found, item.span)
-        if is_integer(found.type.dtype):
-            if found.type.shape:
+    static = static_indices(value, part.axis, item)
+    if static is not None:
+        return static
+    if isinstance(index, Dimension):
+        return [single_index(value, part.axis, index.number, item.span)]
+    if isinstance(index, Computed) and isinstance(index.type, TensorType):
+        if index.type.dtype == "bool" and index.type.shape:
+            return mask_indices(value, part.axis, index, item.span)
+        if is_integer(index.type.dtype):
+            if index.type.shape:
                 return [index_by_array(value, part.axis, item)]
-            return [single_index(value, part.axis, found, item.span)]
-    hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(found) else None
-    if isinstance(found, Known) and isinstance(found.value, bool):
+            return [single_index(value, part.axis, index, item.span)]
+    hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(index) else None
+    if isinstance(index, Known) and isinstance(index.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
-    raise RefusalError(f"an index must be an int or a slice, not {described(found)}", item.span, hint=hint)
+    raise RefusalError(f"an index must be an int or a slice, not {describe(index)}", item.span, hint=hint)
 
 
-def _gathered(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:
-    """The elements at the places: single ones drop their axes, arrays make one block of axes.
+def _gather(value: Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:
+    """Take the elements at the indices: single ones drop their axes, arrays make one block of axes.
 
-    Gives the rank of that block, too, and its place.
+    Return the rank of that block, too, and its first axis.
     """
-    singles = [place for place in places if not place.is_array]
-    arrays = [place for place in places if place.is_array]
-    cuts = [place for place in singles if isinstance(place.index, int)]
+    singles = [axis_index for axis_index in indices if not axis_index.is_array]
+    arrays = [axis_index for axis_index in indices if axis_index.is_array]
+    cuts = [axis_index for axis_index in singles if isinstance(axis_index.index, int)]
     if cuts:
-        starts = [int(place.index) for place in cuts if isinstance(place.index, int)]
+        starts = [int(axis_index.index) for axis_index in cuts if isinstance(axis_index.index, int)]
         value = apply(
             "strided_slice",
             span,
@@ -257,16 +258,16 @@ def _gathered(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple
             begin=starts,
             end=[start + 1 for start in starts],
             strides=[1] * len(cuts),
-            axes=[place.axis for place in cuts],
+            axes=[axis_index.axis for axis_index in cuts],
         )
-    for place in sorted(singles, key=lambda each: -each.axis):
-        if isinstance(place.index, Computed):
-            value = apply("take", span, value, place.index, axis=place.axis, mode="fast")
-    later = [place.axis for place in singles if not isinstance(place.index, int)]
+    for axis_index in sorted(singles, key=lambda other: -other.axis):
+        if isinstance(axis_index.index, Computed):
+            value = apply("take", span, value, axis_index.index, axis=axis_index.axis, mode="fast")
+    later = [axis_index.axis for axis_index in singles if not isinstance(axis_index.index, int)]
     if cuts:
-        dropped = [place.axis - sum(axis < place.axis for axis in later) for place in cuts]
+        dropped = [axis_index.axis - sum(axis < axis_index.axis for axis in later) for axis_index in cuts]
         value = apply("squeeze", span, value, axis=dropped)
-    axes = [place.axis - sum(each.axis < place.axis for each in singles) for place in arrays]
+    axes = [axis_index.axis - sum(other.axis < axis_index.axis for other in singles) for axis_index in arrays]
     if not arrays:
         return value, 0, 0
     if len(arrays) == 1:
@@ -275,60 +276,66 @@ def _gathered(value: Computed, places: Sequence[AxisIndex], span: Span) -> tuple
         mode = "clip" if only.in_range else "fast"
         rank = len(tensor_type(Operand(only.index, span)).shape)
         return apply("take", span, value, only.index, axis=axes[0], mode=mode), rank, axes[0]
-    return _of_several(value, arrays, axes, span)
+    return _gather_several(value, arrays, axes, span)
 
 
-def _of_several(
+def _gather_several(
     value: Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
 ) -> tuple[Computed, int, int]:
-    """Arrays along several axes, broadcast together; their axes come first."""
-    shape = broadcast_shape([place.shape for place in arrays], span)
+    """Take elements by arrays along several axes, broadcast together; their axes come first."""
+    shape = broadcast_shape([index.shape for index in arrays], span)
     rank = len(tensor_type(Operand(value, span)).shape)
     order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
     if order != list(range(rank)):
         value = apply("transpose", span, value, axes=order)
-    indices = [place.checked(value, number, span) for number, place in enumerate(arrays)]
+    indices = [index.check_range(value, number, span) for number, index in enumerate(arrays)]
     inner = tensor_type(Operand(value, span))
     result = apply_adv_index([value, *indices], span)
     return Computed(result.expr, TensorType((*shape, *inner.shape[len(axes) :]), inner.dtype)), len(shape), 0
 
 
 def apply_adv_index(parts: Sequence[Computed], span: Span) -> Computed:
-    """The first tensor at the others along its first axes."""
+    """Index the first tensor by the others along its first axes."""
     types = TupleType(tuple(part.type for part in parts))
     whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
     return apply("adv_index", span, whole)
 
 
-def _block_place(parts: Sequence[_Part], chosen: Sequence[_Part]) -> int:
-    """Before which of the kept axes the axes of arrays stand: of neighbours where they are, else first."""
+def _block_position(parts: Sequence[_Part], chosen: Sequence[_Part]) -> int:
+    """Return the number of kept axes before the block of the arrays' axes.
+
+    The block stands where neighbouring arrays stand; otherwise it comes first, as in NumPy.
+    """
     if not _are_neighbours(parts, chosen):
         return 0
     return sum(part.is_slice for part in parts[: parts.index(chosen[0])])
 
 
-def _moved(value: Computed, block: int, at: int, wanted: int, span: Span) -> Computed:
-    """With the axes of the block before another of the kept axes."""
-    if at == wanted or not block:
+def _move_block(value: Computed, block: int, first_axis: int, wanted: int, span: Span) -> Computed:
+    """Move the block of axes to another position among the kept axes."""
+    if first_axis == wanted or not block:
         return value
     rank = len(tensor_type(Operand(value, span)).shape)
-    own = list(range(at, at + block))
+    own = list(range(first_axis, first_axis + block))
     kept = [axis for axis in range(rank) if axis not in own]
     return apply("transpose", span, value, axes=[*kept[:wanted], *own, *kept[wanted:]])
 
 
 def _new_axes(parts: Sequence[_Part], chosen: Sequence[_Part], block: int | None) -> list[int]:
-    """The places of new axes in the result, in order. ``block``: how many axes arrays make, if any do."""
+    """Return the positions of new axes in the result, in order.
+
+    ``block``: the rank of the arrays' block, None without arrays.
+    """
     together = block is not None and _are_neighbours(parts, chosen)
-    places: list[int] = []
-    place = block if block is not None and not together else 0
+    positions: list[int] = []
+    position = block if block is not None and not together else 0
     for part in parts:
         if together and part is chosen[0]:
-            place += block or 0
+            position += block or 0
         if part.is_new:
-            places.append(place)
-        place += part.is_new or part.is_slice
-    return places
+            positions.append(position)
+        position += part.is_new or part.is_slice
+    return positions
 
 
 def _are_neighbours(parts: Sequence[_Part], chosen: Sequence[_Part]) -> bool:

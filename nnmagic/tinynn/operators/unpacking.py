@@ -1,4 +1,4 @@
-"""``a, (b, *c) = value``: which name gets which part. Knows the tree's targets and values."""
+"""Bind the names of ``a, (b, *c) = value`` to the parts of the value."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from nnmagic.diagnostics import Span
 from nnmagic.tinynn.analysis.bound_names import names_of
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, TupleOf, Value, described
+from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, TupleOf, Value
 
 PublicSpan = Callable[[ast.Span], Span]
-#: At most this many rows of a tensor are taken apart by an assignment.
+#: Maximal number of rows that an assignment unpacks from a tensor.
 _MAX_ROWS = 1000
 
 
-def unpack(target: ast.Expr, value: Operand, place: PublicSpan, bind: Callable[[str, Value], None]) -> None:
-    """Binds every name of a target. Raises Refusal; what stands before the fault is bound."""
+def unpack(target: ast.Expr, value: Operand, to_span: PublicSpan, bind: Callable[[str, Value], None]) -> None:
+    """Bind every name of a target; before an error is raised, the names to its left are bound."""
     if isinstance(target, ast.Var):
         bind(target.id.name, value.value)
         return
     assert isinstance(target, ast.Tuple)
-    span = place(target.span)
+    span = to_span(target.span)
     parts = _parts(value, span)
     targets = list(target.values)
     starred = [index for index, part in enumerate(targets) if isinstance(part, tree.Starred)]
@@ -39,22 +40,22 @@ def unpack(target: ast.Expr, value: Operand, place: PublicSpan, bind: Callable[[
         targets[first] = targets[first].value
         parts = [*parts[:first], gathered, *parts[end:]]
     for inner, part in zip(targets, parts, strict=True):
-        unpack(inner, Operand(part, value.span), place, bind)
+        unpack(inner, Operand(part, value.span), to_span, bind)
 
 
 def _parts(value: Operand, span: Span) -> list[Value]:
-    """The items of a tuple; the rows of a tensor."""
+    """Return the items of a tuple, or the rows of a tensor."""
     if isinstance(value.value, TupleOf):
         return list(value.value.items)
     if not is_tensor(value.value):
-        raise RefusalError(f"{described(value.value)} cannot be unpacked", value.span)
+        raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     shape = tensor_type(value).shape
     if not shape or not isinstance(shape[0], int) or shape[0] > _MAX_ROWS:
-        raise RefusalError(f"{described(value.value)} cannot be unpacked", value.span)
+        raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     return [subscript(value, [Operand(Known(row), span)], value.span) for row in range(int(shape[0]))]
 
 
 def fail_all(target: ast.Expr, bind: Callable[[str, Value], None]) -> None:
-    """Binds every name of a target silently: its value's error was reported."""
+    """Bind every name of a target to a failed value: the error of its value was already reported."""
     for name in names_of(target):
         bind(name, FAILED)

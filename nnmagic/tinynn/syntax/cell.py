@@ -1,4 +1,4 @@
-"""The top of a cell: functions and data types. Source text -> the whole tree, every error of syntax in it."""
+"""Parse a whole cell: functions and data types, with every syntax error in it."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ _ASSIGNMENTS = py.AnnAssign | py.Assign
 _CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
 
 
-def parse(source: Source, found: Diagnostics) -> tree.CellNode | None:
-    """The tree of a cell; errors go to ``found``. None where Python itself cannot read the text."""
-    places = SpanMap(source)
+def parse(source: Source, diagnostics: Diagnostics) -> tree.CellNode | None:
+    """Return the tree of a cell, or None if Python itself cannot parse it; errors go to ``diagnostics``."""
+    spans = SpanMap(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `x is 1` and "\d" are refused or harmless here
         try:
             module = py.parse(source.text, source.filename)
         except SyntaxError as error:
-            found.error(_message(error, source), places.of_syntax_error(error, in_bytes=False))
+            diagnostics.error(_message(error, source), spans.of_syntax_error(error, in_bytes=False))
             return None
         except (RecursionError, MemoryError):
-            found.error(NESTED, places.of_longest_line(), hint=NESTED_HINT)
+            diagnostics.error(NESTED, spans.of_longest_line(), hint=NESTED_HINT)
             return None
         except ValueError as error:  # null bytes and lone surrogates
-            found.error(f"the source cannot be read: {error}", places.start)
+            diagnostics.error(f"the source cannot be read: {error}", spans.start)
             return None
-        compiler = CellCompiler(places, found)
+        compiler = CellCompiler(spans, diagnostics)
         result = compiler.compile_module(module)
-        _check_by_python(module, places, found)
+        _check_by_python(module, spans, diagnostics)
     return result
 
 
-def _check_by_python(module: py.Module, places: SpanMap, found: Diagnostics) -> None:
-    """Python's own compiler finds what is no matter of grammar: duplicate arguments, a stray return."""
+def _check_by_python(module: py.Module, spans: SpanMap, diagnostics: Diagnostics) -> None:
+    """Run Python's own compiler, which finds errors beyond grammar: duplicate arguments, a stray return."""
     try:
-        compile(module, places.source.filename, "exec", dont_inherit=True)
+        compile(module, spans.source.filename, "exec", dont_inherit=True)
     except SyntaxError as error:
-        span = places.of_syntax_error(error, in_bytes=True)
-        if all(other.span is None or other.span.line != span.line for other in found.found):
-            found.error(_message(error, places.source), span)
+        span = spans.of_syntax_error(error, in_bytes=True)
+        if all(other.span is None or other.span.line != span.line for other in diagnostics.found):
+            diagnostics.error(_message(error, spans.source), span)
     except (RecursionError, MemoryError):
-        found.error(NESTED, places.of_longest_line(), hint=NESTED_HINT)
+        diagnostics.error(NESTED, spans.of_longest_line(), hint=NESTED_HINT)
 
 
 def _message(error: SyntaxError, source: Source) -> str:
-    """Python's message; the lines that it names are counted as the user counts them."""
+    """Return Python's message with its line numbers counted as in the user's cell."""
 
-    def renumbered(found: re.Match[str]) -> str:
-        return f"{found[1]}{int(found[2]) + source.first_line - 1}"
+    def renumbered(match: re.Match[str]) -> str:
+        return f"{match[1]}{int(match[2]) + source.first_line - 1}"
 
     return re.sub(r"(\b(?:on|at) line )(\d+)", renumbered, error.msg or "invalid syntax")
 
 
 class CellCompiler(StatementCompiler):
-    """Functions and classes; statements and expressions stand in the classes above it."""
+    """Compiler of functions and classes; its base classes compile statements and expressions."""
 
     def compile_module(self, program: py.Module) -> tree.CellNode:
-        """All functions and data types of the cell, by name in source order."""
+        """Compile all functions and data types of the cell, by name in source order."""
         functions: dict[str, tree.FunctionNode] = {}
         types: dict[str, tree.DataTypeNode] = {}
         refused: set[str] = set()
@@ -78,11 +78,11 @@ class CellCompiler(StatementCompiler):
                 message, hint = unsupported.TOP_LEVEL.get(kind) or statement_refusal(kind)
                 self.refuse_statement(statement, message, hint)
                 refused.update(bound_names(statement))
-        if not functions and not types and not self.found.found:
+        if not functions and not types and not self.diagnostics.found:
             hint = "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"
-            self.found.error("the cell holds no function", self.places.start, hint=hint)
-        last = len(self.places.lines)
-        whole = self.places.span(1, 0, last, len(self.places.lines[-1]))
+            self.diagnostics.error("the cell holds no function", self.spans.start, hint=hint)
+        last = len(self.spans.lines)
+        whole = self.spans.span(1, 0, last, len(self.spans.lines[-1]))
         return tree.CellNode(whole, functions, types, frozenset(refused))
 
     def _add(
@@ -106,21 +106,21 @@ class CellCompiler(StatementCompiler):
             self.refuse(NESTED, name_span, NESTED_HINT)
 
     def _name_span(self, statement: py.FunctionDef | py.ClassDef) -> ast.Span:
-        word = "def" if isinstance(statement, py.FunctionDef) else "class"
-        return self.places.word(statement.lineno, statement.col_offset, rf"{word}\s+")
+        keyword = "def" if isinstance(statement, py.FunctionDef) else "class"
+        return self.spans.word(statement.lineno, statement.col_offset, rf"{keyword}\s+")
 
     # -- functions -------------------------------------------------------------------------------------
 
     def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.FunctionNode:
-        """A function, with the place of its name and its docstring."""
+        """Compile a function, with the span of its name and its docstring."""
         for decorator in stmt.decorator_list:
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
-            self.refuse("a function of a cell takes no decorator", self.places.of(decorator), hint)
+            self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         docstring = py.get_docstring(stmt, clean=False)
         outer, self.function = self.function, stmt
         node = tree.FunctionNode(
-            self.places.of(stmt),
+            self.spans.of(stmt),
             stmt.name,
             self.compile_args_to_params(stmt.args, nested=nested),
             None if stmt.returns is None else self.compile_type(stmt.returns),
@@ -134,21 +134,21 @@ class CellCompiler(StatementCompiler):
 
     def _refuse_type_parameters(self, stmt: py.FunctionDef | py.ClassDef) -> None:
         for parameter in getattr(stmt, "type_params", []):
-            self.refuse("type parameters are not part of TinyNN", self.places.of(parameter))
+            self.refuse("type parameters are not part of TinyNN", self.spans.of(parameter))
 
     # -- data types ------------------------------------------------------------------------------------
 
     def _data_type(self, stmt: py.ClassDef) -> tree.DataTypeNode:
-        """A class whose body declares constructors."""
+        """Compile a class whose body declares constructors."""
         for decorator in stmt.decorator_list:
-            self.refuse("a class of a cell takes no decorator", self.places.of(decorator), "remove it")
+            self.refuse("a class of a cell takes no decorator", self.spans.of(decorator), "remove it")
         for base in [*stmt.bases, *(keyword.value for keyword in stmt.keywords)]:
             hint = "leave the brackets out: a class of a cell lists constructors"
             if py.unparse(base).endswith("Module"):
                 hint = "write a function, which captures arrays of the notebook: `return relu(x @ w + b)`"
-            self.refuse("a class of a cell has no base", self.places.of(base), hint)
+            self.refuse("a class of a cell has no base", self.spans.of(base), hint)
         self._refuse_type_parameters(stmt)
-        declared = {each.name: each for each in self._record(stmt)}
+        declared = {single.name: single for single in self._record(stmt)}
         for statement in stmt.body:
             if isinstance(statement, _ASSIGNMENTS):
                 continue
@@ -157,12 +157,12 @@ class CellCompiler(StatementCompiler):
                     self.refuse(f"the constructor `{constructor.name}` is declared twice", constructor.span)
                     continue
                 declared[constructor.name] = constructor
-        if not declared and not self.found.found:
+        if not declared and not self.diagnostics.found:
             hint = _CONSTRUCTORS
             self.refuse(f"the class `{stmt.name}` declares no constructor", self._name_span(stmt), hint)
         docstring = py.get_docstring(stmt, clean=True)
         return tree.DataTypeNode(
-            self.places.of(stmt), stmt.name, self._name_span(stmt), list(declared.values()), docstring
+            self.spans.of(stmt), stmt.name, self._name_span(stmt), list(declared.values()), docstring
         )
 
     def _constructors(self, statement: py.stmt) -> list[tree.ConstructorDeclaration]:
@@ -187,7 +187,7 @@ class CellCompiler(StatementCompiler):
     def _bare_field(self, statement: py.stmt) -> tree.ParameterNode | None:
         match statement:
             case py.AnnAssign(target=py.Name(id=name) as target, annotation=annotation):
-                return tree.ParameterNode(self.places.of(target), name, self.compile_type(annotation))
+                return tree.ParameterNode(self.spans.of(target), name, self.compile_type(annotation))
         return None
 
     def _field(self, statement: py.stmt) -> tree.ParameterNode | None:
@@ -198,7 +198,7 @@ class CellCompiler(StatementCompiler):
         return None
 
     def _record(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
-        """Refuses fields that stand in a class itself, as in a dataclass, once; the constructor they mean."""
+        """Refuse, once, fields in the class itself, as in a dataclass; return the constructor they mean."""
         stray = [part for part in stmt.body if isinstance(part, _ASSIGNMENTS)]
         if not stray:
             return []
@@ -207,23 +207,25 @@ class CellCompiler(StatementCompiler):
         ]
         hint = _CONSTRUCTORS
         if fields:
-            listed = ", ".join(f"{py.unparse(each.target)}: {py.unparse(each.annotation)}" for each in fields)
+            listed = ", ".join(
+                f"{py.unparse(member.target)}: {py.unparse(member.annotation)}" for member in fields
+            )
             hint = f"write a constructor that has them, as in def {stmt.name}({listed}): ..."
         message = f"the class `{stmt.name}` has fields that belong to no constructor"
-        self.refuse(message, self.places.of(stray[0]), hint)
+        self.refuse(message, self.spans.of(stray[0]), hint)
         kept = [field for field in map(self._bare_field, fields) if field is not None]
         return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, kept)]
 
 
 def _is_harmless(statement: py.stmt) -> bool:
-    """A docstring of the cell, or an import from the future."""
+    """Return whether a statement is the cell's docstring or an import from the future."""
     if isinstance(statement, py.ImportFrom):
         return statement.module == "__future__"
     return isinstance(statement, py.Expr) and isinstance(getattr(statement.value, "value", None), str)
 
 
 def _is_empty(body: list[py.stmt]) -> bool:
-    """Docstrings, ``...`` and ``pass``."""
+    """Return whether a statement is a docstring, ``...`` or ``pass``."""
     return all(
         isinstance(part, py.Pass)
         or (

@@ -1,4 +1,4 @@
-"""Expressions of Python -> synr's tree: each form that a cell takes has its arm, the rest is refused."""
+"""Compile Python's expressions to synr's tree: accepted forms have a case each, all others are refused."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
 class ExprContext(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
-    """Hands what synr itself reports to our collection."""
+    """Diagnostic context of synr that adds its errors to our collection."""
 
-    def __init__(self, places: SpanMap, found: Diagnostics) -> None:
-        self.places = places
-        self.found = found
+    def __init__(self, spans: SpanMap, diagnostics: Diagnostics) -> None:
+        self.spans = spans
+        self.diagnostics = diagnostics
 
     def add_source(self, name: str, source: str) -> None:
-        """Every span carries its source."""
+        """Ignore the source: every span carries it."""
 
     def emit(self, level: str, message: str, span: ast.Span) -> None:  # noqa: ARG002  # synr's signature
-        """An error that synr's own code found."""
-        self.found.error(message, self.places.public(span))
+        """Record an error that synr's own code found."""
+        self.diagnostics.error(message, self.spans.public(span))
 
     def render(self) -> None:
-        """The caller raises."""
+        """Do nothing: the caller raises the errors."""
 
 
-#: Python's operators, each with its sign and what the tree calls it.
+#: Python's operators, each with its sign and its operator in the tree.
 SYMBOLS: dict[type[py.AST], tuple[str, ast.BuiltinOp | tree.ExtraOp]] = {
     py.Add: ("+", ast.BuiltinOp.Add),
     py.Sub: ("-", ast.BuiltinOp.Sub),
@@ -68,37 +68,37 @@ SIGNS: dict[ast.BuiltinOp | tree.ExtraOp, str] = {op: sign for sign, op in SYMBO
 class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     """synr's compiler with character-exact spans and Python's whole operator set."""
 
-    def __init__(self, places: SpanMap, found: Diagnostics) -> None:
-        super().__init__(places.source.filename, 1, 0, None, ExprContext(places, found))
-        self.places = places
-        self.found = found
-        self.function: py.FunctionDef | None = None  # the one around, for hints
+    def __init__(self, spans: SpanMap, diagnostics: Diagnostics) -> None:
+        super().__init__(spans.source.filename, 1, 0, None, ExprContext(spans, diagnostics))
+        self.spans = spans
+        self.diagnostics = diagnostics
+        self.function: py.FunctionDef | None = None  # the enclosing one, for hints
 
-    # -- places and errors -----------------------------------------------------------------------------
+    # -- spans and errors ------------------------------------------------------------------------------
 
     def span_from_ast(self, node: py.AST) -> ast.Span:
-        """Of a keyword argument, the name alone; of any other node, all of it."""
+        """Return the span of a node; of a keyword argument, that of its name alone."""
         if isinstance(node, py.keyword):
-            return self.places.word(node.lineno, node.col_offset)
-        return self.places.of(node)
+            return self.spans.word(node.lineno, node.col_offset)
+        return self.spans.of(node)
 
     def refuse(self, message: str, span: ast.Span, hint: str | None = None) -> None:
-        """Records an error."""
-        self.found.error(message, self.places.public(span), hint=hint)
+        """Record an error."""
+        self.diagnostics.error(message, self.spans.public(span), hint=hint)
 
     def refuse_expression(self, node: py.AST, kind: str) -> ast.Expr:
-        """Refuses an expression by its entry in the table, or by its name."""
+        """Refuse an expression by its entry in the table, or by its name."""
         general = (f"this syntax ({kind}) is not part of TinyNN", None)
         message, hint = unsupported.EXPRESSIONS.get(kind, general)
-        span = self.places.of(node)
+        span = self.spans.of(node)
         self.refuse(message, span, hint)
         return tree.Invalid(span)
 
-    # -- forms -----------------------------------------------------------------------------------------
+    # -- expressions -----------------------------------------------------------------------------------
 
     def compile_expr(self, expr: py.expr) -> ast.Expr:
-        """One expression."""
-        span = self.places.of(expr)
+        """Compile one expression."""
+        span = self.spans.of(expr)
         match expr:
             case py.Name() | py.Attribute():
                 return self._named(expr, span)
@@ -109,8 +109,8 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             case py.UnaryOp(op=op, operand=operand):
                 return self._unary(expr, op, operand, span)
             case py.BoolOp(op=op, values=values):
-                word = "and" if isinstance(op, py.And) else "or"
-                return tree.Logical(span, word, [self.compile_expr(value) for value in values])
+                keyword = "and" if isinstance(op, py.And) else "or"
+                return tree.Logical(span, keyword, [self.compile_expr(value) for value in values])
             case py.Compare():
                 return self._comparison(expr, span)
             case py.Call():
@@ -157,12 +157,12 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
 
     def _unary(self, expr: py.UnaryOp, op: py.unaryop, operand: py.expr, span: ast.Span) -> ast.Expr:
         sign, builtin = SYMBOLS[type(op)]
-        first = self.places.character(expr.lineno, expr.col_offset)
-        op_span = self.places.span(expr.lineno, first, expr.lineno, first + len(sign))
+        first = self.spans.character(expr.lineno, expr.col_offset)
+        op_span = self.spans.span(expr.lineno, first, expr.lineno, first + len(sign))
         return ast.Call(span, ast.Op(op_span, builtin), [self.compile_expr(operand)], {})
 
     def _binary(self, expr: py.BinOp) -> ast.Expr:
-        """Walks down the left side in a loop, so that a long sum needs no deep recursion."""
+        """Compile an operator; a loop walks down the left side, so that a long sum does not recurse."""
         chain: list[py.BinOp] = []
         left: py.expr = expr
         while isinstance(left, py.BinOp):
@@ -171,9 +171,9 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         result = self.compile_expr(left)
         for node in reversed(chain):
             sign, op = SYMBOLS[type(node.op)]
-            op_span = self.places.operator(node.left, sign)
+            op_span = self.spans.operator(node.left, sign)
             operands = [result, self.compile_expr(node.right)]
-            result = ast.Call(self.places.of(node), ast.Op(op_span, op), operands, {})
+            result = ast.Call(self.spans.of(node), ast.Op(op_span, op), operands, {})
         return result
 
     def _comparison(self, expr: py.Compare, span: ast.Span) -> ast.Expr:
@@ -181,7 +181,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         ops = []
         for left, op in zip(parts, expr.ops, strict=False):
             sign, builtin = SYMBOLS[type(op)]
-            ops.append(ast.Op(self.places.operator(left, sign), builtin))
+            ops.append(ast.Op(self.spans.operator(left, sign), builtin))
         operands = [self.compile_expr(part) for part in parts]
         if len(ops) == 1:
             return ast.Call(span, ops[0], operands, {})
@@ -191,9 +191,9 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         for keyword in expr.keywords:
             if keyword.arg is None:
                 hint = "write each argument out as name=value"
-                self.refuse("`**` in a call is not part of TinyNN", self.places.of(keyword.value), hint)
+                self.refuse("`**` in a call is not part of TinyNN", self.spans.of(keyword.value), hint)
         if any(keyword.arg is None for keyword in expr.keywords):
-            return tree.Invalid(self.places.of(expr))
+            return tree.Invalid(self.spans.of(expr))
         return self.compile_call(expr)
 
     def _slice(self, expr: py.Slice, span: ast.Span) -> ast.Expr:
@@ -218,11 +218,11 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     def compile_target(
         self, target: py.expr, value: py.expr | None = None, sign: str = "", *, in_tuple: bool = False
     ) -> ast.Expr | None:
-        """The left side of an assignment or of a ``for``, or None where it was refused.
+        """Compile the left side of an assignment or of a ``for``; return None if it was refused.
 
         ``value`` and ``sign``: the right side, and the operator of ``+=``, for a hint.
         """
-        span = self.places.of(target)
+        span = self.spans.of(target)
         match target:
             case py.Name():
                 return self.compile_var(target)
@@ -247,18 +247,18 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     # -- parameters ------------------------------------------------------------------------------------
 
     def compile_type(self, ty: py.expr) -> ast.Type:
-        """Annotations stay expressions; they are evaluated where the names are known."""
-        return tree.Annotation(self.places.of(ty), self.compile_expr(ty))
+        """Keep an annotation as an expression; it is evaluated once the names are resolved."""
+        return tree.Annotation(self.spans.of(ty), self.compile_expr(ty))
 
     def compile_args_to_params(self, args: py.arguments, *, nested: bool = False) -> list[tree.ParameterNode]:
-        """All parameters; ``*args`` and ``**kwargs`` are reported and stay as silent names.
+        """Compile all parameters; ``*args`` and ``**kwargs`` are reported and kept as silent names.
 
-        Those of a function inside another need no type.
+        Parameters of a nested function need no type.
         """
         for rest, sign in ((args.vararg, "*"), (args.kwarg, "**")):
             if rest is not None:
                 hint = "give each parameter a name and a type; several tensors go in a tuple[...]"
-                self.refuse(f"`{sign}{rest.arg}` is not part of TinyNN", self.places.of(rest), hint)
+                self.refuse(f"`{sign}{rest.arg}` is not part of TinyNN", self.spans.of(rest), hint)
         positional = [*args.posonlyargs, *args.args]
         defaults: Sequence[py.expr | None] = [
             *[None] * (len(positional) - len(args.defaults)),
@@ -270,14 +270,16 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             *["POSITIONAL_OR_KEYWORD"] * len(args.args),
             *["KEYWORD_ONLY"] * len(args.kwonlyargs),
         ]
-        taken = [
+        parameters = [
             self._parameter(arg, kind, default, nested)
             for arg, kind, default in zip([*positional, *args.kwonlyargs], kinds, defaults, strict=True)
         ]
-        return taken + [self._silent_parameter(arg) for arg in (args.vararg, args.kwarg) if arg is not None]
+        return parameters + [
+            self._silent_parameter(arg) for arg in (args.vararg, args.kwarg) if arg is not None
+        ]
 
     def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, nested: bool) -> tree.ParameterNode:
-        span = self.places.word(arg.lineno, arg.col_offset)
+        span = self.spans.word(arg.lineno, arg.col_offset)
         value = None if default is None else self.compile_expr(default)
         if arg.annotation is not None:
             return tree.ParameterNode(span, arg.arg, self.compile_type(arg.annotation), kind, value)
@@ -290,5 +292,5 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         return self._silent_parameter(arg)
 
     def _silent_parameter(self, arg: py.arg) -> tree.ParameterNode:
-        span = self.places.of(arg)
+        span = self.spans.of(arg)
         return tree.ParameterNode(span, arg.arg, tree.Annotation(span, tree.Invalid(span)))

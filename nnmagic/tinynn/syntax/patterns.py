@@ -1,4 +1,4 @@
-"""Patterns of a ``match`` -> the tree. What a cell does not take is refused in place."""
+"""Compile the patterns of a ``match``; unsupported patterns are refused in place."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nnmagic.tinynn.syntax.expressions import ExpressionCompiler
 
 
 class PatternCompiler(ExpressionCompiler):
-    """Patterns, beside expressions."""
+    """Compiler of patterns."""
 
     def compile_pattern(self, pattern: py.pattern) -> ast.Node:
-        """One pattern."""
-        span = self.places.of(pattern)
+        """Compile one pattern."""
+        span = self.spans.of(pattern)
         match pattern:
             case py.MatchValue(value=value):
                 return tree.ValuePattern(span, self.compile_expr(value))
@@ -41,7 +41,7 @@ class PatternCompiler(ExpressionCompiler):
 
 
 def bound_names(node: py.AST) -> list[str]:
-    """Every name that a piece of Python binds, whatever it is."""
+    """Return every name that a piece of Python binds, supported or not."""
     names: list[str] = []
     for part in py.walk(node):
         match part:

@@ -1,4 +1,4 @@
-"""Where things stand in a cell: what Python's parser says, as character-exact spans. Knows spans only."""
+"""Convert the positions that Python's parser gives to character-exact spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnmagic.diagnostics import Source, Span
 
 
 class SpanMap:
-    """Where things stand in the source: Python's UTF-8 byte offsets -> character columns."""
+    """Spans in one source: Python's UTF-8 byte offsets become character columns."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -21,34 +21,34 @@ class SpanMap:
 
     @property
     def start(self) -> Span:
-        """The first character."""
+        """Return the span of the first character."""
         return self.public(self.span(1, 0, 1, 1))
 
     def span(self, line: int, start: int, end_line: int, end: int) -> ast.Span:
-        """A span from character offsets in lines counted from 1 in the text."""
+        """Return a span from character offsets in lines counted from 1 in the text."""
         first, indent = self.source.first_line - 1, self.source.indent + 1
         return ast.Span(self.source.filename, line + first, start + indent, end_line + first, end + indent)
 
     def character(self, line: int, byte: int) -> int:
-        """The character offset of a byte offset in a line."""
+        """Return the character offset of a byte offset in a line."""
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
 
     def of(self, node: py.AST) -> ast.Span:
-        """The span of a node of Python's tree."""
-        line, end_line = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]  # on all we ask for
-        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]  # on all we ask for
+        """Return the span of a node of Python's tree."""
+        line, end_line = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]  # present on every node we pass
+        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]  # present on every node we pass
         return self.span(line, self.character(line, start), end_line, self.character(end_line, end))
 
     def word(self, line: int, byte: int, prefix: str = "") -> ast.Span:
-        """The span of the word at a place, after ``prefix``; of one character where there is no word."""
+        """Return the span of the word at an offset, after ``prefix``; of one character without a word."""
         start = self.character(line, byte)
-        found = re.compile(rf"{prefix}(\w+)").match(self.lines[line - 1], start)
-        begin, end = found.span(1) if found else (start, start + 1)
+        match = re.compile(rf"{prefix}(\w+)").match(self.lines[line - 1], start)
+        begin, end = match.span(1) if match else (start, start + 1)
         return self.span(line, begin, line, end)
 
     def operator(self, after: py.expr, symbol: str) -> ast.Span:
-        """The span of the operator that follows an expression, past blanks, brackets and comments."""
+        """Return the span of the operator that follows an expression, past blanks, brackets and comments."""
         line = after.end_lineno or after.lineno
         column = self.character(line, after.end_col_offset or 0)
         while line <= len(self.lines):
@@ -61,7 +61,7 @@ class SpanMap:
         return self.of(after)
 
     def of_syntax_error(self, error: SyntaxError, *, in_bytes: bool) -> Span:
-        """Where Python found the error. Its parser counts characters, its compiler bytes."""
+        """Return the span of an error that Python found. Its parser counts characters, its compiler bytes."""
         line = min(max(error.lineno or 1, 1), len(self.lines))
         length = len(self.lines[line - 1])
         start = max((error.offset or 1) - 1, 0)
@@ -74,7 +74,7 @@ class SpanMap:
         return self.public(self.span(line, start, line, end))
 
     def of_longest_line(self) -> Span:
-        """The statement with the most tokens: where Python's parser gave up for depth."""
+        """Return the statement with the most tokens: likely the one that was too deep for Python's parser."""
         longest, begin, count = ((1, 0), (1, 0)), None, 0
         best = -1
         try:
@@ -87,12 +87,12 @@ class SpanMap:
                         best, longest = count, (begin, token.start)
                     begin, count = None, 0
         except (tokenize.TokenError, SyntaxError):
-            pass  # the lines read so far are all there is to choose from
+            pass  # choose among the lines read so far
         (line, start), (end_line, end) = longest
         return self.public(self.span(line, start, end_line, end))
 
     def public(self, span: ast.Span) -> Span:
-        """A span of the tree as a span of a diagnostic."""
+        """Convert a span of the tree to a span of a diagnostic."""
         return Span(
             span.filename, span.start_line, span.start_column, span.end_line, span.end_column, self.source
         )

@@ -1,4 +1,4 @@
-"""Statements of Python -> synr's tree: each form that a cell takes has its arm, the rest is refused."""
+"""Compile Python's statements to synr's tree: accepted forms have a case each, all others are refused."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _COMPOUND = re.compile(r"If|For|While|Match|With|Try|Async|FunctionDef|ClassDef"
 
 
 class StatementCompiler(PatternCompiler):
-    """The statements of a function's body."""
+    """Compiler of the statements of a function's body."""
 
     def compile_stmt(self, stmt: py.stmt) -> ast.Stmt:
-        """One statement."""
+        """Compile one statement."""
         try:
             return self._statement(stmt)
         except RecursionError:
             return self.refuse_statement(stmt, NESTED, NESTED_HINT)
 
     def _statement(self, stmt: py.stmt) -> ast.Stmt:
-        span = self.places.of(stmt)
+        span = self.spans.of(stmt)
         match stmt:
             case py.Return(value=value):
                 return ast.Return(span, None if value is None else self.compile_expr(value))
@@ -67,10 +67,10 @@ class StatementCompiler(PatternCompiler):
         return self.refuse_statement(stmt, *statement_refusal(type(stmt).__name__))
 
     def refuse_statement(self, node: py.stmt, message: str, hint: str) -> ast.Stmt:
-        """Refuses a statement; the names that it would bind stay silent."""
-        span = self.places.of(node)
+        """Refuse a statement; the names that it would bind stay silent."""
+        span = self.spans.of(node)
         compound = _COMPOUND.match(type(node).__name__)
-        shown = self.places.word(node.lineno, node.col_offset) if compound else span
+        shown = self.spans.word(node.lineno, node.col_offset) if compound else span
         self.refuse(message, shown, hint)
         returns = any(isinstance(part, py.Return | py.Raise) for part in py.walk(node))
         return tree.InvalidStatement(span, bound_names(node), returns)
@@ -89,13 +89,13 @@ class StatementCompiler(PatternCompiler):
         body: Sequence[py.stmt],
         orelse: Sequence[py.stmt],
     ) -> ast.Stmt:
-        span, taken = self.places.of(stmt), self.compile_target(target)
+        span, loop_target = self.spans.of(stmt), self.compile_target(target)
         over = self.compile_expr(iterable)
         blocks = self._block(body, span), self._block(orelse, span)
-        if taken is None:
+        if loop_target is None:
             returns = any(isinstance(part, py.Return) for part in py.walk(stmt))
             return tree.InvalidStatement(span, bound_names(stmt), returns)
-        return tree.For(span, taken, over, *blocks)
+        return tree.For(span, loop_target, over, *blocks)
 
     def _case(self, case: py.match_case) -> tree.Case:
         pattern = self.compile_pattern(case.pattern)
@@ -105,7 +105,7 @@ class StatementCompiler(PatternCompiler):
     # -- assignments -----------------------------------------------------------------------------------
 
     def _assignment(self, stmt: py.Assign) -> ast.Stmt:
-        span, rhs = self.places.of(stmt), self.compile_expr(stmt.value)
+        span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
         targets = [self.compile_target(target, stmt.value) for target in stmt.targets]
         if any(target is None for target in targets):
             return tree.InvalidStatement(span, bound_names(stmt), returns=False)
@@ -114,7 +114,7 @@ class StatementCompiler(PatternCompiler):
         return tree.Unpack(span, targets, rhs)
 
     def _annotated(self, stmt: py.AnnAssign) -> ast.Stmt:
-        span = self.places.of(stmt)
+        span = self.spans.of(stmt)
         target = self.compile_target(stmt.target, stmt.value)
         declared = self.compile_type(stmt.annotation)
         if stmt.value is None:
@@ -124,16 +124,16 @@ class StatementCompiler(PatternCompiler):
         return tree.InvalidStatement(span, bound_names(stmt), returns=False)
 
     def _augmented(self, stmt: py.AugAssign) -> ast.Stmt:
-        span, rhs = self.places.of(stmt), self.compile_expr(stmt.value)
+        span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
         target = self.compile_target(stmt.target, stmt.value, SYMBOLS[type(stmt.op)][0])
         if target is None:
             return tree.InvalidStatement(span, bound_names(stmt), returns=False)
         sign, op = SYMBOLS[type(stmt.op)]
-        op_span = self.places.operator(stmt.target, f"{sign}=")
+        op_span = self.spans.operator(stmt.target, f"{sign}=")
         return ast.Assign(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
 
     def _bare_expression(self, stmt: py.Expr) -> ast.Stmt:
-        span = self.places.of(stmt)
+        span = self.spans.of(stmt)
         match stmt.value:
             case py.Constant(value=str()) | py.Constant(value=EllipsisType()):
                 return tree.Pass(span)
@@ -142,16 +142,18 @@ class StatementCompiler(PatternCompiler):
             case py.Call(func=py.Name(id="print")):
                 hint = "return the value and print it in another cell"
                 self.refuse("`print` cannot run inside a compiled function", span, hint)
-            case py.Call(func=py.Attribute(attr=word, value=owner), args=args) if (
-                word in unsupported.CHANGE_A_LIST
+            case py.Call(func=py.Attribute(attr=method, value=owner), args=args) if (
+                method in unsupported.CHANGE_A_LIST
             ):
                 name = owner.id if isinstance(owner, py.Name) else "items"
                 given = [*map(py.unparse, args), "i", "x"]
-                hint = unsupported.CHANGE_A_LIST[word].format(name, *given)
-                if word in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
+                hint = unsupported.CHANGE_A_LIST[method].format(name, *given)
+                if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
                     hint += f"; in a loop whose rounds only the call knows, {unsupported.FILL_A_TENSOR}"
                 self.refuse(
-                    f"`.{word}` would change `{py.unparse(owner)}` in place, which a cell cannot", span, hint
+                    f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot",
+                    span,
+                    hint,
                 )
                 return tree.InvalidStatement(span, [name], returns=False)
             case py.Yield() | py.YieldFrom() | py.Await():
@@ -160,11 +162,12 @@ class StatementCompiler(PatternCompiler):
             case _:
                 hint = "return it, assign it to a name, or leave the line out"
                 self.refuse("the value of this expression is not used", span, hint)
-                return tree.InvalidStatement(span, bound_names(stmt), returns=True)  # it may be meant so
+                # A `return` may be what was meant.
+                return tree.InvalidStatement(span, bound_names(stmt), returns=True)
         return tree.InvalidStatement(span, bound_names(stmt), returns=False)
 
 
 def statement_refusal(kind: str) -> tuple[str, str]:
-    """The message and the hint for a statement that a cell does not take."""
+    """Return the message and the hint for an unsupported statement."""
     general = (f"this statement ({kind}) is not part of TinyNN", "leave it out")
     return unsupported.STATEMENTS.get(kind, general)

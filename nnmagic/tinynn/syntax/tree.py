@@ -1,4 +1,4 @@
-"""The nodes that a cell's tree has beside synr's own. Knows synr's tree only."""
+"""Define the nodes of a cell's tree that synr's own tree lacks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EllipsisLiteral(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class Invalid(ast.Expr):  # type: ignore[misc]  # synr is untyped
-    """An expression that was refused; what uses it reports nothing more."""
+    """Refused expression; its users report nothing more."""
 
     span: ast.Span
 
@@ -58,7 +58,7 @@ class Conditional(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class Logical(ast.Expr):  # type: ignore[misc]  # synr is untyped
-    """``a and b and c``, ``a or b``; ``word`` says which."""
+    """``a and b and c`` or ``a or b``; ``word`` is "and" or "or"."""
 
     span: ast.Span
     word: str
@@ -107,7 +107,7 @@ class Generator(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class Annotation(ast.Type):  # type: ignore[misc]  # synr is untyped
-    """A type as the expression that it is: aliases and captured numbers mean the same."""
+    """Type, kept as an expression, so that aliases and captured numbers work in it."""
 
     span: ast.Span
     expr: ast.Expr
@@ -115,7 +115,7 @@ class Annotation(ast.Type):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class ParameterNode(ast.Parameter):  # type: ignore[misc]  # synr is untyped
-    """A parameter; ``kind`` is that of ``inspect.Parameter``, ``ty`` None where a nested one has none."""
+    """Parameter; ``kind`` is that of ``inspect.Parameter``; ``ty`` may be None in a nested function."""
 
     span: ast.Span
     name: str
@@ -126,7 +126,7 @@ class ParameterNode(ast.Parameter):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class FunctionNode(ast.Function):  # type: ignore[misc]  # synr is untyped
-    """A function with the place of its name and its docstring; inside another function, a statement."""
+    """Function with the span of its name and its docstring; a statement if nested in another function."""
 
     span: ast.Span
     name: str
@@ -149,7 +149,7 @@ class Lambda(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class ConstructorDeclaration(ast.Node):  # type: ignore[misc]  # synr is untyped
-    """One constructor of a data type. A field without a name is called by its place."""
+    """Constructor of a data type. A field without a name is named by its position."""
 
     span: ast.Span
     name: str
@@ -158,7 +158,7 @@ class ConstructorDeclaration(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
-    """A class of a cell: an algebraic data type."""
+    """Class of a cell: an algebraic data type."""
 
     span: ast.Span
     name: str
@@ -169,7 +169,7 @@ class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
-    """All of a cell. ``refused``: the names that a refused import or assignment would have bound."""
+    """Whole cell. ``refused``: the names that a refused import or assignment would have bound."""
 
     span: ast.Span
     funcs: Mapping[str, FunctionNode]
@@ -182,7 +182,7 @@ class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class InvalidStatement(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """A statement that was refused. ``names``: what it would have bound; ``returns``: it holds a return."""
+    """Refused statement. ``names``: those that it would have bound; ``returns``: it holds a return."""
 
     span: ast.Span
     names: Sequence[str]
@@ -191,7 +191,7 @@ class InvalidStatement(ast.Stmt):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class Pass(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """``pass``, or a string that stands alone."""
+    """``pass``, or a lone string."""
 
     span: ast.Span
 
@@ -224,7 +224,7 @@ class Unpack(ast.Stmt):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class While(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """``while condition: body``; ``orelse`` runs where no ``break`` ended it."""
+    """``while condition: body``; ``orelse`` runs unless a ``break`` ended the loop."""
 
     span: ast.Span
     condition: ast.Expr
@@ -234,7 +234,7 @@ class While(ast.Stmt):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class For(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """``for target in iterable: body``; ``orelse`` runs where no ``break`` ended it."""
+    """``for target in iterable: body``; ``orelse`` runs unless a ``break`` ended the loop."""
 
     span: ast.Span
     target: ast.Expr
@@ -318,7 +318,7 @@ class OrPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class InvalidPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
-    """A pattern that was refused."""
+    """Refused pattern."""
 
     span: ast.Span
     names: Sequence[str]

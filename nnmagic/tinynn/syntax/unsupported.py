@@ -44,7 +44,7 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     ),
 }
 
-#: What stands at the top of a cell beside functions.
+#: Statements at the top level of a cell, apart from functions: (message, hint).
 TOP_LEVEL: dict[str, tuple[str, str]] = {
     "Assign": ("a cell holds functions only, not assignments", _CAPTURE),
     "AnnAssign": ("a cell holds functions only, not assignments", _CAPTURE),
@@ -87,7 +87,7 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
     "bytes": (f"bytes {_NEVER}", "write a plain string"),
 }
 
-#: Methods that change a list; what to write for ``{0}`` and the arguments ``{1}``, ``{2}``.
+#: Methods that modify a list, with the hint for a list ``{0}`` and arguments ``{1}``, ``{2}``.
 CHANGE_A_LIST: dict[str, str] = {
     "append": "write {0} = {0} + [{1}]",
     "extend": "write {0} = {0} + {1}",

@@ -1,6 +1,6 @@
-"""Types that a notebook has named: ``Pair = tuple[Image, Image]``, ``Fn = Callable[[Image], f32]``.
+"""Resolve type aliases of the notebook: ``Pair = tuple[Image, Image]``, ``Fn = Callable[[Image], f32]``.
 
-Knows Python's own objects for them and the annotations of a cell; nothing of them runs.
+Only Python's own alias objects are inspected; no code of the notebook runs.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable
 from nnmagic.relay.types import FuncType, TupleType, Type
 from nnmagic.tinynn.types.annotations import DType, Tensor
 
-#: What ``tuple[...]`` and ``Callable[...]`` are, from Python's own syntax and from typing.
+#: Classes of ``tuple[...]`` and ``Callable[...]``, from Python's own syntax and from typing.
 _ALIASES = (types.GenericAlias, type(typing.Tuple[int]), type(typing.Callable[[], int]))  # noqa: UP006
 
 
 class NoTypeError(Exception):
-    """A part of an alias that is no type of a cell."""
+    """A part of an alias is not a type of a cell."""
 
     def __init__(self, part: object) -> None:
         super().__init__(part)
@@ -26,19 +26,20 @@ class NoTypeError(Exception):
 
 
 def is_callable_name(value: object) -> bool:
-    """Whether it is ``Callable`` itself, of typing or of collections.abc."""
+    """Return whether a value is ``Callable``, of typing or of collections.abc."""
     return value is typing.Callable or value is collections.abc.Callable
 
 
 def is_alias(value: object) -> bool:
-    """Whether it is a type with others in brackets."""
+    """Return whether a value is a subscripted type."""
     return isinstance(value, _ALIASES)
 
 
 def alias_type(value: object, named: Callable[[object], Type | None]) -> Type | None:
-    """The type that an alias stands for; None for what is no alias of a type. Raises NoTypeError.
+    """Return the type that an alias stands for, or None if the value is not an alias of a type.
 
-    ``named``: the type that any other object stands for, if it does.
+    ``named``: gives the type of an object that is neither a dtype, a tensor annotation nor an alias, or None.
+    A part of an alias that is not a type raises NoTypeError.
     """
     if not is_alias(value):
         return None
@@ -46,12 +47,12 @@ def alias_type(value: object, named: Callable[[object], Type | None]) -> Type | 
     parts: tuple[object, ...] = getattr(value, "__args__", ())
 
     def part_type(part: object) -> Type:
-        found = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
-        if found is None:
-            found = alias_type(part, named)
-        if found is None:
+        resolved = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
+        if resolved is None:
+            resolved = alias_type(part, named)
+        if resolved is None:
             raise NoTypeError(part)
-        return found
+        return resolved
 
     if origin is tuple:
         return TupleType(() if parts == ((),) else tuple(map(part_type, parts)))

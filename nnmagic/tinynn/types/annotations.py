@@ -1,4 +1,4 @@
-"""Annotations as Python objects: ``Tensor[(2, 3), f32]`` evaluates in any Python file.
+"""Represent annotations as Python objects: ``Tensor[(2, 3), f32]`` evaluates in any Python file.
 
 Imports neither NumPy nor synr nor the rest of the compiler, so that importing nnmagic stays fast.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import TYPE_CHECKING, NoReturn
 
-from nnmagic.frames import short_errors
+from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["DTYPES", "DType", "Dim", "Tensor", "dtype_named"]
 
-#: A dimension in an annotation: a number, the name of one that is known when the function is called, or
+#: A dimension in an annotation: a number, the name of a dynamic dimension, or
 #: arithmetic on such names (``"2*n"``, ``"n + m"``, ``"n // 2"``).
 Dim = int | str
 
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """An element type; as an annotation, a tensor of rank 0 (``alpha: f32``).
+    """Element type; as an annotation, a tensor of rank 0 (``alpha: f32``).
 
-    ``name`` is Relay's and NumPy's (``float32``), ``short`` the one that a cell uses (``f32``).
+    ``name`` is Relay's and NumPy's (``float32``), ``short`` is the cell's (``f32``).
     """
 
     name: str
@@ -38,7 +38,7 @@ class DType:
         return self.short
 
     def __call__(self, value: object) -> np.ndarray | np.generic:
-        """What ``f32(value)`` is outside a cell: a NumPy scalar, or an array converted."""
+        """Convert a value outside a cell: to a NumPy scalar, or to an array of this dtype."""
         import numpy as np
 
         converted: np.ndarray | np.generic = np.asarray(value).astype(self.dtype)[()]
@@ -46,13 +46,13 @@ class DType:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The NumPy dtype; NumPy asks for it, so that ``np.zeros(3, dtype=f32)`` works."""
+        """Return the NumPy dtype; NumPy asks for it, so that ``np.zeros(3, dtype=f32)`` works."""
         from nnmagic.relay.types import NUMPY_DTYPES
 
         return NUMPY_DTYPES[self.name]
 
     def relay_type(self) -> TensorType:
-        """The type of a rank-0 tensor."""
+        """Return the type of a rank-0 tensor."""
         from nnmagic.relay.types import scalar_type
 
         return scalar_type(self.name)
@@ -64,7 +64,7 @@ i8, i16, i32, i64 = (DType(f"int{bits}", f"i{bits}") for bits in (8, 16, 32, 64)
 u8, u16, u32, u64 = (DType(f"uint{bits}", f"u{bits}") for bits in (8, 16, 32, 64))
 bool_ = DType("bool", "bool_")
 
-#: Every dtype by the name that a cell uses.
+#: Dtypes by their names in a cell.
 DTYPES: dict[str, DType] = {
     dtype.short: dtype for dtype in (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, bool_)
 }
@@ -72,15 +72,15 @@ _BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
 
 
 def dtype_named(name: str) -> DType | None:
-    """The dtype that Relay and NumPy, or a cell, call ``name``."""
+    """Return the dtype by its name in Relay, NumPy or a cell; None if there is none."""
     return _BY_NAME.get(name) or DTYPES.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """The annotation of a tensor: ``Tensor[(2, "n"), f32]`` has two rows and as many columns as it is given.
+    """Annotation of a tensor: ``Tensor[(2, "n"), f32]`` has two rows and any number of columns.
 
-    ``Tensor[(), f32]`` has rank 0. Raises TypeError or ValueError for what is no shape or no dtype.
+    ``Tensor[(), f32]`` has rank 0. An invalid shape or dtype raises TypeError or ValueError.
     """
 
     shape: tuple[Dim, ...]
@@ -96,38 +96,38 @@ class Tensor:
         shape, dtype = item
         if not isinstance(dtype, DType):
             raise TypeError(f"the second part of Tensor[...] must be a dtype such as f32, not {dtype!r}")
-        return cls(checked_shape(shape), dtype)
+        return cls(check_shape(shape), dtype)
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Python 3.10 takes only what can be called for a type hint."""
+        """Refuse to make a tensor; defined because Python 3.10 requires a type hint to be callable."""
         raise TypeError(f"{self!r} is a type; it does not make tensors")
 
     def __repr__(self) -> str:
         return f"Tensor[{self.shape!r}, {self.dtype!r}]"
 
     def relay_type(self) -> TensorType:
-        """The Relay type; a named dimension is a ``?`` that keeps its name."""
+        """Return the Relay type; a named dimension is a ``?`` that keeps its name."""
         from nnmagic.relay.types import AnyDim, TensorType
 
         dims = tuple(AnyDim(dim) if isinstance(dim, str) else dim for dim in self.shape)
         return TensorType(dims, self.dtype.name)
 
 
-def checked_shape(shape: object) -> tuple[Dim, ...]:
-    """The shape of an annotation: a tuple or list of dimensions, or one dimension for rank 1."""
+def check_shape(shape: object) -> tuple[Dim, ...]:
+    """Return the shape of an annotation: a tuple or list of dimensions, or one dimension for rank 1."""
     if shape is Ellipsis:
         raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")
     if isinstance(shape, int | str):
-        return (checked_dim(shape),)
+        return (check_dim(shape),)
     if isinstance(shape, tuple | list):
-        return tuple(checked_dim(dim) for dim in shape)
+        return tuple(check_dim(dim) for dim in shape)
     if isinstance(shape, Iterable) or hasattr(shape, "__index__"):
         raise TypeError(f"a shape must be a tuple of ints and names, not {type(shape).__name__}")
     raise TypeError(f"a shape must be a tuple of ints and names, not {shape!r}")
 
 
-def checked_dim(dim: object) -> Dim:
-    """One dimension of an annotation."""
+def check_dim(dim: object) -> Dim:
+    """Return one dimension of an annotation; raise TypeError or ValueError if it is invalid."""
     if dim is Ellipsis:
         raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")
     if isinstance(dim, str):
@@ -140,16 +140,16 @@ def checked_dim(dim: object) -> Dim:
 
 
 def named_dim(text: str) -> Dim:
-    """A name, or arithmetic on names in its one form: ``"n*2"`` is ``"2*n"``. Raises ValueError."""
+    """Return a name, or arithmetic on names in canonical form: ``"n*2"`` is ``"2*n"``."""
     if text.isascii() and text.isidentifier() and not iskeyword(text):
         return text
     from nnmagic.relay.polynomials import NoPolynomialError, polynomial
 
     try:
-        found = polynomial(text)
+        value = polynomial(text)
     except NoPolynomialError as problem:
         message = f"a dimension's name must be an identifier or arithmetic on names, not {text!r}: {problem}"
         raise ValueError(message) from None
-    if found.number is not None:
-        raise ValueError(f"the dimension {text!r} is the number {found}: write it without quotes")
-    return str(found)
+    if value.number is not None:
+        raise ValueError(f"the dimension {text!r} is the number {value}: write it without quotes")
+    return str(value)

@@ -1,6 +1,6 @@
-"""Builds calls of operators with their types, and says where an operator refuses its arguments.
+"""Build typed calls of operators, and report in a cell's words what an operator refuses.
 
-Knows operators and values; what a cell refuses beyond Relay stands in strict.py.
+What a cell refuses beyond Relay stands in `operator_restrictions`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,9 @@ from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    computed,
-    described,
-    source_text,
-)
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value
 
 
 def call_operator(
@@ -35,78 +27,104 @@ def call_operator(
     operands: Sequence[Operand],
     attrs: Mapping[str, object],
     span: Span,
-    places: Mapping[str, Span] | None = None,
+    spans: Mapping[str, Span] | None = None,
 ) -> Value:
-    """A call of an operator; the operands must be Computed. ``places``: where attributes were given.
+    """Build a call of an operator; the operands must be Computed. ``spans``: where attributes were given.
 
-    Raises Refusal, which points at the operands and attributes that it speaks of.
+    Raises RefusalError, which points at the operands and attributes that it speaks of.
     """
     try:
         complete = operator.complete_attrs(attrs, from_call=True)
-        types = [computed_part(operand).type for operand in operands]
+        types = [as_computed(operand).type for operand in operands]
         check_restrictions(operator, types, complete)
         result = operator.result_type(types, complete)
         operator.check_preconditions(types, complete)
         check_result(operator, result)
     except RelationError as error:
-        raise located(error, operands, span, places or {}) from None
-    args = tuple(computed_part(operand).expr for operand in operands)
+        hint = error.hint or _attribute_hint(error.attr, attrs)
+        raise to_refusal(error, operands, span, spans or {}, hint) from None
+    args = tuple(as_computed(operand).expr for operand in operands)
     call = ir.Call(ir.OpRef(operator.name, span=span), args, complete, span=span)
-    return computed(call, result)
+    return as_value(call, result)
 
 
-def located(
-    error: RelationError, operands: Sequence[Operand], span: Span, places: Mapping[str, Span]
+def to_refusal(
+    error: RelationError,
+    operands: Sequence[Operand],
+    span: Span,
+    spans: Mapping[str, Span],
+    hint: str | None = None,
 ) -> RefusalError:
-    """An operator's refusal at its place; the operands and the attribute that it speaks of are pointed at."""
+    """Convert an operator's refusal to one that points at the operands or the attribute to blame.
+
+    ``spans``: where attributes were given. ``hint``: instead of the error's own.
+    """
     blamed = [operands[index] for index in error.operands if index < len(operands)]
-    notes = [Note(f"this is {described(operand.value)}", operand.span) for operand in blamed]
-    hint = error.hint
-    if hint is not None:  # "{0}" stands for the first operand that the error blames
-        for number, operand in enumerate(blamed):
-            hint = hint.replace(f"{{{number}}}", source_text(operand.span))
-    words = re.findall(r"\w+", error.message)
-    named = [place for name, place in places.items() if name in words]
-    if named:
-        span = named[0]
+    notes = [Note(f"this is {describe(operand.value)}", operand.span) for operand in blamed]
+    attribute = _blamed_attribute(error, spans)
+    if attribute is not None:
+        span = spans[attribute]
     elif len(blamed) == 1:
         span, notes = blamed[0].span, []
-    if hint is None and (found := re.search(r"attribute 'shape' must be an int, not '(\w+)'", error.message)):
-        hint = f'the size of the dimension "{found[1]}" is that of a tensor, as in x.shape[0]'
-    if hint is None and re.search(r"attribute 'padding' must be an int, not '", error.message):
-        hint = "write the numbers, as in padding=1 or padding=(1, 1)"
-    return RefusalError(_in_words_of_a_cell(error.message), span, hint=hint, notes=notes)
+    message = error.message if error.attr is not None else _in_cell_notation(error.message)
+    hint = hint or error.hint
+    if hint is not None:  # "{0}" stands for the first operand to blame
+        for number, operand in enumerate(blamed):
+            hint = hint.replace(f"{{{number}}}", source_text(operand.span))
+    return RefusalError(message, span, hint=hint, notes=notes)
 
 
-def _in_words_of_a_cell(message: str) -> str:
-    """What an operator says with types as a cell writes them: ``Tensor[(3,), f32]``, not Relay's ``(3)``."""
-    if "attribute" in message:  # Relay's own words are taken there, too
-        return message
+def _blamed_attribute(error: RelationError, spans: Mapping[str, Span]) -> str | None:
+    """Return the given attribute that an error names; by its message where it carries no name."""
+    if error.attr is not None:
+        return error.attr if error.attr in spans else None
+    words = set(re.findall(r"\w+", error.message))
+    return next((name for name in spans if name in words), None)
+
+
+def _attribute_hint(attr: str | None, attrs: Mapping[str, object]) -> str | None:
+    """Suggest what to give for a shape or a padding that holds a string."""
+    if attr not in ("shape", "padding"):
+        return None
+    value = attrs[attr]
+    items = value if isinstance(value, tuple | list) else (value,)
+    text = next((item for item in items if isinstance(item, str)), None)
+    if text is None:
+        return None
+    if attr == "padding":
+        return "write the numbers, as in padding=1 or padding=(1, 1)"
+    if not re.fullmatch(r"\w+", text):
+        return None
+    return f'the size of the dimension "{text}" is that of a tensor, as in x.shape[0]'
+
+
+def _in_cell_notation(message: str) -> str:
+    """Write the types of a relation's message as a cell does: ``Tensor[(3,), f32]``, not Relay's ``(3)``."""
     message = re.sub(r"Tensor\[\(([^,()]+)\), ", r"Tensor[(\1,), ", message)
     message = re.sub(r"(Tensor\[\([^()]*\), )bool\]", r"\1bool_]", message)
     return re.sub(
-        r"(?<!['\w])(?:bfloat|float|u?int)\d+(?!['\w])", lambda found: dtype_short_name(found[0]), message
+        r"(?<!['\w])(?:bfloat|float|u?int)\d+(?!['\w])", lambda dtype: dtype_short_name(dtype[0]), message
     )
 
 
-def computed_part(operand: Operand) -> Computed:
-    """The Relay expression of an operand. Raises Refusal for what has none."""
+def as_computed(operand: Operand) -> Computed:
+    """Return the Relay expression of an operand. Raises RefusalError for a value that has none."""
     match operand.value:
-        case Computed() as found:
-            return found
+        case Computed() as computed:
+            return computed
         case TupleOf(whole=Computed() as whole):
             return whole
         case TupleOf(items=items):
-            parts = [computed_part(Operand(item, operand.span)) for item in items]
+            parts = [as_computed(Operand(item, operand.span)) for item in items]
             return Computed(
                 ir.Tuple(tuple(part.expr for part in parts), span=operand.span),
                 TupleType(tuple(part.type for part in parts)),
             )
-    raise RefusalError(f"expected a tensor, found {described(operand.value)}", operand.span)
+    raise RefusalError(f"expected a tensor, found {describe(operand.value)}", operand.span)
 
 
 def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> Computed:
-    """A call of the operator of that name whose result is one tensor; arguments may be results of others."""
+    """Call the operator of that name, whose result must be one tensor; arguments may be results of others."""
     operands = [arg if isinstance(arg, Operand) else Operand(arg, span) for arg in args]
     result = call_operator(OPERATORS[name], operands, attrs, span)
     assert isinstance(result, Computed)
@@ -114,19 +132,19 @@ def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> 
 
 
 def tensor_type(operand: Operand) -> TensorType:
-    """The type of an operand that must be a tensor."""
+    """Return the type of an operand that must be a tensor. Raises RefusalError."""
     if isinstance(operand.value, Computed) and isinstance(operand.value.type, TensorType):
         return operand.value.type
-    raise RefusalError(f"expected a tensor, found {described(operand.value)}", operand.span)
+    raise RefusalError(f"expected a tensor, found {describe(operand.value)}", operand.span)
 
 
 def is_tensor(value: Value) -> bool:
-    """Whether a value is one tensor."""
+    """Return whether a value is one tensor."""
     return isinstance(value, Computed) and isinstance(value.type, TensorType)
 
 
 def cast(operand: Computed, dtype: str, span: Span) -> Computed:
-    """The tensor in another dtype; itself where it has that one already."""
+    """Return the tensor in another dtype; itself where it has that one already."""
     type_: Type = operand.type
     if isinstance(type_, TensorType) and type_.dtype == dtype:
         return Computed(operand.expr, type_)
@@ -134,23 +152,23 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
 
 
 def whole_numbers(start: Computed, stop: Computed, step: Computed, span: Span) -> Computed:
-    """``arange`` of int64 ends, known or computed.
+    """Call ``arange`` on int64 ends, static or dynamic.
 
-    Relay keeps the ends as attributes, too, for what is known of them; a variable stands for a computed one.
+    Relay keeps the ends as attributes, too; a variable stands for a dynamic one.
     """
     ends = {"start": start, "stop": stop, "step": step}
     data = [end.expr.data.item() for end in ends.values() if isinstance(end.expr, ir.Constant)]
     if len(data) == len(ends) and not range(*data):  # Relay's arange has an element
         return Computed(ir.constant(np.zeros(0, "int64"), span=span), TensorType((0,), "int64"))
-    told = {
+    attributes = {
         name: end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
         for name, end in ends.items()
     }
-    return apply("arange", span, *ends.values(), **told, dtype="int64")
+    return apply("arange", span, *ends.values(), **attributes, dtype="int64")
 
 
 def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
-    """The tensor in a shape of as many elements; the type keeps its names. Raises Refusal."""
+    """Return the tensor in a shape of as many elements; the type keeps its names. Raises RefusalError."""
     assert isinstance(operand.type, TensorType)
     codes = reshape_codes(operand.type.shape, shape)
     if codes is None:
@@ -161,27 +179,27 @@ def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
 
 
 def reshape_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
-    """Relay's newshape: numbers, 0 for a dimension that stays, -3 for two that become one, -1 once.
+    """Return Relay's newshape: numbers, 0 for a dimension that stays, -3 for two that become one, -1 once.
 
     None where more than one dimension would have to be inferred.
     """
     if sum(not isinstance(dim, int) for dim in wanted) <= 1 or 0 in wanted:
         return _inferring(wanted)
     codes: list[int] = []
-    at = 0
+    position = 0
     for dim in wanted:
-        here, after = (*given[at : at + 2], None, None)[:2]
+        current, following = (*given[position : position + 2], None, None)[:2]
         named = isinstance(dim, AnyDim) and dim.label is not None
         if isinstance(dim, int):
             codes.append(int(dim))
-        elif named and dim == here:
+        elif named and dim == current:
             codes.append(0)
-        elif named and here is not None and after is not None and dim == multiply(here, after):
+        elif named and current is not None and following is not None and dim == multiply(current, following):
             codes.append(-3)
-            at += 1
+            position += 1
         else:
             codes.append(-1)
-        at += 1
+        position += 1
     return tuple(codes) if codes.count(-1) <= 1 else None
 
 

@@ -1,6 +1,6 @@
-"""What a cell refuses though Relay takes it: programs whose meaning would surprise, or that cannot run.
+"""Refuse what Relay takes but a cell does not: programs whose meaning would surprise, or that cannot run.
 
-Rules over argument types, in tables keyed by operator. Raises RelationError. Knows operators and types only.
+Rules over argument types, in tables keyed by operator. Raises RelationError.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _OTHER_MEANING = {
 
 
 def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) -> None:
-    """Raises RelationError where a cell refuses a call that Relay takes, or would refuse in darker words."""
+    """Refuse a call that Relay takes and a cell does not, or that a cell refuses in clearer words."""
     if operator.name in _OTHER_MEANING:
         reason, hint = _OTHER_MEANING[operator.name]
         raise RelationError(f"{operator.name} is not taken: {reason}", hint=hint)
@@ -79,7 +79,7 @@ def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) 
 
 
 def check_result(operator: Operator, result: Type) -> None:
-    """Relay computes shapes and dtypes that no tensor can have: ``zeros((-1,))``, ``zeros((2,), "")``."""
+    """Refuse shapes and dtypes that no tensor can have, though Relay computes them: ``zeros((-1,))``."""
     tensors = result.fields if isinstance(result, TupleType) else (result,)
     for tensor in tensors:
         if not isinstance(tensor, TensorType):
@@ -94,7 +94,7 @@ def check_result(operator: Operator, result: Type) -> None:
 
 
 def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
-    """Relay's Identity lets a tuple pass through ``nn.relu``."""
+    """Refuse a tuple for an operator of one tensor: Relay's Identity lets it pass through ``nn.relu``."""
     for index, type_ in enumerate(types):
         if operator.variadic and isinstance(type_, TupleType):
             continue
@@ -104,12 +104,12 @@ def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
 
 
 def check_kind(what: str, name: str, types: Sequence[Type]) -> None:
-    """The element types that an operator is defined for; ``what`` is how the user called it."""
+    """Check the element types that an operator is defined for; ``what``: how the user called it."""
     kind = _KINDS.get(name)
     for index, type_ in enumerate(types):
         if kind is not None and isinstance(type_, TensorType) and not _is_of_kind(type_.dtype, kind):
-            found = dtype_short_name(type_.dtype)
-            raise RelationError(f"{what} is defined for {kind}, not {found}", index, hint=_HINTS[kind])
+            dtype = dtype_short_name(type_.dtype)
+            raise RelationError(f"{what} is defined for {kind}, not {dtype}", index, hint=_HINTS[kind])
 
 
 def _is_of_kind(dtype: str, kind: str) -> bool:
@@ -123,16 +123,16 @@ def _is_of_kind(dtype: str, kind: str) -> bool:
 
 
 def _tensor(types: Sequence[Type], index: int) -> TensorType:
-    found = types[index]
-    assert isinstance(found, TensorType)
-    return found
+    type_ = types[index]
+    assert isinstance(type_, TensorType)
+    return type_
 
 
 # -- dimensions ---------------------------------------------------------------------------------------
 
 
 def dims_differ(left: Dim, right: Dim) -> bool:
-    """Whether two dimensions that must be equal are not, as far as their annotations say.
+    """Return whether two dimensions that must be equal are not, as far as their annotations say.
 
     Two names, or a name and a number, are different: nothing says that they are equal.
     An unnamed ``?`` may be anything.
@@ -149,8 +149,8 @@ def _names_hint(left: Dim, right: Dim) -> str | None:
 
 
 def _cast_hint(left: str, right: str) -> str:
-    """Convert the narrower operand; ``{0}`` and ``{1}`` stand for the two."""
-    target = wider(left, right)
+    """Suggest to convert the narrower operand; ``{0}`` and ``{1}`` stand for the two."""
+    target = wider_dtype(left, right)
     return f"convert one of them, as in {{{0 if left != target else 1}}}.astype({dtype_short_name(target)})"
 
 
@@ -167,7 +167,7 @@ def _reduced_hint(left: TensorType, right: TensorType) -> str | None:
 def check_broadcast(
     what: str, left: TensorType, right: TensorType, operands: tuple[int, int] = (0, 1)
 ) -> None:
-    """NumPy's rule; named dimensions broadcast with themselves and with 1 only."""
+    """Check NumPy's rule of broadcasting; a named dimension broadcasts with itself and with 1 only."""
     if left.dtype != right.dtype:
         raise RelationError(
             f"{what} of {dtype_short_name(left.dtype)} and {dtype_short_name(right.dtype)}: "
@@ -175,18 +175,18 @@ def check_broadcast(
             *operands,
             hint=_cast_hint(left.dtype, right.dtype),
         )
-    for one, other in zip(reversed(left.shape), reversed(right.shape), strict=False):
-        if one != 1 and other != 1 and dims_differ(one, other):
+    for left_dim, right_dim in zip(reversed(left.shape), reversed(right.shape), strict=False):
+        if left_dim != 1 and right_dim != 1 and dims_differ(left_dim, right_dim):
             raise RelationError(
                 f"{what}: the shapes {format_shape(left.shape)} and {format_shape(right.shape)} "
-                f"do not broadcast ({format_dim(one)} against {format_dim(other)})",
+                f"do not broadcast ({format_dim(left_dim)} against {format_dim(right_dim)})",
                 *operands,
-                hint=_reduced_hint(left, right) or _names_hint(one, other),
+                hint=_reduced_hint(left, right) or _names_hint(left_dim, right_dim),
             )
 
 
-def wider(left: str, right: str) -> str:
-    """Of two dtypes the one that a hint converts to: floats before ints, more bits before fewer."""
+def wider_dtype(left: str, right: str) -> str:
+    """Return the dtype that a hint converts to: floats before ints, more bits before fewer."""
 
     def order(dtype: str) -> tuple[bool, int]:
         digits = "".join(filter(str.isdigit, dtype))
@@ -196,27 +196,27 @@ def wider(left: str, right: str) -> str:
 
 
 def check_product(what: str, left: TensorType, right: TensorType, inner: tuple[int, int]) -> None:
-    """The dimensions that a matrix product sums over, and the dtypes."""
+    """Check the dtypes and the dimensions that a matrix product sums over."""
     if left.dtype != right.dtype:
         check_broadcast(what, left, right)
     if left.dtype == "bool":
         raise RelationError(f"{what} is defined for numbers, not bool_", 0, hint=_HINTS[_NUMBERS])
-    one, other = left.shape[inner[0]], right.shape[inner[1]]
-    if dims_differ(one, other):
+    left_dim, right_dim = left.shape[inner[0]], right.shape[inner[1]]
+    if dims_differ(left_dim, right_dim):
         raise RelationError(
             f"{what}: the inner dimensions of {format_shape(left.shape)} and {format_shape(right.shape)} "
-            f"differ ({format_dim(one)} and {format_dim(other)})",
+            f"differ ({format_dim(left_dim)} and {format_dim(right_dim)})",
             0,
             1,
-            hint=_names_hint(one, other),
+            hint=_names_hint(left_dim, right_dim),
         )
 
 
 def _rank(name: str, types: Sequence[Type], ranks: Sequence[int]) -> None:
     for index, rank in enumerate(ranks):
-        found = _tensor(types, index)
-        if len(found.shape) != rank:
-            raise RelationError(f"{name} takes a tensor of rank {rank}, not {format_type(found)}", index)
+        tensor = _tensor(types, index)
+        if len(tensor.shape) != rank:
+            raise RelationError(f"{name} takes a tensor of rank {rank}, not {format_type(tensor)}", index)
 
 
 def _matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
@@ -248,7 +248,9 @@ def _broadcast_to(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     data, shape = _tensor(types, 0), attrs["shape"]
     assert isinstance(shape, tuple)
     pairs = list(zip(reversed(data.shape), reversed(shape), strict=False))
-    if len(data.shape) > len(shape) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
+    if len(data.shape) > len(shape) or any(
+        given != 1 and dims_differ(given, wanted) for given, wanted in pairs
+    ):
         raise RelationError(
             f"{name}: {format_shape(data.shape)} cannot become the shape {format_shape(shape)}", 0
         )
@@ -274,12 +276,12 @@ def _concatenate(name: str, types: Sequence[Type], attrs: Attrs) -> None:
 def _where(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
     condition = _tensor(types, 0)
     if condition.dtype != "bool":
-        found = dtype_short_name(condition.dtype)
-        raise RelationError(f"{name} takes a condition of bools, not {found}", 0, hint=_HINTS[_BOOLS])
-    one, other = _tensor(types, 1), _tensor(types, 2)
-    check_broadcast(name, one, other, (1, 2))
+        dtype = dtype_short_name(condition.dtype)
+        raise RelationError(f"{name} takes a condition of bools, not {dtype}", 0, hint=_HINTS[_BOOLS])
+    then, other = _tensor(types, 1), _tensor(types, 2)
+    check_broadcast(name, then, other, (1, 2))
     for index in (1, 2):
-        check_broadcast(name, TensorType(condition.shape, one.dtype), _tensor(types, index), (0, index))
+        check_broadcast(name, TensorType(condition.shape, then.dtype), _tensor(types, index), (0, index))
 
 
 def _divide(name: str, types: Sequence[Type], _attrs: Attrs) -> None:

@@ -1,7 +1,6 @@
-"""Sizes that are known only when the function runs: items of ``x.shape``, and arithmetic on them.
+"""Compute with sizes that are known at run time only: items of ``x.shape``.
 
 A dimension is a name, or arithmetic on names, where a shape is wanted, and a Python number everywhere else.
-Knows values and operators.
 """
 
 from __future__ import annotations
@@ -15,33 +14,25 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import add, as_polynomial, floor_divide, multiply, subtract
 from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_integer
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    number_constant,
-)
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
 
 
 def weak_int(number: Computed) -> Computed:
-    """An int64 of rank 0 as a Python number."""
+    """Return an int64 of rank 0 as a Python number."""
     return Computed(number.expr, number.type, weak=True)
 
 
 def dimension_size(tensor: Computed, axis: int, span: Span) -> Computed:
-    """The size of a dimension that is known when the function runs, as a weak number."""
+    """Return the size of a dynamic dimension as a weak number."""
     sizes = apply("shape_of", span, tensor, dtype="int64")
-    place = Computed(ir.constant(axis, "int32", span=span), TensorType((), "int32"))
-    return weak_int(apply("take", span, sizes, place, axis=0))
+    index = Computed(ir.constant(axis, "int32", span=span), TensorType((), "int32"))
+    return weak_int(apply("take", span, sizes, index, axis=0))
 
 
 def size_along(tensor: Computed, axis: int, span: Span) -> Value:
-    """An item of ``x.shape``."""
+    """Return an item of ``x.shape``."""
     assert isinstance(tensor.type, TensorType)
     dim = tensor.type.shape[axis]
     if isinstance(dim, AnyDim):
@@ -50,25 +41,25 @@ def size_along(tensor: Computed, axis: int, span: Span) -> Value:
 
 
 def shape_of(tensor: Computed, span: Span) -> TupleOf:
-    """``x.shape``."""
+    """Return ``x.shape``."""
     assert isinstance(tensor.type, TensorType)
     return TupleOf(tuple(size_along(tensor, axis, span) for axis in range(len(tensor.type.shape))))
 
 
-def same_shape(one: Computed, other: Computed, span: Span) -> bool | Computed:
-    """Whether two tensors have one shape: known now, or a bool of rank 0."""
-    left, right = shape_of(one, span), shape_of(other, span)
-    found = _equal_tuples(BuiltinOp.Eq, left, right, span)
-    if found is None:
+def same_shape(first: Computed, second: Computed, span: Span) -> bool | Computed:
+    """Return whether two tensors have one shape: a bool, or a dynamic one of rank 0."""
+    left, right = shape_of(first, span), shape_of(second, span)
+    equal = _equal_tuples(BuiltinOp.Eq, left, right, span)
+    if equal is None:
         return left == right
-    return found if isinstance(found, Computed) else found == Known(value=True)
+    return equal if isinstance(equal, Computed) else equal == Known(value=True)
 
 
 def product_of(sizes: Sequence[Value], span: Span) -> Value:
-    """How many elements a shape of these sizes has."""
+    """Return how many elements a shape of these sizes has."""
     total: Value = Known(1)
     for size in sizes:
-        total = calculated(BuiltinOp.Mul, total, size, span)
+        total = calculate_size(BuiltinOp.Mul, total, size, span)
     return total
 
 
@@ -76,20 +67,20 @@ def product_of(sizes: Sequence[Value], span: Span) -> Value:
 
 
 def as_number(operand: Operand) -> Operand:
-    """A dimension as the number that it is when the function runs; any other value as it is."""
+    """Return a dimension as its number at run time; any other value as it is."""
     if isinstance(operand.value, Dimension):
         return Operand(operand.value.number, operand.span, operand.keyword)
     return operand
 
 
 def is_size(value: Value) -> bool:
-    """Whether a value is a dimension or an int known while compiling."""
-    known = value.value if isinstance(value, Known) else None
-    return isinstance(value, Dimension) or (isinstance(known, int) and not isinstance(known, bool))
+    """Return whether a value is a dimension or a static int."""
+    static = value.value if isinstance(value, Known) else None
+    return isinstance(value, Dimension) or (isinstance(static, int) and not isinstance(static, bool))
 
 
 def number_of(size: Value, span: Span) -> Computed:
-    """A dimension or a known int as an int64 of rank 0."""
+    """Return a dimension or a static int as an int64 of rank 0."""
     if isinstance(size, Dimension):
         return size.number
     assert isinstance(size, Known)
@@ -98,7 +89,7 @@ def number_of(size: Value, span: Span) -> Computed:
 
 
 def dim_of(size: Value) -> Dim:
-    """A dimension or a known int as a part of a shape."""
+    """Return a dimension or a static int as a part of a shape."""
     if isinstance(size, Dimension):
         return size.dim
     assert isinstance(size, Known)
@@ -107,29 +98,29 @@ def dim_of(size: Value) -> Dim:
 
 
 def shape_tensor(sizes: Sequence[Value], span: Span) -> Computed:
-    """A shape as a vector, for the operators that take it so."""
+    """Return a shape as a vector, for the operators that take it so."""
     parts = [apply("expand_dims", span, number_of(size, span), axis=0) for size in sizes]
     types = TupleType(tuple(part.type for part in parts))
     whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
     return apply("concatenate", span, whole, axis=0) if len(parts) > 1 else parts[0]
 
 
-def open_sizes(operand: Operand) -> list[Value] | None:
-    """The sizes that a shape is written with, where one of them is known only when the function runs.
+def dynamic_sizes(operand: Operand) -> list[Value] | None:
+    """Return the sizes that a shape is written with, where one of them is dynamic.
 
-    None where all are known, and where there is something among them that is no size.
+    None where all are static, and where an item is no size.
     """
     value = operand.value
     items = list(value.items) if isinstance(value, TupleOf) else [value]
-    found = [_as_size(Operand(item, operand.span)) for item in items]
-    sizes = [size for size in found if size is not None]
+    candidates = [_as_size(Operand(item, operand.span)) for item in items]
+    sizes = [size for size in candidates if size is not None]
     if len(sizes) < len(items) or not any(isinstance(size, Dimension) for size in sizes):
         return None
     return sizes
 
 
 def _as_size(operand: Operand) -> Value | None:
-    """A size; an integer of rank 0 is one without a name."""
+    """Return a value as a size, None where it is none; an integer of rank 0 is one without a name."""
     value = operand.value
     if is_size(value):
         return value
@@ -141,15 +132,15 @@ def _as_size(operand: Operand) -> Value | None:
     return None
 
 
-def in_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
-    """A tensor with the shape that it was made in."""
+def with_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
+    """Return a tensor with the shape that it was created in as its type."""
     assert isinstance(tensor.type, TensorType)
     return Computed(tensor.expr, TensorType(tuple(map(dim_of, sizes)), tensor.type.dtype))
 
 
 def full(value: Computed, sizes: Sequence[Value], span: Span) -> Computed:
-    """A tensor of one value, in a shape of which sizes are known only when the function runs."""
-    return in_shape(apply("dyn.full", span, value, shape_tensor(sizes, span)), sizes)
+    """Return a tensor of one value, in a shape with dynamic sizes."""
+    return with_shape(apply("dyn.full", span, value, shape_tensor(sizes, span)), sizes)
 
 
 # -- arithmetic and comparisons ------------------------------------------------------------------------
@@ -163,8 +154,8 @@ _ARITHMETIC: dict[object, tuple[Callable[[Dim, Dim], Dim], str]] = {
 _EQUALITY = (BuiltinOp.Eq, BuiltinOp.NotEq)
 
 
-def calculated(op: object, left: Value, right: Value, span: Span) -> Value:
-    """``+ - * //`` of dimensions and known ints: a dimension, or a number where all names drop out."""
+def calculate_size(op: object, left: Value, right: Value, span: Span) -> Value:
+    """Apply ``+ - * //`` to dimensions and static ints; a number results where all names cancel."""
     on_dims, operator = _ARITHMETIC[op]
     dim = on_dims(dim_of(left), dim_of(right))
     if isinstance(dim, int):
@@ -178,34 +169,40 @@ def calculated(op: object, left: Value, right: Value, span: Span) -> Value:
     return Dimension(dim, weak_int(number))
 
 
-def on_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Value | None:
-    """An operator on dimensions, where it gives one or is known while compiling; None where it is neither."""
-    one, other = left.value, right.value
-    if isinstance(one, TupleOf) and isinstance(other, TupleOf) and op in _EQUALITY:
-        return _equal_tuples(op, one, other, span)
-    if not (is_size(one) and is_size(other)):
+def apply_to_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Value | None:
+    """Apply an operator to dimensions; None where the result is neither a dimension nor static."""
+    left_value, right_value = left.value, right.value
+    if isinstance(left_value, TupleOf) and isinstance(right_value, TupleOf) and op in _EQUALITY:
+        return _equal_tuples(op, left_value, right_value, span)
+    if not (is_size(left_value) and is_size(right_value)):
         return None
-    if not (isinstance(one, Dimension) or isinstance(other, Dimension)):
+    if not (isinstance(left_value, Dimension) or isinstance(right_value, Dimension)):
         return None
-    if op is BuiltinOp.FloorDiv and other == Known(0):
+    if op is BuiltinOp.FloorDiv and right_value == Known(0):
         raise RefusalError("division by zero", right.span)
     if op in _ARITHMETIC:
-        return calculated(op, one, other, span)
-    held = _decided(op, dim_of(one), dim_of(other))
+        return calculate_size(op, left_value, right_value, span)
+    held = _decide(op, dim_of(left_value), dim_of(right_value))
     return None if held is None else Known(held)
 
 
-def _decided(op: object, left: Dim, right: Dim) -> bool | None:
-    """A comparison that holds, or does not, whatever the named dimensions are."""
-    one, other = as_polynomial(left), as_polynomial(right)
-    if one is None or other is None:
+def _decide(op: object, left: Dim, right: Dim) -> bool | None:
+    """Decide a comparison that holds, or fails, for all sizes of the named dimensions; else None."""
+    left_polynomial, right_polynomial = as_polynomial(left), as_polynomial(right)
+    if left_polynomial is None or right_polynomial is None:
         return None
     try:
-        more, less = one - other, other - one
+        more, less = left_polynomial - right_polynomial, right_polynomial - left_polynomial
     except NoPolynomialError:
         return None
     if op in _EQUALITY:
-        equal = True if one == other else False if _positive(more) or _positive(less) else None
+        equal = (
+            True
+            if left_polynomial == right_polynomial
+            else False
+            if _positive(more) or _positive(less)
+            else None
+        )
         return equal if equal is None else equal is (op is BuiltinOp.Eq)
     orders: dict[object, tuple[Polynomial, Polynomial]] = {
         BuiltinOp.GE: (more, less),
@@ -229,22 +226,22 @@ def _positive(of: Polynomial) -> bool:
 
 
 def _equal_tuples(op: object, left: TupleOf, right: TupleOf, span: Span) -> Value | None:
-    """``x.shape == y.shape``: item by item, where dimensions are among them."""
+    """Compare shapes that hold dimensions item by item; None where they are no such shapes."""
     items = [*left.items, *right.items]
     if not any(isinstance(item, Dimension) for item in items) or not all(map(is_size, items)):
         return None
     if len(left.items) != len(right.items):
         return Known(op is BuiltinOp.NotEq)
-    open_: list[Computed] = []
-    for one, other in zip(left.items, right.items, strict=True):
-        held = _decided(BuiltinOp.Eq, dim_of(one), dim_of(other))
+    undecided: list[Computed] = []
+    for left_size, right_size in zip(left.items, right.items, strict=True):
+        held = _decide(BuiltinOp.Eq, dim_of(left_size), dim_of(right_size))
         if held is False:
             return Known(op is BuiltinOp.NotEq)
         if held is None:
-            open_.append(apply("equal", span, number_of(one, span), number_of(other, span)))
-    if not open_:
+            undecided.append(apply("equal", span, number_of(left_size, span), number_of(right_size, span)))
+    if not undecided:
         return Known(op is BuiltinOp.Eq)
-    found = open_[0]
-    for each in open_[1:]:
-        found = apply("logical_and", span, found, each)
-    return found if op is BuiltinOp.Eq else apply("logical_not", span, found)
+    result = undecided[0]
+    for equal in undecided[1:]:
+        result = apply("logical_and", span, result, equal)
+    return result if op is BuiltinOp.Eq else apply("logical_not", span, result)

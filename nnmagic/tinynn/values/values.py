@@ -1,42 +1,26 @@
-"""What an expression of a cell can stand for while it is elaborated, and how that is said in words.
+"""Define what an expression of a cell can stand for while it is elaborated.
 
-Knows Relay's expressions and types and the annotations; knows no syntax tree.
+The elaboration is an online partial evaluator (Jones, Gomard and Sestoft 1993): a value is static (`Known`)
+or dynamic (`Computed`), and what depends on static values alone leaves no code. Closures capture environments
+and environments hold values, so that both are defined here.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import Final, Protocol
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
-from nnmagic.relay.signatures import dtype_short_name, format_dim, format_type
-from nnmagic.relay.types import (
-    NUMPY_DTYPES,
-    AnyDim,
-    FuncType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    is_float,
-)
-from nnmagic.tinynn.types.annotations import DType, Tensor
-
-if TYPE_CHECKING:
-    from nnmagic.tinynn.calls.argument_binding import Builtin
-    from nnmagic.tinynn.syntax import tree
-    from nnmagic.tinynn.values.environments import Environment
+from nnmagic.relay.types import AnyDim, FuncType, TensorType, TupleType, Type, is_float
+from nnmagic.tinynn.syntax import tree
 
 
-class RefusalError(Exception):  # carries a diagnostic to the statement or expression that reports it
-    """An expression that a cell does not take."""
+class RefusalError(Exception):
+    """An expression that a cell does not take; carries a diagnostic to the statement that reports it."""
 
     def __init__(
         self, message: str, span: Span, *, hint: str | None = None, notes: Sequence[Note] = ()
@@ -47,9 +31,9 @@ class RefusalError(Exception):  # carries a diagnostic to the statement or expre
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A Relay expression with its type: known when the function runs, or a constant tensor.
+    """A Relay expression with its type: known at run time, or a constant tensor.
 
-    ``weak``: a Python number (int64, float64 or bool of rank 0) that is known only then, such as a loop's
+    ``weak``: a Python number (int64, float64 or bool of rank 0) known at run time only, such as a loop's
     counter. Like a literal it takes the dtype of the tensor beside it.
     """
 
@@ -60,14 +44,14 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value known while compiling: number, string, None, ``...``, dtype, annotation, named dimension."""
+    """A value known at compile time: number, string, None, ``...``, dtype, annotation, named dimension."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A size that is known only when the function runs, as an item of ``x.shape``.
+    """A size that is known at run time only, as an item of ``x.shape``.
 
     ``dim``: what it is in a shape; ``number``: what it is everywhere else, a weak int64.
     """
@@ -124,15 +108,15 @@ class GlobalFunction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalFunction:
-    """A nested function or a lambda whose parameters have no types: its body is put where it is called.
+    """A nested function or a lambda whose parameters have no types: each call inlines its body.
 
-    ``versions``: of the names that it takes from around it, how often each was assigned when it was made.
+    ``versions``: the names that it captures, each with how often it was assigned when the function was made.
     """
 
     name: str
     definition: tree.FunctionNode | tree.Lambda
     parameters: tuple[Formal, ...]
-    frame: Environment
+    environment: Environment
     versions: Mapping[str, int]
 
 
@@ -140,14 +124,14 @@ class LocalFunction:
 class ClosureValue:
     """A nested function with types: a Relay function bound by let.
 
-    ``changing``: of the names that it takes from around it those that are assigned more than once.
+    ``changing``: the captured names that are assigned more than once.
     """
 
     name: str
     parameters: tuple[Formal, ...]
     function: Computed
     definition: tree.FunctionNode
-    frame: Environment
+    environment: Environment
     versions: Mapping[str, int]
     changing: tuple[str, ...] = ()
 
@@ -186,15 +170,17 @@ class ConstructorName:
 
 
 def record_constructor(data: DataTypeName) -> ConstructorName | None:
-    """The constructor that has the name of its class, as that of a record has; None where there is none."""
+    """Return the constructor of a record, which has the name of its class; None for any other data type."""
     name = data.type.header.name
-    found = (each for each in data.type.constructors if each.name == name)
-    return next((ConstructorName(each, data.fields[name]) for each in found), None)
+    for constructor in data.type.constructors:
+        if constructor.name == name:
+            return ConstructorName(constructor, data.fields[name])
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class Unassigned:
-    """A name that has no usable value here: whoever reads it is told why."""
+    """A name that has no usable value here; ``message`` is the error of whoever reads it."""
 
     message: str
     hint: str | None
@@ -208,11 +194,22 @@ class OperatorName:
     operator: Operator
 
 
+class BuiltinFunction(Protocol):
+    """A function of the language that is not one operator; `calls.argument_binding.Builtin` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name that a cell calls it by."""
+
+    def call(self, operands: Sequence[Operand], span: Span) -> Value:
+        """Bind the arguments and apply the function. Raises RefusalError."""
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltinName:
     """A function of the language, not yet called."""
 
-    builtin: Builtin
+    builtin: BuiltinFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +237,7 @@ class TypeOf:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What stands in for an expression whose error was reported; whatever uses it stays silent."""
+    """The value of an expression whose error was reported; whatever uses it stays silent."""
 
 
 Value = (
@@ -279,38 +276,40 @@ class Operand:
     keyword: str | None = field(default=None)
 
 
-def computed(expr: ir.Expr, type_: Type) -> Value:
-    """A Relay expression as a value: one of a tuple type is taken apart, so that it can be unpacked."""
+def as_value(expr: ir.Expr, type_: Type) -> Value:
+    """Wrap a Relay expression as a value; one of a tuple type is taken apart, so that it can be unpacked."""
     if not isinstance(type_, TupleType):
         return Computed(expr, type_)
     items = (
-        computed(ir.TupleGetItem(expr, index, span=expr.span), item)
+        as_value(ir.TupleGetItem(expr, index, span=expr.span), item)
         for index, item in enumerate(type_.fields)
     )
     return TupleOf(tuple(items), Computed(expr, type_))
 
 
 def is_failed(value: Value) -> bool:
-    """Whether an error in it, or in a part of it, was reported."""
+    """Return whether an error in the value, or in a part of it, was reported."""
     if isinstance(value, TupleOf):
         return any(map(is_failed, value.items))
     return isinstance(value, Failed)
 
 
-class NotStaticError(Exception):  # a question answered with no
-    """A value that is not known while compiling."""
+class NotStaticError(Exception):
+    """A value that is not known at compile time."""
 
 
 def known_value(value: Value) -> object:
-    """The Python value of what is known while compiling: tuples of them, constants of rank 0.
+    """Return the Python value of a static value: Known, a constant of rank 0, a tuple of these.
 
-    A dimension is its AnyDim, as in a shape: who wants a number asks for that first.
+    A dimension gives its AnyDim, as in a shape; call `as_number` first where a number is needed.
 
-    Raises NotKnown.
+    Raises:
+        NotStaticError: the value is dynamic.
+
     """
     match value:
-        case Known(value=found) | Dimension(dim=found):
-            return found
+        case Known(value=static) | Dimension(dim=static):
+            return static
         case TupleOf(items=items, whole=None):
             return tuple(map(known_value, items))
         case Computed(expr=ir.Constant(data=data), type=TensorType(shape=(), dtype=dtype)):
@@ -318,143 +317,8 @@ def known_value(value: Value) -> object:
     raise NotStaticError
 
 
-#: An int that is known while compiling has at most as many bits: a float holds no larger one.
-MAX_INT_BITS = 1024
-
-
-def is_number(value: object) -> bool:
-    """Whether a known value is a Python number (True and False too)."""
-    return isinstance(value, bool | int | float)
-
-
-def number_constant(number: bool | int | float, dtype: str, span: Span, wanted_by: str = "") -> Computed:
-    """A Python number as a constant of rank 0. Raises Refusal where the dtype cannot hold it.
-
-    ``wanted_by`` is put into the hint: how to convert the tensor that the number stands beside.
-    """
-    short = dtype_short_name(dtype)
-    if isinstance(number, float) and not is_float(dtype):
-        hint = wanted_by or f"write a whole number, or use a float dtype instead of {short}"
-        raise RefusalError(f"the float {number!r} cannot become {short}", span, hint=hint)
-    if dtype == "bool" and not isinstance(number, bool):
-        raise RefusalError(f"the number {number!r} cannot become bool_", span, hint="write True or False")
-    native = NUMPY_DTYPES[dtype]
-    if not is_float(dtype) and dtype != "bool":
-        limits = np.iinfo(str(native))
-        if not limits.min <= number <= limits.max:
-            raise RefusalError(f"{number} does not fit in {short} ({limits.min} to {limits.max})", span)
-    try:
-        with np.errstate(over="ignore"):
-            stored = np.array(float(number) if is_float(dtype) else number, dtype=native)
-    except OverflowError:  # an int beyond the range of a float
-        raise RefusalError(f"{_brief(number)} does not fit in {short}", span) from None
-    if is_float(dtype) and not np.isfinite(stored) and abs(number) != float("inf") and number == number:  # noqa: PLR0124  # nan
-        raise RefusalError(f"{_brief(number)} does not fit in {short}", span)
-    return Computed(ir.constant(stored, dtype, span=span), TensorType((), dtype))
-
-
-def _brief(number: bool | int | float) -> str:
-    text = repr(number) if not isinstance(number, int) or abs(number) < 10**40 else "the number"
-    return text if len(text) <= 45 else "the number"
-
-
-def with_article(type_: Type) -> str:
-    """``a Tensor[(2,), f32]``, ``an f32``."""
-    text = format_type(type_)
-    vowel = text[0] in "AEIO" if isinstance(type_, TypeCall) else text[0] in "fi"
-    return f"an {text}" if vowel else f"a {text}"
-
-
-#: What Python calls a weak number, by its type.
-_PYTHON_NAMES = {"i64": "int", "f64": "float", "bool_": "bool"}
-
-
-def described(value: Value) -> str:
-    """What a value is, in words, with its article."""
-    match value:
-        case Computed(type=type_, weak=True):
-            return f"a Python {_PYTHON_NAMES[format_type(type_)]}"
-        case Computed(type=type_):
-            return with_article(type_) if not isinstance(type_, FuncType) else "a function"
-        case Dimension(dim=dim):
-            return f"the dimension {format_dim(dim)}"
-        case TupleOf(items=items):
-            return f"a tuple of {len(items)}"
-        case DictOf(items=found):
-            return f"a dictionary of {len(found)}"
-        case SliceOf():
-            return "a slice"
-        case GlobalFunction(written=name) | LocalFunction(name=name) | ClosureValue(name=name):
-            return f"the function `{name}`" if name != "<lambda>" else "a lambda"
-        case RangeOf():
-            return "a range"
-        case Zipped(word=word):
-            return f"`{word}(...)`"
-        case DataTypeName(type=data):
-            return f"the class `{data.header.name}`"
-        case ConstructorName(constructor=constructor):
-            return f"the constructor `{constructor.name}` (without its brackets)"
-        case Unassigned(message=message):
-            return message
-        case OperatorName(operator=operator):
-            return f"the operator {operator.name}"
-        case BuiltinName(builtin=builtin):
-            return f"the function {builtin.name}"
-        case Method(name=name):
-            return f"the method {name} (without its call)"
-        case TupleConstructor(name=name):
-            return f"`{name}`"
-        case TypeOf(type=type_):
-            return f"the type {format_type(type_)}"
-        case Known(value=known):
-            return _known_described(known)
-    return "a value"
-
-
-def _known_described(known: object) -> str:
-    match known:
-        case None:
-            return "None"
-        case bool() | DType() | Tensor():
-            return repr(known)
-        case int() | float():
-            return f"the number {_brief(known)}"
-        case str():
-            return f"the string {known!r}" if len(known) <= 40 else "a string"
-        case AnyDim():
-            return f"the dimension {format_dim(known)}"
-    return "`...`" if known is Ellipsis else f"a {type(known).__name__}"
-
-
-def typed_note(operand: Operand) -> Note:
-    """Points at an operand and says what it is."""
-    return Note(f"this is {described(operand.value)}", operand.span)
-
-
-def source_text(span: Span) -> str:
-    """The source of an expression, for a hint that puts an attribute behind it or an operator before it.
-
-    In brackets unless it is a name, a call or the like; ``(...)`` if it is long or goes over several lines.
-    """
-    line = span.source.line(span.line) if span.source else None
-    if line is None or span.end_line != span.line or span.end_column - span.column > _LONGEST_TEXT:
-        return "(...)"
-    text = line[span.column - 1 : span.end_column - 1]
-    try:
-        node = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):
-        return "(...)"
-    whole = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.List, ast.ListComp, ast.GeneratorExp)
-    in_brackets = isinstance(node, ast.Tuple) and (not node.elts or node.elts[0].col_offset > 0)
-    return text if isinstance(node, whole) or in_brackets else f"({text})"
-
-
-#: Longer source is not repeated in a hint.
-_LONGEST_TEXT = 60
-
-
 def same_value(left: Value, right: Value) -> bool:
-    """Whether two values are one: the same expression or function, equal numbers of one Python type."""
+    """Return whether two values are the same expression or function, or equal numbers of one Python type."""
     match left, right:
         case Computed(expr=one, type=ours), Computed(expr=other, type=theirs):
             return one is other and ours == theirs
@@ -469,8 +333,74 @@ def same_value(left: Value, right: Value) -> bool:
     return left == right
 
 
-def natural_dtype(number: bool | int | float) -> str:
-    """The dtype of a Python number that is known only when the function runs."""
-    if isinstance(number, bool):
-        return "bool"
-    return "int64" if isinstance(number, int) else "float64"
+# -- environments ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Bindings:
+    """What the local names stand for at one point of a function. Branches work on copies.
+
+    ``versions`` counts assignments, so that a function inside another can tell whether a name that it uses
+    was assigned again; ``spans`` holds where each name was last assigned.
+    """
+
+    locals: dict[str, Value] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict)
+
+    def copy(self) -> Bindings:
+        """Return bindings that can change independently."""
+        return Bindings(dict(self.locals), dict(self.versions), dict(self.spans))
+
+    def restore(self, other: Bindings) -> None:
+        """Take the names of a copy, which must not be used afterwards."""
+        self.locals, self.versions, self.spans = other.locals, other.versions, other.spans
+
+    def bind(self, name: str, value: Value, span: Span | None = None) -> None:
+        """Record an assignment."""
+        self.locals[name] = value
+        self.versions[name] = self.versions.get(name, 0) + 1
+        if span is not None:
+            self.spans[name] = span
+
+    def forget(self, name: str) -> None:
+        """Unbind a name."""
+        self.locals.pop(name, None)
+
+
+@dataclass(slots=True, eq=False)
+class Environment:
+    """A function under elaboration. ``parent``: the function that it stands in.
+
+    ``assigned``: the names that its statements bind, its own wherever they stand, as in Python.
+    ``reassigned``: those of its names that are bound more than once.
+    """
+
+    name: str
+    assigned: frozenset[str] = frozenset()
+    reassigned: frozenset[str] = frozenset()
+    parent: Environment | None = None
+    bindings: Bindings = field(default_factory=Bindings)
+    #: The named dimensions of the parameters, each with what the body calls it.
+    dimensions: dict[str, str] = field(default_factory=dict)
+    #: A statement failed in a way that leaves open what the function returns.
+    failed: bool = False
+
+    def chain(self) -> list[Environment]:
+        """Return the environment and those around it, the innermost first."""
+        chain = [self]
+        while (parent := chain[-1].parent) is not None:
+            chain.append(parent)
+        return chain
+
+    def owner(self, name: str) -> Environment | None:
+        """Return the environment that a name belongs to; None for a name of the cell or the notebook."""
+        for environment in self.chain():
+            if name in environment.bindings.locals or name in environment.assigned:
+                return environment
+        return None
+
+    def names(self) -> Iterator[str]:
+        """Yield every local name in sight, the innermost first."""
+        for environment in self.chain():
+            yield from environment.bindings.locals

@@ -1,40 +1,32 @@
-"""Python numbers that are known only when the function runs, in arithmetic. Knows values and operators."""
+"""Compute with weak values: Python numbers that are known at run time only."""
 
 from __future__ import annotations
 
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float
+from nnmagic.tinynn.values.descriptions import source_text, type_note
+from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    Value,
-    is_number,
-    number_constant,
-    source_text,
-    typed_note,
-)
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, Value
 
 
 def is_weak(value: Value) -> bool:
-    """Whether a value is such a number."""
+    """Return whether a value is weak."""
     return isinstance(value, Computed) and value.weak
 
 
 def both_weak(left: Operand, right: Operand) -> bool:
-    """Whether an operator has Python numbers on both sides, one of them at least known only later."""
+    """Return whether an operator has Python numbers on both sides, at least one of them weak."""
     sides = (left.value, right.value)
     numbers = all(is_weak(side) or (isinstance(side, Known) and is_number(side.value)) for side in sides)
     return numbers and any(map(is_weak, sides))
 
 
-def alike(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """Two Python numbers as tensors of the dtype that Python would give: bool counts as int."""
+def promote_weak(left: Operand, right: Operand) -> tuple[Operand, Operand]:
+    """Convert two Python numbers to tensors of the dtype that Python would give; bool counts as int."""
     dtypes = {_dtype(left.value), _dtype(right.value)}
     wanted = "float64" if "float64" in dtypes else "int64"
-    return _as(left, wanted), _as(right, wanted)
+    return _as_dtype(left, wanted), _as_dtype(right, wanted)
 
 
 def _dtype(value: Value) -> str:
@@ -45,7 +37,7 @@ def _dtype(value: Value) -> str:
     return value.type.dtype
 
 
-def _as(operand: Operand, dtype: str) -> Operand:
+def _as_dtype(operand: Operand, dtype: str) -> Operand:
     value = operand.value
     if isinstance(value, Computed):
         return Operand(cast(value, dtype, operand.span), operand.span)
@@ -55,16 +47,16 @@ def _as(operand: Operand, dtype: str) -> Operand:
     return Operand(number_constant(number, dtype, operand.span), operand.span)
 
 
-def beside_tensor(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
-    """A weak number takes the dtype of the tensor beside it. Raises Refusal for a float beside integers."""
+def adopt_tensor_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
+    """Give a weak number the dtype of the tensor beside it. Raises RefusalError for a float beside ints."""
     for number, tensor in ((left, right), (right, left)):
         if is_weak(number.value) and is_tensor(tensor.value) and not is_weak(tensor.value):
-            converted = _beside(number, tensor, sign)
+            converted = _adopt_dtype(number, tensor, sign)
             return (converted, tensor) if number is left else (tensor, converted)
     return left, right
 
 
-def _beside(number: Operand, tensor: Operand, sign: str) -> Operand:
+def _adopt_dtype(number: Operand, tensor: Operand, sign: str) -> Operand:
     assert isinstance(number.value, Computed)
     dtype = tensor_type(tensor).dtype
     if tensor_type(number).dtype == "float64" and not is_float(dtype):
@@ -73,13 +65,13 @@ def _beside(number: Operand, tensor: Operand, sign: str) -> Operand:
             f"`{sign}` of {dtype_short_name(dtype)} and a Python float: dtypes never mix by themselves",
             number.span,
             hint=f"convert the tensor first: {name}.astype(f32)",
-            notes=(typed_note(tensor),),
+            notes=(type_note(tensor),),
         )
     return Operand(cast(number.value, dtype, number.span), number.span)
 
 
 def as_weak(value: Value) -> Value:
-    """The result of Python numbers is one, too; a comparison gives a bool."""
+    """Make the result of Python numbers weak, too; a comparison stays a bool."""
     if isinstance(value, Computed) and value.type in _WEAK_TYPES:
         return Computed(value.expr, value.type, weak=True)
     return value

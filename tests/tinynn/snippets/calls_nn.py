@@ -113,7 +113,7 @@ CASES: list[Case] = [
     refused("parameter-twice", function(X, "softmax(x, 1, axis=«0»)"), "softmax: `axis` is given twice"),
     refused("axis-out-of-range", function(X, "softmax(x, axis=«2»)"), "softmax: axis 2 is out of range for a tensor of rank 2"),
     refused("axis-of-text", function(X, 'softmax(x, axis=«"rows"»)'), "softmax: `axis` must be an int, not the string 'rows'"),
-    refused("axis-of-a-tensor", function(X, "softmax(x, axis=«x»)"), "softmax: `axis` must be known while compiling, not a Tensor[(2, 3), f32]"),
+    refused("axis-of-a-tensor", function(X, "softmax(x, axis=«x»)"), "softmax: `axis` must be known at compile time, not a Tensor[(2, 3), f32]"),
     refused("integers-where-floats-are-wanted", function("i: Tensor[(3,), i32]", "relay.exp(«i»)"), "exp is defined for floats, not i32", "convert it first, as in i.astype(f32)"),
     refused("floats-where-bools-are-wanted", function(X, "relay.logical_and(«x», x > 0)"), "logical_and is defined for bools, not f32", "compare it first, as in x != 0"),
     refused("a-tuple-where-a-tensor-is-wanted", function(X, "nn.relu(«(x, x)»)"), "nn.relu: `data` must be a tensor, not a tuple of 2"),

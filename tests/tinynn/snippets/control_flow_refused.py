@@ -45,14 +45,14 @@ CASES: list[Case] = [
     body("conditional-of-two-types", "return «x if n else n»", "one side gives a Tensor[(3,), f32], the other an i32", _BOTH),
     body("and-of-two-types", "y = «n and x»\nreturn y", "one side gives a Tensor[(3,), f32], the other an i32", _BOTH),
     body("is-of-numbers", "return x * («n is x»)", "`is` is for None: nothing says whether two values are one object", "compare with =="),
-    body("in-a-tensor", "return x + («1 in x»)", "`in` asks for values known while compiling, not the number 1 in a Tensor[(3,), f32]", "write (x == value).any()"),
+    body("in-a-tensor", "return x + («1 in x»)", "`in` asks for values known at compile time, not the number 1 in a Tensor[(3,), f32]", "write (x == value).any()"),
     body("a-function-as-condition", "if «relu»:\n    return x\nreturn x + 1", "`if` takes a condition, not the function relu"),
     # -- branches --------------------------------------------------------------------------------------------
     body("one-branch-assigns", "if x.sum() > 0:\n    y = x\nreturn «y»", "`y` may not be assigned here", _MAYBE),
     body("told-once", "if x.sum() > 0:\n    y = x\nz = «y» + 1\nreturn y + z", "`y` may not be assigned here", _MAYBE),
     body("two-dtypes", "y = x\nif n > 0:\n    y = y.astype(f64)\nreturn «y»", "`y` is a Tensor[(3,), f64] or a Tensor[(3,), f32] here: branches leave it with different values", _BOTH),
-    body("a-string-that-differs", "s = 'abc'\nif n > 0:\n    s = 'def'\nreturn x.sum(axis=«s»)", "`s` is the string 'def' or the string 'abc' here: branches leave it with different values, and it must be known while compiling"),
-    body("returns-of-two-types", "if x.sum() > 0:\n    return x\nelse:\n    return «n»", "`f` returns an i32 here", "return one shape and one dtype on every path, as in x.astype(f32)"),
+    body("a-string-that-differs", "s = 'abc'\nif n > 0:\n    s = 'def'\nreturn x.sum(axis=«s»)", "`s` is the string 'def' or the string 'abc' here: branches leave it with different values, and it must be known at compile time"),
+    body("returns-of-two-types", "if x.sum() > 0:\n    return x\nelse:\n    return «n»", "`f` returns an i32 here", "return one shape and one dtype on every path"),
     refused("a-path-without-return", "def «f»(x: f32):\n    if x > 0:\n        return x\n", "`f` does not return a value on every path", "add a `return` at its end"),
     body("a-number-or-a-tensor", "if n:\n    z = 1\nelse:\n    z = x\nreturn «z»", "`z` is the number 1 or a Tensor[(3,), f32] here: branches leave it with different values", "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"),
     # -- loops -----------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ CASES: list[Case] = [
     body("a-sum-that-begins-as-a-number", "total = 0\nfor i in range(100):\n    total = «total» + x\nreturn total", "`total` is the number 0 or a Tensor[(3,), f32] here: it changes from round to round", "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"),
     body("only-the-loop-assigns", "for i in range(n):\n    y = x * i\nreturn «y»", "`y` may not be assigned here: only a loop assigns it", "assign it before the loop"),
     refused("a-loop-without-end", "def «f»(x: f32):\n    while True:\n        x = x + 1\n", "`f` never returns: it has a loop without end", "end the loop with `break` or `return`"),
-    body("a-comprehension-that-chooses", "return stack([a for a in x if «a > 0»])", "what a comprehension keeps must be known while compiling", "keep all, and choose with where(condition, x, y)"),
+    body("a-comprehension-that-chooses", "return stack([a for a in x if «a > 0»])", "what a comprehension keeps must be known at compile time", "keep all, and choose with where(condition, x, y)"),
     # -- assert ----------------------------------------------------------------------------------------------
     body("an-assert-that-is-false", "assert «x.shape == (4,)», 'four'\nreturn x", "this assertion does not hold: four"),
     body("a-message-that-is-no-string", "assert n > 0, «n»\nreturn x", "the message of an assertion must be a string"),

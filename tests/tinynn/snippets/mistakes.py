@@ -46,15 +46,15 @@ CASES: list[Case] = [
     body("a-short-name", "return x * «i»", "unknown name `i`", "assign it first, or define it in another cell"),
     # -- functions that mean another thing ------------------------------------------------------------------
     body("unique", "return «np.unique»(x)", "`np.unique` is not supported in a cell", ELSEWHERE, **NP),
-    body("convolve", "return «np.convolve»(x[0], x[1])", "`np.convolve` is not supported in a cell", ELSEWHERE, **NP),
+    body("convolve", "return «np.convolve»(x[0], x[1])", "`np.convolve` is not supported in a cell", "write conv1d(x[None, None], flip(w)[None, None], padding=len(w) - 1)[0, 0]", **NP),
     body("delete", "return «np.delete(x, 1, axis=0)»", "delete: not supported in a cell", "join the parts around it, as in concatenate([x[:i], x[i + 1:]])", **NP),
     body("isin", "return «np.isin»(x, [1, 2])", "`np.isin` is not supported in a cell", "write (x[..., None] == y.ravel()).any(axis=-1)", **NP),
     # -- lists -------------------------------------------------------------------------------------------
     body("append", "rows = []\nfor i in range(3):\n    «rows.append(x[i])»\nreturn stack(rows)", "`.append` would change `rows` in place, which a cell cannot", "write rows = rows + [x[i]]"),
     body("pop", "rows = [x, x]\n«rows.pop()»\nreturn stack(rows)", "`.pop` would change `rows` in place, which a cell cannot", "write rows = rows[:-1]"),
-    body("sort-in-place", "«x.sort()»\nreturn x", "`.sort` would change `x` in place, which a cell cannot", "write x = sort(x)"),
+    body("sort-in-place", "«x.sort()»\nreturn x", "`.sort` would change `x` in place, which a cell cannot", "write x = sort(stack(x), axis=0)"),
     body("a-list-that-grows-with-the-rows", "rows = []\nfor row in x:\n    rows = «rows» + [row * 2]\nreturn stack(rows)", "`rows` is a tuple of 0 or a tuple of 1 here: it changes from round to round", "a list keeps its length here: begin with out = zeros((n, 3), f32), of the shape of all rows, and write out = where((arange(n) == i)[:, None], row, out) in round i", N),
-    body("a-comprehension-of-unknown-length", "return stack([row * 2 for row in «x»])", "a comprehension needs a number of items that is known while compiling", "compute on a whole tensor at once, as in x * 2 or arange(n) * 2; or write a `for` loop: begin with out = zeros((n, 3), f32), of the shape of all rows, and write out = where((arange(n) == i)[:, None], row, out) in round i", N),
+    body("a-comprehension-of-unknown-length", "return stack([row * 2 for row in «x»])", "a comprehension needs a number of items that is known at compile time", "compute on a whole tensor at once, as in x * 2 or arange(n) * 2; or write a `for` loop: begin with out = zeros((n, 3), f32), of the shape of all rows, and write out = where((arange(n) == i)[:, None], row, out) in round i", N),
     body("a-condition-that-fails-once", "rows = [x[i] for i in range(3) if i > «limit»]\nreturn rows[0]", "unknown name `limit`"),
     accepted("lambdas-in-a-comprehension", X, "shifts = [lambda z: z + j for j in range(3)]\nscales = [lambda z, j=j: z * j for j in range(3)]\nj = 10\nreturn shifts[0](x) + scales[1](x) * j"),
     body("a-tuple-as-a-tensor", "return «(x, x).mean»()", "a tuple of 2 has no attribute `mean`", "it is a tuple of tensors: write stack((x, x)).mean(...)"),
@@ -111,7 +111,7 @@ CASES: list[Case] = [
     body("a-list-beside-a-tensor", "return x + «[1, 2, 3, 4]»", "`+` of a Tensor[(3, 4), f32] and a tuple of 4", "make it a tensor first, as in array([1, 2, 3, 4], f32)"),
     body("two-axes-without-brackets", "return x.mean(0, «1»)", "mean: the number 1 is no dtype", "several axes go in brackets, as in axis=(0, 1)"),
     body("reversed-as-a-tensor", "return «reversed(x)»", "expected a tensor, found `reversed(...)`", "write x[::-1]"),
-    body("a-dtype-as-a-result", "return «x.dtype»", "expected a tensor, found f32", "types are known while compiling only: leave it out"),
+    body("a-dtype-as-a-result", "return «x.dtype»", "expected a tensor, found f32", "types are known at compile time only: leave it out"),
     body("a-dtype-of-torch", "return x.astype(«torch.float16»)", "`torch.float16` is an object, which a cell cannot use", "write f16", torch=TORCH),
     body("a-dtype-of-torch-not-imported", "return x.astype(«torch.float16»)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write f16, which needs none"),
 ]  # fmt: skip

@@ -623,7 +623,7 @@ CASES: list[Case] = [
     refused(
         "eye-of-a-tensor",
         function("i: i32", "eye(«i»)"),
-        "eye: `N` must be known while compiling, not an i32",
+        "eye: `N` must be known at compile time, not an i32",
     ),
     refused(
         "squeeze-of-a-wide-axis", function(X, "squeeze(x, axis=«1»)"), "squeeze: axis 1 has the size 3, not 1"

@@ -1,4 +1,4 @@
-"""Python's operators on tensors and on what is known while compiling."""
+"""Python's operators on tensors and on what is known at compile time."""
 
 # ruff: noqa: E501  # a case reads best on one line
 
@@ -102,7 +102,7 @@ CASES: list[Case] = [
     refused("nothing-beside-a-tensor", function("x: f32", "x * «None»"), "`*` of an f32 and None"),
     refused("text-and-number", function("x: f32", 'y = «"a" + 1»\nreturn x'), "`+` of the string 'a' and the number 1"),
     refused("a-huge-number", function("x: f32", "x * («2 ** 100000»)"), "the result of `**` is no number of 64 bits"),
-    refused("membership", function(X, "«x in y»"), "`in` asks for values known while compiling, not a Tensor[(2, 3), f32] in a Tensor[(2, 3), f32]", "write (x == value).any()"),
+    refused("membership", function(X, "«x in y»"), "`in` asks for values known at compile time, not a Tensor[(2, 3), f32] in a Tensor[(2, 3), f32]", "write (x == value).any()"),
     refused("identity", function(X, "«x is y»"), "`is` is for None: nothing says whether two values are one object", "compare with =="),
     refused("complex-number", function("x: f32", "x * «2j»"), "complex numbers are not supported", "hold real and imaginary parts in two tensors"),
     refused("result-of-several", function("x: Tensor[(4,), f32]", "«split(x, 2) * 2»"), "`*` of a tuple of 2 and the number 2", "it has several results: take one of them, as in result[0]"),

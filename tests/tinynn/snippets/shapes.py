@@ -74,7 +74,7 @@ CASES: list[Case] = [
     refused("step-zero", function(V, "v[«::0»]"), "the step of a slice cannot be zero"),
     refused("float-index", function(V, "v[«1.5»]"), "an index must be an int or a slice, not the number 1.5"),
     refused("text-index", function(V, 'v["a"]').replace('"a"', '«"a"»'), "an index must be an int or a slice, not the string 'a'"),
-    refused("slice-of-floats", function(V, "v[«1.0:»]"), "a slice's bound must be an int known while compiling, not the number 1.0"),
+    refused("slice-of-floats", function(V, "v[«1.0:»]"), "a slice's bound must be an int known at compile time, not the number 1.0"),
     refused("index-of-a-number", function(X, "«x.ndim»[0]"), "the number 2 cannot be indexed"),
     refused("tuple-index-out-of-range", function(X, "x.shape[«2»]"), "index 2 is out of range for a tuple of 2"),
     refused("tuple-index-of-text", function(X, 'x.shape[«"a"»]'), "a tuple's index must be an int, not the string 'a'"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import OPERATORS, RelationError
 from nnmagic.relay.types import NUMPY_DTYPES, Dim, TensorType, TupleType, Type
@@ -44,7 +45,7 @@ def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     try:
         result = operator.result_type(types, attrs)
         operator.check_preconditions(types, attrs)
-        tensors = list(tensors_of(result))
+        tensors = list(leaves(result))
         _check_sizes(name, tensors)
         nonempty = not all(is_empty(tensor.shape) for tensor in tensors)
         operator.check_shapes(types, attrs, nonempty=nonempty)
@@ -76,13 +77,3 @@ def _bytes(tensor: TensorType) -> int:
 def is_empty(shape: Sequence[Dim]) -> bool:
     """Return whether a tensor of this shape is known to have no elements."""
     return any(dim == 0 for dim in shape if isinstance(dim, int))
-
-
-def tensors_of(type_: Type) -> Iterator[TensorType]:
-    """Yield the tensors of a type, tuples flattened; none of other types."""
-    match type_:
-        case TensorType():
-            yield type_
-        case TupleType(fields=fields):
-            for part in fields:
-                yield from tensors_of(part)

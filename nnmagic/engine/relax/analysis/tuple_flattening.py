@@ -11,7 +11,7 @@ from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
-def leaves(type_: Type, span: Span | None) -> Iterator[TensorType]:
+def leaves(type_: Type, span: Span | None = None) -> Iterator[TensorType]:
     """Yield the tensors of a type, tuples flattened. Raises EngineError for what is neither."""
     match type_:
         case TensorType():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -62,12 +63,25 @@ def emit_entry(program: AotProgram) -> tirx.PrimFunc:
                 return _as_pointer(table[1 + len(dtypes) + storage.index])
         return _as_pointer(workspace + tirx.const(storage.offset, "int64"))
 
-    for step in program.steps:  # what fails inside, a packed function, makes a kernel return another number
+    clock = objects[count - 1][DATA]
+    if program.has_clock:
+        statements.append(_read_clock(clock, 0))
+    for number, step in enumerate(program.steps):
+        # What fails inside, a packed function, makes a kernel return another number.
         code = ir.Call(step.kernel, [pointer(storage) for storage in step.args], ret_ty=_INT32)
         statements.append(tirx.IfThenElse(code != 0, tirx.Return(tirx.const(FAILED, "int32")), None))
+        if program.has_clock:
+            statements.append(_read_clock(clock, number + 1))
     statements.append(tirx.Return(tirx.const(0, "int32")))
     body = tirx.SeqStmt(statements)
     return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", ENTRY)
+
+
+def _read_clock(times: Any, row: int) -> Any:
+    """Return the statement that writes the time to a row of the array whose address ``times`` is."""
+    address = _as_pointer(times + tirx.const(16 * row, "int64"))
+    clock = tirx.const(time.CLOCK_MONOTONIC, "int32")
+    return tirx.Evaluate(tirx.call_extern("int32", "clock_gettime", clock, address))
 
 
 def _words(name: str, count: int) -> Any:

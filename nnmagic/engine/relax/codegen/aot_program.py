@@ -67,6 +67,7 @@ class AotProgram:
     kernels: dict[Any, tirx.PrimFunc] = field(default_factory=dict)
     steps: list[KernelCall] = field(default_factory=list)
     workspace: int = 0
+    has_clock: bool = False
 
     def facts(self) -> Json:
         """Return what a call needs to know, as JSON."""
@@ -80,6 +81,15 @@ class AotProgram:
     def dtypes(self) -> list[str]:
         """Return the dtypes of the parameters and results, each once."""
         return list(dict.fromkeys(array.dtype for array in (*self.parameters, *self.results)))
+
+
+def add_clock(program: AotProgram) -> None:
+    """Add a result, the last one: the time before the first step and after each step.
+
+    A row is C's ``timespec``: seconds and nanoseconds.
+    """
+    program.results.append(Array("int64", (len(program.steps) + 1, 2)))
+    program.has_clock = True
 
 
 def plan_aot_program(module: tvm.IRModule, name: str) -> AotProgram | None:

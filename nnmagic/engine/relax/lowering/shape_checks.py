@@ -12,9 +12,8 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
     check,
     is_empty,
     of_shapes,
-    tensors_of,
 )
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebuild
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.runtime.callbacks import SHAPES_FIT, encode_check
 from nnmagic.relay.types import TensorType, TupleType, Type
@@ -57,13 +56,13 @@ def empty_result(call: OpCall) -> Value | None:
         call.name in CHECKED_BY_THEIR_RULES and not _are_static(call.args)
     ):
         return None  # the rule has something to check
-    tensors = list(tensors_of(type_))
+    tensors = list(leaves(type_, call.node.span))
     if not tensors or not all(is_empty(tensor.shape) for tensor in tensors):
         return None
     if not all(isinstance(dim, int) for tensor in tensors for dim in tensor.shape):
         return None
-    tensors_of_zeros = (
+    zeros = (
         call.emit(relax.op.full(list(tensor.shape), relax.const(0, tensor.dtype), tensor.dtype))
         for tensor in tensors
     )
-    return rebuild(type_, tensors_of_zeros)
+    return rebuild(type_, zeros)

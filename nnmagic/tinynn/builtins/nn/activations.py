@@ -1,4 +1,4 @@
-"""Activations by PyTorch's names, with PyTorch's defaults."""
+"""Define activations by PyTorch's names, with PyTorch's defaults."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
     axes,
-    fixed,
+    choice_argument,
     flag,
+    float_function,
     formula,
     known_int,
     known_number,
-    of_formula,
     one_axis,
     require_float,
-    word,
+    static_size,
 )
 from nnmagic.tinynn.builtins.numpy.mathematics import expm1, log1p
 from nnmagic.tinynn.builtins.numpy.reductions import is_empty
@@ -30,9 +30,9 @@ from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 _INPUT = "input=x"
 
 
-def _plain(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
-    """Of one tensor of floats."""
-    return Builtin(name, "x", of_formula(function, "x"), summary, None, _INPUT)
+def _float_activation(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
+    """Declare a function of one tensor of floats."""
+    return Builtin(name, "x", float_function(function, "x"), summary, None, _INPUT)
 
 
 def _floats(call: Arguments, parameter: str = "x") -> Formula:
@@ -50,19 +50,19 @@ def _erf(x: Formula) -> Formula:
 
 
 def sigmoid(x: Formula) -> Formula:
-    """1 / (1 + exp(-x))."""
+    """Compute 1 / (1 + exp(-x))."""
     return x.op("sigmoid")
 
 
 def softplus(x: Formula) -> Formula:
-    """log(1 + exp(x)) without overflow."""
+    """Compute log(1 + exp(x)) without overflow."""
     return x.op("maximum", 0) + log1p((-x.abs()).exp())
 
 
 def _gelu(call: Arguments) -> Value:
-    """X * (1 + erf(x / sqrt(2))) / 2, or with tanh (Hendrycks and Gimpel, arXiv:1606.08415)."""
+    """Compute x * (1 + erf(x / sqrt(2))) / 2, or its tanh form (Hendrycks and Gimpel, arXiv:1606.08415)."""
     x = _floats(call)
-    if word(call, "approximate", ("none", "tanh"), "none") == "tanh":
+    if choice_argument(call, "approximate", ("none", "tanh"), "none") == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
         return (0.5 * x * (1 + inner.op("tanh"))).value
     return (x * 0.5 * (1 + _erf(x * 2**-0.5))).value
@@ -73,7 +73,7 @@ def _leaky_relu(call: Arguments) -> Value:
 
 
 def _prelu(call: Arguments) -> Value:
-    """One slope, or one for each place of the channels' axis."""
+    """Apply a single slope, or one per channel."""
     x = _floats(call)
     weight = formula(call, "weight")
     axis = one_axis(call, "axis", x.rank, 1 if x.rank > 1 else 0)
@@ -116,7 +116,7 @@ def _silu(x: Formula) -> Formula:
 
 
 def _mish(x: Formula) -> Formula:
-    """Misra, arXiv:1908.08681."""
+    """Compute x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
     return x * softplus(x).op("tanh")
 
 
@@ -172,7 +172,7 @@ def _threshold(call: Arguments) -> Value:
 
 
 def logsigmoid(x: Formula) -> Formula:
-    """log(sigmoid(x)) without loss."""
+    """Compute log(sigmoid(x)) without loss of precision."""
     return x.op("minimum", 0) - log1p((-x.abs()).exp())
 
 
@@ -186,10 +186,10 @@ def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:
 
 
 def _glu(call: Arguments) -> Value:
-    """The first half times the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
+    """Multiply the first half by the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
     x = _floats(call)
     axis = one_axis(call, "axis", x.rank, -1)
-    size = fixed(call, x.shape[axis], call.given["x"].span)
+    size = static_size(call, x.shape[axis], call.given["x"].span)
     if size % 2:
         message = f"glu: axis {axis} of size {size} does not divide into two halves"
         raise RefusalError(message, call.given["x"].span)
@@ -201,7 +201,7 @@ def _glu(call: Arguments) -> Value:
 
 
 def logsumexp(x: Formula, along: tuple[int, ...] | None, *, keepdims: bool) -> Formula:
-    """log(sum(exp(x))) from the largest on; nothing but -inf is -inf, and inf is inf."""
+    """Compute log(sum(exp(x))) relative to the largest element; -inf for only -inf, inf if there is one."""
     largest = x.reduce("max", along, keepdims=True)
     start = largest.op("isfinite").choose(largest, largest.op("isnan").choose(largest, 0))
     total = (x - start).exp().reduce("sum", along, keepdims=True).log() + start
@@ -221,7 +221,7 @@ def _logsumexp(call: Arguments) -> Value:
 
 
 def _dropout(call: Arguments) -> Value:
-    """What runs is inference, where nothing is dropped."""
+    """Return the data: dropout does nothing at inference."""
     if flag(call, "training"):
         hint = "leave it out: a compiled function infers, and drops nothing"
         raise RefusalError("dropout: there is no training", call.given["training"].span, hint=hint)
@@ -230,25 +230,25 @@ def _dropout(call: Arguments) -> Value:
         raise RefusalError(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
 
     data = Operand(_floats(call).value, call.given["x"].span)
-    found = call_operator(OPERATORS["nn.dropout"], [data], {"rate": float(share)}, call.span)
-    assert isinstance(found, TupleOf)
-    return found.items[0]
+    result = call_operator(OPERATORS["nn.dropout"], [data], {"rate": float(share)}, call.span)
+    assert isinstance(result, TupleOf)
+    return result.items[0]
 
 
 _SOFT = "dim=axis " + _INPUT
 
 
 ACTIVATIONS = (
-    Builtin("relu", "x", _relu, "x, or 0 where it is less.", None, _INPUT),
-    _plain("sigmoid", "1 / (1 + exp(-x)).", sigmoid),
-    _plain("erf", "Gauss' error function.", _erf),
-    _plain("erfc", "1 - erf(x).", lambda x: 1 - _erf(x)),
-    _plain("rsqrt", "1 / sqrt(x).", lambda x: x.op("rsqrt")),
+    Builtin("relu", "x", _relu, "Compute max(x, 0).", None, _INPUT),
+    _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", sigmoid),
+    _float_activation("erf", "Compute the error function.", _erf),
+    _float_activation("erfc", "Compute 1 - erf(x).", lambda x: 1 - _erf(x)),
+    _float_activation("rsqrt", "Compute 1 / sqrt(x).", lambda x: x.op("rsqrt")),
     Builtin(
         "gelu",
         "x * approximate?='none'",
         _gelu,
-        'x times the normal distribution; approximate="tanh" too.',
+        'Multiply x by the cumulative normal distribution; approximate="tanh" is supported.',
         None,
         _INPUT,
     ),
@@ -256,7 +256,7 @@ ACTIVATIONS = (
         "leaky_relu",
         "x negative_slope?=0.01",
         _leaky_relu,
-        "x, scaled by 0.01 where less than 0.",
+        "Scale x by negative_slope (0.01) where it is negative.",
         None,
         "alpha=negative_slope " + _INPUT,
     ),
@@ -264,45 +264,80 @@ ACTIVATIONS = (
         "prelu",
         "x weight axis?=1",
         _prelu,
-        "x, scaled by learned slopes where less than 0.",
+        "Scale x by learned slopes where it is negative.",
         None,
         "alpha=weight " + _INPUT,
     ),
-    Builtin("elu", "x alpha?=1.0", _elu_of, "x, or alpha * (exp(x) - 1) where less than 0.", None, _INPUT),
-    Builtin("celu", "x alpha?=1.0", _celu_of, "x, or alpha * (exp(x / alpha) - 1).", None, _INPUT),
-    _plain("selu", "The self-normalising elu.", _selu),
-    _plain("silu", "x * sigmoid(x).", _silu),
-    _plain("swish", "x * sigmoid(x).", _silu),
-    _plain("mish", "x * tanh(softplus(x)).", _mish),
-    _plain("hardsigmoid", "x / 6 + 1 / 2 from 0 to 1.", _hardsigmoid),
-    _plain("hardswish", "x * hardsigmoid(x).", _hardswish),
-    Builtin("hardtanh", "x min_val?=-1.0 max_val?=1.0", _hardtanh, "x from -1 to 1.", None, _INPUT),
-    Builtin("relu6", "x", _relu6, "x from 0 to 6.", None, _INPUT),
     Builtin(
-        "softplus", "x beta?=1.0 threshold?=20.0", _softplus_of, "log(1 + exp(x)), stable.", None, _INPUT
+        "elu", "x alpha?=1.0", _elu_of, "Return x, or alpha * (exp(x) - 1) where x is negative.", None, _INPUT
     ),
-    _plain("softsign", "x / (1 + |x|).", _softsign),
-    _plain("tanhshrink", "x - tanh(x).", _tanhshrink),
-    Builtin("softshrink", "x lambd?=0.5", _shrink(soft=True), "x moved to 0 by lambd.", None, _INPUT),
-    Builtin("hardshrink", "x lambd?=0.5", _shrink(soft=False), "x, 0 within lambd.", None, _INPUT),
-    Builtin("threshold", "x threshold value", _threshold, "x above a threshold, else a value.", None, _INPUT),
-    _plain("logsigmoid", "log(sigmoid(x)), stable.", logsigmoid),
+    Builtin(
+        "celu",
+        "x alpha?=1.0",
+        _celu_of,
+        "Return x, or alpha * (exp(x / alpha) - 1) where x is negative.",
+        None,
+        _INPUT,
+    ),
+    _float_activation("selu", "Compute the self-normalizing elu.", _selu),
+    _float_activation("silu", "Compute x * sigmoid(x).", _silu),
+    _float_activation("swish", "Compute x * sigmoid(x).", _silu),
+    _float_activation("mish", "Compute x * tanh(softplus(x)).", _mish),
+    _float_activation("hardsigmoid", "Compute x / 6 + 1 / 2, limited to 0 to 1.", _hardsigmoid),
+    _float_activation("hardswish", "Compute x * hardsigmoid(x).", _hardswish),
+    Builtin(
+        "hardtanh",
+        "x min_val?=-1.0 max_val?=1.0",
+        _hardtanh,
+        "Limit x to the range from min_val to max_val (-1 to 1).",
+        None,
+        _INPUT,
+    ),
+    Builtin("relu6", "x", _relu6, "Limit x to the range from 0 to 6.", None, _INPUT),
+    Builtin(
+        "softplus",
+        "x beta?=1.0 threshold?=20.0",
+        _softplus_of,
+        "Compute log(1 + exp(x)), numerically stable.",
+        None,
+        _INPUT,
+    ),
+    _float_activation("softsign", "Compute x / (1 + abs(x)).", _softsign),
+    _float_activation("tanhshrink", "Compute x - tanh(x).", _tanhshrink),
+    Builtin("softshrink", "x lambd?=0.5", _shrink(soft=True), "Move x towards 0 by lambd.", None, _INPUT),
+    Builtin(
+        "hardshrink",
+        "x lambd?=0.5",
+        _shrink(soft=False),
+        "Return x, or 0 where abs(x) is at most lambd.",
+        None,
+        _INPUT,
+    ),
+    Builtin(
+        "threshold",
+        "x threshold value",
+        _threshold,
+        "Return x where it is above the threshold, else value.",
+        None,
+        _INPUT,
+    ),
+    _float_activation("logsigmoid", "Compute log(sigmoid(x)), numerically stable.", logsigmoid),
     Builtin(
         "softmax",
         "x axis?=-1",
         _softmax("nn.softmax"),
-        "exp(x) divided by its sum along an axis, the last.",
+        "Compute exp(x) divided by its sum along an axis, by default the last.",
         None,
         _SOFT,
     ),
-    Builtin("log_softmax", "x axis?=-1", _softmax("nn.log_softmax"), "log(softmax(x)).", None, _SOFT),
-    Builtin("softmin", "x axis?=-1", _softmax("nn.softmax", -1), "softmax(-x).", None, _SOFT),
-    Builtin("glu", "x axis?=-1", _glu, "One half times the sigmoid of the other.", None, _SOFT),
+    Builtin("log_softmax", "x axis?=-1", _softmax("nn.log_softmax"), "Compute log(softmax(x)).", None, _SOFT),
+    Builtin("softmin", "x axis?=-1", _softmax("nn.softmax", -1), "Compute softmax(-x).", None, _SOFT),
+    Builtin("glu", "x axis?=-1", _glu, "Multiply one half by the sigmoid of the other half.", None, _SOFT),
     Builtin(
         "logsumexp",
         "x axis? keepdims?",
         _logsumexp,
-        "log(sum(exp(x))), stable.",
+        "Compute log(sum(exp(x))), numerically stable.",
         None,
         "keepdim=keepdims " + _SOFT,
     ),
@@ -310,7 +345,7 @@ ACTIVATIONS = (
         "dropout",
         "x p?=0.5 training?",
         _dropout,
-        "The tensor itself: inference drops nothing.",
+        "Return the tensor itself: inference drops nothing.",
         None,
         "rate=p " + _INPUT,
     ),

@@ -1,11 +1,11 @@
-"""Attention by PyTorch's name."""
+"""Define attention by PyTorch's name."""
 
 from __future__ import annotations
 
 import math
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.tinynn.builtins.argument_checks import fixed, flag, formula, known_number, require_float
+from nnmagic.tinynn.builtins.argument_checks import flag, formula, known_number, require_float, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
@@ -13,25 +13,25 @@ from nnmagic.tinynn.values.values import Operand, RefusalError, Value
 
 
 def _attention(call: Arguments) -> Value:
-    """softmax(query @ key.T * scale + mask) @ value (Vaswani et al., arXiv:1706.03762)."""
+    """Compute softmax(query @ key.T * scale + mask) @ value (Vaswani et al., arXiv:1706.03762)."""
     query, key, value = (formula(call, name) for name in ("query", "key", "value"))
     require_float(call, query, "query")
-    for name, each in (("query", query), ("key", key), ("value", value)):
-        if each.rank < 2:
+    for name, operand in (("query", query), ("key", key), ("value", value)):
+        if operand.rank < 2:
             message = (
-                f"{call.name}: `{name}` must be of rank 2 or more, not of shape {format_shape(each.shape)}"
+                f"{call.name}: `{name}` must be of rank 2 or more, not of shape {format_shape(operand.shape)}"
             )
             raise RefusalError(message, call.given[name].span)
     if known_number(call, "dropout_p", 0.0) != 0:
         raise RefusalError(f"{call.name}: there is no training, so no dropout", call.given["dropout_p"].span)
-    width = fixed(call, query.shape[-1], call.given["query"].span, "the size of the last axis")
+    width = static_size(call, query.shape[-1], call.given["query"].span, "the size of the last axis")
     scale = float(known_number(call, "scale", 1 / math.sqrt(width) if width else 1.0))
     flipped = key.transpose([*range(key.rank - 2), key.rank - 1, key.rank - 2])
     scores = _matrices(call, query, "query", flipped, "key") * scale
     if flag(call, "is_causal"):
         if "attn_mask" in call:
             raise RefusalError(f"{call.name} takes `attn_mask` or `is_causal`", call.given["attn_mask"].span)
-        scores = causal(scores)
+        scores = causal_mask(scores)
     if "attn_mask" in call:
         mask = formula(call, "attn_mask")
         if mask.dtype not in ("bool", scores.dtype):
@@ -47,8 +47,11 @@ def _matrices(call: Arguments, one: Formula, first: str, other: Formula, second:
     return Formula(matrix_product(left, right, call.span, call.name), call.span)
 
 
-def causal(scores: Formula) -> Formula:
-    """-inf where the column is after the row. Places are counted, so that sizes may be unknown."""
+def causal_mask(scores: Formula) -> Formula:
+    """Return a mask that is -inf where the column exceeds the row.
+
+    Positions are counted at run time, so that sizes may be dynamic.
+    """
     ones = scores.op("ones_like").cast("int32")
     rows, columns = (ones.op("cumsum", axis=axis) for axis in (scores.rank - 2, scores.rank - 1))
     return (columns <= rows).choose(scores, -math.inf)
@@ -59,7 +62,7 @@ ATTENTION = (
         "scaled_dot_product_attention",
         "query key value attn_mask? dropout_p?=0.0 is_causal?=False scale?=None",
         _attention,
-        "softmax(q @ k.T * scale + mask) @ v.",
+        "Compute softmax(q @ k.T * scale + mask) @ v.",
         None,
         "mask=attn_mask",
         method=False,

@@ -1,4 +1,4 @@
-"""Linear layers and convolutions by PyTorch's names; Relay's keywords (``strides``, ...) are taken, too."""
+"""Define linear layers and convolutions by PyTorch's names; Relay's keywords (``strides``, ...) also work."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ import re
 from dataclasses import replace
 
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.tinynn.builtins.argument_checks import fixed, formula, known_int
+from nnmagic.tinynn.builtins.argument_checks import formula, known_int, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.calls.operator_arguments import operator_call
-from nnmagic.tinynn.values.operator_calls import call_operator, computed_part
+from nnmagic.tinynn.calls.operator_arguments import call_with_arguments
+from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
 
 _DATA = "input=data x=data"
 
 
 def operator_formula(name: str, call: Arguments, *arguments: str, **attrs: object) -> Formula:
-    """A call of an operator on arguments of this call, blamed where they stand."""
-    operands = [Operand(formula(call, each).value, call.given[each].span) for each in arguments]
-    places = {each: operand.span for each, operand in call.given.items() if each in attrs}
-    found = call_operator(OPERATORS[name], operands, attrs, call.span, places)
-    assert isinstance(found, Computed)
-    return Formula(found, call.span)
+    """Call an operator with arguments of this call; errors are located at these arguments."""
+    operands = [
+        Operand(formula(call, parameter).value, call.given[parameter].span) for parameter in arguments
+    ]
+    spans = {parameter: operand.span for parameter, operand in call.given.items() if parameter in attrs}
+    result = call_operator(OPERATORS[name], operands, attrs, call.span, spans)
+    assert isinstance(result, Computed)
+    return Formula(result, call.span)
 
 
 def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None) -> Value:
-    """The Relay operator of that name, by Relay's keywords."""
+    """Call the Relay operator of the given name with Relay's keywords."""
     operands = [
         replace(operand, keyword=(renamed or {}).get(parameter, parameter))
         for parameter, operand in call.given.items()
     ]
-    return operator_call(OPERATORS[name], operands, call.span)
+    return call_with_arguments(OPERATORS[name], operands, call.span)
 
 
-def _biased(found: Formula, call: Arguments, axis: int) -> Value:
+def _add_bias(result: Formula, call: Arguments, axis: int) -> Value:
     if "bias" not in call:
-        return found.value
+        return result.value
     operands = [
-        Operand(found.value, call.span),
+        Operand(result.value, call.span),
         Operand(formula(call, "bias").value, call.given["bias"].span),
     ]
     return call_operator(OPERATORS["nn.bias_add"], operands, {"axis": axis}, call.span)
@@ -55,8 +57,8 @@ _CONV = " ".join(f"{name}?" for name in _CONV_ATTRS.split())
 _CONV_NAMES = "input=data x=data stride=strides"
 
 
-def spread(value: object, rank: int) -> list[int] | None:
-    """One number for every axis, or one for each."""
+def per_axis(value: object, rank: int) -> list[int] | None:
+    """Return one number per axis from a single number or a sequence."""
     listed = value if isinstance(value, tuple) else (value,) * rank
     if len(listed) != rank or not all(isinstance(one, int) for one in listed):
         return None
@@ -64,22 +66,22 @@ def spread(value: object, rank: int) -> list[int] | None:
 
 
 def _same_padding(call: Arguments, rank: int, weight: Formula, layout: str) -> tuple[int, ...] | int:
-    """PyTorch's "same": the result is as large as the data; the odd one goes to the end.
+    """Return the padding that PyTorch calls "same"; an odd element goes to the end.
 
-    0 where the weight has not the rank of its layout: the operator says so.
+    Return 0 if the rank of the weight does not match its layout: the operator reports that.
     """
-    strides = spread(call.known("strides") if "strides" in call else 1, rank)
+    strides = per_axis(call.known("strides") if "strides" in call else 1, rank)
     if strides is None or any(stride != 1 for stride in strides):
         hint = "give the numbers, as in padding=1"
         raise RefusalError(
             f'{call.name}: padding="same" needs strides of 1', call.given["padding"].span, hint=hint
         )
-    dilation = spread(call.known("dilation") if "dilation" in call else 1, rank)
+    dilation = per_axis(call.known("dilation") if "dilation" in call else 1, rank)
     axes = re.findall(r"\d*[A-Za-z]", layout)
     windows = [dim for axis, dim in zip(axes, weight.shape, strict=False) if axis in "DHW"]
     if len(axes) != weight.rank or len(windows) != rank:
         return 0
-    sizes = [fixed(call, dim, call.given["weight"].span) for dim in windows]
+    sizes = [static_size(call, dim, call.given["weight"].span) for dim in windows]
     totals = [step * (size - 1) for step, size in zip(dilation or [1] * rank, sizes, strict=True)]
     return (*(total // 2 for total in totals), *(total - total // 2 for total in totals))
 
@@ -88,8 +90,8 @@ def _convolution(rank: int) -> Builtin:
     name = f"nn.conv{rank}d"
 
     def default(attribute: str) -> object:
-        found = OPERATORS[name].attr(attribute)
-        return found and found.default
+        declaration = OPERATORS[name].attr(attribute)
+        return declaration and declaration.default
 
     def apply_to(call: Arguments) -> Value:
         attrs = call.attrs(*_CONV_ATTRS.split())
@@ -97,11 +99,11 @@ def _convolution(rank: int) -> Builtin:
             same = attrs["padding"] == "same"
             layout = str(attrs.get("kernel_layout") or default("kernel_layout"))
             attrs["padding"] = _same_padding(call, rank, formula(call, "weight"), layout) if same else 0
-        found = operator_formula(name, call, "data", "weight", **attrs)
+        result = operator_formula(name, call, "data", "weight", **attrs)
         layout = str(attrs.get("out_layout") or attrs.get("data_layout") or default("data_layout"))
-        return _biased(found, call, layout.find("C"))
+        return _add_bias(result, call, layout.find("C"))
 
-    summary = f"{name}, then nn.bias_add where there is a bias."
+    summary = f"Call {name}, followed by nn.bias_add if a bias is given."
     return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, None, _CONV_NAMES)
 
 
@@ -116,13 +118,13 @@ def _transposed_convolution(rank: int) -> Builtin:
         weight = formula(call, "weight")
         if weight.rank == rank + 2:
             groups = known_int(call, "groups", 1)
-            outputs = fixed(call, weight.shape[1], call.given["weight"].span) * groups
+            outputs = static_size(call, weight.shape[1], call.given["weight"].span) * groups
             attrs |= {"channels": outputs, "kernel_size": weight.shape[2:]}
         attrs["kernel_layout"] = "IO" + "DHW"[3 - rank :]
-        return _biased(operator_formula(name, call, "data", "weight", **attrs), call, 1)
+        return _add_bias(operator_formula(name, call, "data", "weight", **attrs), call, 1)
 
     words = "strides?=1 padding?=0 output_padding?=0 groups?=1 dilation?=1"
-    summary = f"{name} with PyTorch's order of the weight: (in, out / groups, ...)."
+    summary = f"Call {name}, with PyTorch's weight layout: (in, out / groups, ...)."
     return Builtin(
         f"conv_transpose{rank}d", f"data weight bias? {words}", apply_to, summary, None, _CONV_NAMES
     )
@@ -132,10 +134,10 @@ def _linear(call: Arguments) -> Value:
     attrs = call.attrs("units", "out_dtype")
     data = formula(call, "data")
     if data.rank != 1:
-        return _biased(operator_formula("nn.dense", call, "data", "weight", **attrs), call, -1)
+        return _add_bias(operator_formula("nn.dense", call, "data", "weight", **attrs), call, -1)
     rows = {**call.given, "data": Operand(data.expand(0).value, call.given["data"].span)}
-    found = operator_formula("nn.dense", Arguments(call.name, rows, call.span), "data", "weight", **attrs)
-    return _biased(found.op("squeeze", axis=[0]), call, -1)
+    result = operator_formula("nn.dense", Arguments(call.name, rows, call.span), "data", "weight", **attrs)
+    return _add_bias(result.op("squeeze", axis=[0]), call, -1)
 
 
 def _bilinear(call: Arguments) -> Value:
@@ -143,12 +145,12 @@ def _bilinear(call: Arguments) -> Value:
     if one.rank != 2 or other.rank != 2 or weight.rank != 3:
         raise RefusalError("bilinear takes two matrices and a weight of rank 3", call.span)
 
-    whole = computed_part(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
-    found = call_operator(
+    whole = as_computed(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
+    result = call_operator(
         OPERATORS["einsum"], [Operand(whole, call.span)], {"equation": "ni,oij,nj->no"}, call.span
     )
-    assert isinstance(found, Computed)
-    return _biased(Formula(found, call.span), call, -1)
+    assert isinstance(result, Computed)
+    return _add_bias(Formula(result, call.span), call, -1)
 
 
 CONVOLUTIONS = (
@@ -158,11 +160,15 @@ CONVOLUTIONS = (
         "linear",
         "data weight bias? * units? out_dtype?",
         _linear,
-        "nn.dense, then nn.bias_add where there is a bias.",
+        "Call nn.dense, followed by nn.bias_add if a bias is given.",
         None,
         _DATA,
     ),
     Builtin(
-        "bilinear", "input1 input2 weight bias?", _bilinear, "x1 @ weight @ x2 for each output.", method=False
+        "bilinear",
+        "input1 input2 weight bias?",
+        _bilinear,
+        "Compute input1 @ weight @ input2 for each output.",
+        method=False,
     ),
 )

@@ -1,31 +1,32 @@
-"""Tables, one-hot vectors and images by PyTorch's names: embedding, resizing, pixels."""
+"""Define embeddings, one-hot vectors and image functions by PyTorch's names."""
 
 from __future__ import annotations
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     dtype_argument,
-    fixed,
     flag,
     formula,
     known_int,
     one_axis,
-    word,
+    static_size,
 )
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
-from nnmagic.tinynn.builtins.numpy.indexing import index_formula, taken
+from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import apply_arange
+from nnmagic.tinynn.builtins.tensor_helpers import arange
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import Dimension, RefusalError, Value, described, source_text
+from nnmagic.tinynn.values.values import Dimension, RefusalError, Value
 
 _DATA = "input=data x=data"
 
 
 def _embedding(call: Arguments) -> Value:
-    """Rows of a table; an index that there is not is an error."""
+    """Look up rows of a table; an index out of range is an error."""
     if is_tensor(call.given["indices"].value) and formula(call, "indices").is_float:
         hint = "the indices come first: embedding(indices, table)"
         message = (
@@ -36,30 +37,35 @@ def _embedding(call: Arguments) -> Value:
     if table.rank != 2:
         message = f"embedding: `weight` must be of rank 2, not of shape {format_shape(table.shape)}"
         raise RefusalError(message, call.given["weight"].span)
-    return taken(call, table, index_formula(call, "indices"), 0).value
+    return take_checked(call, table, index_formula(call, "indices"), 0).value
 
 
 def _one_hot(call: Arguments) -> Value:
-    """1 at the index, along a new last axis; i64 unless a dtype is given. Relay's with on_value or depth."""
+    """Return 1 at each index along a new last axis, i64 unless a dtype is given.
+
+    With ``on_value`` or ``depth`` it is Relay's one_hot.
+    """
     if "depth" in call or "off_value" in call or "on_value" in call:
         return relay_call("one_hot", call, {"num_classes": "on_value"})
 
     if "num_classes" not in call:
         hint = "as in one_hot(indices, 10)"
         raise RefusalError("one_hot: missing argument `num_classes`", call.span, hint=hint)
-    classes = call.given["num_classes"]
-    if isinstance(classes.value, Dimension):
-        written, size = source_text(call.given["indices"].span), source_text(classes.span)
-        message = f"one_hot: `num_classes` must be an int, not {described(classes.value)}"
-        raise RefusalError(message, classes.span, hint=f"write {written}[..., None] == arange({size})")
+    size = call.given["num_classes"]
+    if isinstance(size.value, Dimension):
+        hint = (
+            f"write {source_text(call.given['indices'].span)}[..., None] == arange({source_text(size.span)})"
+        )
+        message = f"one_hot: `num_classes` must be an int, not {describe(size.value)}"
+        raise RefusalError(message, size.span, hint=hint)
     indices, count = index_formula(call, "indices"), known_int(call, "num_classes")
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)
     axis = one_axis(call, "axis", indices.rank + 1, -1)
-    places = apply_arange(count, call.span).cast(indices.dtype)
-    shape = [count if place == axis else 1 for place in range(indices.rank + 1)]
-    found = indices.expand(axis).equal(places.reshape(shape))
-    return found.cast(dtype_argument(call) or "int64").value
+    classes = arange(count, call.span).cast(indices.dtype)
+    shape = [count if index == axis else 1 for index in range(indices.rank + 1)]
+    result = indices.expand(axis).equal(classes.reshape(shape))
+    return result.cast(dtype_argument(call) or "int64").value
 
 
 _RESIZE = {1: "image.resize1d", 2: "image.resize2d", 3: "image.resize3d"}
@@ -80,7 +86,7 @@ def _interpolate(call: Arguments) -> Value:
     if rank not in _RESIZE:
         raise RefusalError(f"{call.name} takes one to three spatial dimensions", call.given["data"].span)
     default = "nearest"
-    mode = word(call, "mode", tuple(_METHODS), default)
+    mode = choice_argument(call, "mode", tuple(_METHODS), default)
     ranks = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
     if ranks.get(mode, rank) != rank:
         message = f"{call.name}: the mode {mode!r} is for {ranks[mode]} spatial dimensions, not {rank}"
@@ -101,23 +107,23 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
     if ("size" in call) == ("scale_factor" in call):
         raise RefusalError(f"{call.name} takes `size` or `scale_factor`", call.span)
     name = "size" if "size" in call else "scale_factor"
-    given, at = call.known(name), call.given[name].span
+    given, span = call.known(name), call.given[name].span
     listed = given if isinstance(given, tuple) else (given,) * rank
-    if len(listed) != rank or not all(isinstance(one, int | float) for one in listed):
-        raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", at)
-    found = []
-    for one, dim in zip(listed, data.shape[2:], strict=True):
-        assert isinstance(one, int | float)
-        size: float = one
+    if len(listed) != rank or not all(isinstance(factor, int | float) for factor in listed):
+        raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", span)
+    sizes = []
+    for factor, dim in zip(listed, data.shape[2:], strict=True):
+        assert isinstance(factor, int | float)
+        size: float = factor
         if name == "scale_factor":
-            size = fixed(call, dim, call.given["data"].span) * one
+            size = static_size(call, dim, call.given["data"].span) * factor
         if not 1 <= size < 2**63 or size != int(size):
             hint = "give `size`, the number of pixels"
             raise RefusalError(
-                f"{call.name}: the result would have {size} pixels along an axis", at, hint=hint
+                f"{call.name}: the result would have {size} pixels along an axis", span, hint=hint
             )
-        found.append(int(size))
-    return tuple(found)
+        sizes.append(int(size))
+    return tuple(sizes)
 
 
 def _pixel_shuffle(call: Arguments) -> Value:
@@ -126,19 +132,19 @@ def _pixel_shuffle(call: Arguments) -> Value:
     batched = data if data.rank == 4 else data.expand(0)
     if batched.rank != 4:
         raise RefusalError("pixel_shuffle takes a tensor of rank 3 or 4", call.given["data"].span)
-    found = batched.op("nn.depth_to_space", block_size=factor, layout="NCHW", mode="CRD")
-    return (found if data.rank == 4 else found.op("squeeze", axis=[0])).value
+    result = batched.op("nn.depth_to_space", block_size=factor, layout="NCHW", mode="CRD")
+    return (result if data.rank == 4 else result.op("squeeze", axis=[0])).value
 
 
 def _pixel_unshuffle(call: Arguments) -> Value:
     data = float_data(call, 3)
     factor = known_int(call, "downscale_factor")
     *batch, c, h, w = data.shape
-    rows, columns = (fixed(call, dim, call.given["data"].span) for dim in (h, w))
+    rows, columns = (static_size(call, dim, call.given["data"].span) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:
         message = f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}"
         raise RefusalError(message, call.span)
-    channels = fixed(call, c, call.given["data"].span)
+    channels = static_size(call, c, call.given["data"].span)
     split = data.reshape((*batch, channels, rows // factor, factor, columns // factor, factor))
     first = len(batch)
     order = split.transpose((*range(first + 1), *(first + axis for axis in (2, 4, 1, 3))))
@@ -150,7 +156,7 @@ IMAGES = (
         "embedding",
         "indices weight padding_idx?",
         _embedding,
-        "Rows of a table.",
+        "Look up rows of a table.",
         None,
         "input=indices",
         method=False,
@@ -159,7 +165,7 @@ IMAGES = (
         "one_hot",
         "indices num_classes? off_value? depth? axis?=-1 dtype? * on_value?",
         _one_hot,
-        "1 at each index, along a new axis.",
+        "Return one-hot vectors along a new axis.",
         None,
         "input=indices tensor=indices",
     ),
@@ -167,7 +173,7 @@ IMAGES = (
         "interpolate",
         "data size? scale_factor? mode?='nearest' align_corners?",
         _interpolate,
-        "Images resized.",
+        "Resize images.",
         None,
         _DATA,
     ),
@@ -175,10 +181,19 @@ IMAGES = (
         "upsample",
         "data size? scale_factor? mode?='nearest' align_corners?",
         _interpolate,
-        "Images resized.",
+        "Resize images.",
         None,
         _DATA,
     ),
-    Builtin("pixel_shuffle", "data upscale_factor", _pixel_shuffle, "Channels as pixels.", None, _DATA),
-    Builtin("pixel_unshuffle", "data downscale_factor", _pixel_unshuffle, "Pixels as channels.", None, _DATA),
+    Builtin(
+        "pixel_shuffle", "data upscale_factor", _pixel_shuffle, "Rearrange channels into pixels.", None, _DATA
+    ),
+    Builtin(
+        "pixel_unshuffle",
+        "data downscale_factor",
+        _pixel_unshuffle,
+        "Rearrange pixels into channels.",
+        None,
+        _DATA,
+    ),
 )

@@ -1,4 +1,4 @@
-"""Losses by PyTorch's names, with PyTorch's defaults: the mean unless ``reduction`` says otherwise."""
+"""Define losses by PyTorch's names, with PyTorch's defaults: the mean unless ``reduction`` is given."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     flag,
     formula,
     known_int,
@@ -14,11 +15,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
     pair,
     require_float,
     require_rank,
-    word,
 )
 from nnmagic.tinynn.builtins.nn.activations import logsigmoid
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
-from nnmagic.tinynn.builtins.numpy.indexing import checked_places, taken
+from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, common_shape
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -31,8 +31,8 @@ _REDUCTIONS = ("mean", "sum", "none")
 _NAMES = "predictions=input targets=target x=input"
 
 
-def _reduced(call: Arguments, losses: Formula, default: str = "mean") -> Value:
-    how = word(call, "reduction", _REDUCTIONS, default)
+def _reduce(call: Arguments, losses: Formula, default: str = "mean") -> Value:
+    how = choice_argument(call, "reduction", _REDUCTIONS, default)
     return losses.value if how == "none" else losses.reduce(how).value
 
 
@@ -42,7 +42,10 @@ def _shapes_differ(call: Arguments, predicted: Formula, target: Formula) -> str:
 
 
 def _pairs(call: Arguments) -> tuple[Formula, Formula]:
-    """Predictions and targets, floats of one shape: PyTorch warns where they only broadcast."""
+    """Return predictions and targets as floats of one shape.
+
+    Shapes that only broadcast are refused; PyTorch warns of them.
+    """
     one, other = pair(call, "input", "target")
     require_float(call, one, "input")
     if one.rank != other.rank or any(map(dims_differ, one.shape, other.shape)):
@@ -52,12 +55,12 @@ def _pairs(call: Arguments) -> tuple[Formula, Formula]:
     return one, other
 
 
-def _of_differences(
+def _difference_loss(
     name: str, summary: str, function: Callable[[Arguments, Formula], Formula], more: str = ""
 ) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         one, other = _pairs(call)
-        return _reduced(call, function(call, one - other))
+        return _reduce(call, function(call, one - other))
 
     return Builtin(name, f"input target {more}* reduction?", apply_to, summary, None, _NAMES)
 
@@ -71,10 +74,10 @@ def _absolute(_call: Arguments, gap: Formula) -> Formula:
 
 
 def _bound(call: Arguments, name: str) -> float:
-    found = float(known_number(call, name, 1.0))
-    if found <= 0:
+    bound = float(known_number(call, name, 1.0))
+    if bound <= 0:
         raise RefusalError(f"{call.name}: `{name}` must be above 0", call.given[name].span)
-    return found
+    return bound
 
 
 def _smooth(call: Arguments, gap: Formula) -> Formula:
@@ -89,15 +92,15 @@ def _huber(call: Arguments, gap: Formula) -> Formula:
     return (size <= delta).choose(gap * gap * 0.5, (size - 0.5 * delta) * delta)
 
 
-def _weighted(call: Arguments, losses: Formula) -> Formula:
+def _apply_weight(call: Arguments, losses: Formula) -> Formula:
     return losses * formula(call, "weight") if "weight" in call else losses
 
 
 def _binary_cross_entropy(call: Arguments) -> Value:
-    """Logarithms are limited to -100, as in PyTorch."""
+    """Compute the binary cross entropy; logarithms are limited to -100, as in PyTorch."""
     p, y = _pairs(call)
     yes, no = p.log().op("maximum", -100), (1 - p).log().op("maximum", -100)
-    return _reduced(call, _weighted(call, -(y * yes + (1 - y) * no)))
+    return _reduce(call, _apply_weight(call, -(y * yes + (1 - y) * no)))
 
 
 def _binary_with_logits(call: Arguments) -> Value:
@@ -106,11 +109,11 @@ def _binary_with_logits(call: Arguments) -> Value:
     positive = y * yes
     if "pos_weight" in call:
         positive = positive * formula(call, "pos_weight")
-    return _reduced(call, _weighted(call, -(positive + (1 - y) * no)))
+    return _reduce(call, _apply_weight(call, -(positive + (1 - y) * no)))
 
 
 def _kl_div(call: Arguments) -> Value:
-    """Target * (log(target) - input); 0 where the target is 0. ``input`` is a logarithm."""
+    """Compute target * (log(target) - input), 0 where the target is 0; ``input`` is a logarithm."""
     x, y = _pairs(call)
     if flag(call, "log_target"):
         losses = y.exp() * (y - x)
@@ -119,7 +122,7 @@ def _kl_div(call: Arguments) -> Value:
     if "reduction" in call and call.known("reduction") == "batchmean":
         total = losses.reduce("sum")
         return (total * (1 / _rows(call, losses))).value
-    return _reduced(call, losses)
+    return _reduce(call, losses)
 
 
 def _rows(call: Arguments, losses: Formula) -> int:
@@ -133,21 +136,21 @@ def _rows(call: Arguments, losses: Formula) -> int:
 
 
 def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
-    """The argument ``weight``: a number for each class."""
-    found = formula(call, "weight")
-    if found.rank != 1 or dims_differ(found.shape[0], data.shape[axis]):
+    """Return the argument ``weight``: one number per class."""
+    weights = formula(call, "weight")
+    if weights.rank != 1 or dims_differ(weights.shape[0], data.shape[axis]):
         message = f"{call.name}: `weight` must have a number for each class"
         raise RefusalError(message, call.given["weight"].span)
-    return found
+    return weights
 
 
 def _likelihood(call: Arguments, logs: Formula) -> Value:
-    """Minus the logarithms of the classes that the targets name; those of ``ignore_index`` count nothing."""
+    """Return the negative log-likelihoods of the target classes; ``ignore_index`` marks targets to skip."""
     target = formula(call, "target")
     if not target.is_integer:
         raise RefusalError(f"{call.name}: `target` must be integers, the classes", call.given["target"].span)
     axis = 0 if logs.rank == 1 else 1
-    rest = tuple(dim for place, dim in enumerate(logs.shape) if place != axis)
+    rest = tuple(dim for index, dim in enumerate(logs.shape) if index != axis)
     if len(rest) != target.rank or any(map(dims_differ, rest, target.shape)):
         raise RefusalError(
             _shapes_differ(call, logs, target),
@@ -158,15 +161,15 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     ignored = known_int(call, "ignore_index", -100)
     wide = target.cast("int64")
     skipped = wide.equal(ignored)
-    places = skipped.choose(0, wide)
-    places = checked_places(places, logs, axis)
-    chosen = logs.op("gather", places.expand(axis), axis=axis).op("squeeze", axis=[axis])
+    indices = skipped.choose(0, wide)
+    indices = check_indices(indices, logs, axis)
+    chosen = logs.op("gather", indices.expand(axis), axis=axis).op("squeeze", axis=[axis])
     weights = chosen.op("ones_like")
     if "weight" in call:
-        weights = taken(call, _class_weights(call, logs, axis), places, 0, "target")
+        weights = take_checked(call, _class_weights(call, logs, axis), indices, 0, "target")
     weights = skipped.choose(0, weights)
     losses = -(chosen * weights)
-    how = word(call, "reduction", _REDUCTIONS, "mean")
+    how = choice_argument(call, "reduction", _REDUCTIONS, "mean")
     if how == "none":
         return losses.value
     total = losses.reduce("sum")
@@ -183,7 +186,10 @@ def _nll_loss(call: Arguments) -> Value:
 
 
 def _cross_entropy(call: Arguments) -> Value:
-    """Of logits; targets are classes, or their probabilities. By Relay's keywords Relay's operator."""
+    """Compute the cross entropy of logits; targets are classes or their probabilities.
+
+    With Relay's keywords it is Relay's operator.
+    """
     if any(name in call for name in ("predictions", "targets")):
         return relay_call("nn.cross_entropy", call)
     for name in ("input", "target"):
@@ -214,9 +220,9 @@ def _cross_entropy(call: Arguments) -> Value:
         target = target * (1 - smoothing) + smoothing / classes
     if "weight" in call:
         vector = _class_weights(call, x, axis)
-        target = target * vector.reshape([vector.shape[0] if place == axis else 1 for place in range(x.rank)])
+        target = target * vector.reshape([vector.shape[0] if index == axis else 1 for index in range(x.rank)])
     losses = -(logs * target).reduce("sum", (axis,))
-    return _reduced(call, losses)
+    return _reduce(call, losses)
 
 
 def _cosine_similarity(call: Arguments) -> Value:
@@ -238,15 +244,25 @@ _CLASSES = "input? target? weight? * ignore_index?=-100 reduction? label_smoothi
 
 
 LOSSES = (
-    _of_differences("mse_loss", "Squared differences.", _square),
-    _of_differences("l1_loss", "Absolute differences.", _absolute),
-    _of_differences("smooth_l1_loss", "Squares below beta, absolute beyond.", _smooth, "beta?=1.0 "),
-    _of_differences("huber_loss", "Squares below delta, absolute beyond.", _huber, "delta?=1.0 "),
+    _difference_loss("mse_loss", "Compute the squared error.", _square),
+    _difference_loss("l1_loss", "Compute the absolute error.", _absolute),
+    _difference_loss(
+        "smooth_l1_loss",
+        "Compute the squared error below beta and the absolute error above.",
+        _smooth,
+        "beta?=1.0 ",
+    ),
+    _difference_loss(
+        "huber_loss",
+        "Compute the squared error below delta and the absolute error above.",
+        _huber,
+        "delta?=1.0 ",
+    ),
     Builtin(
         "binary_cross_entropy",
         "input target weight? * reduction?",
         _binary_cross_entropy,
-        "Of probabilities.",
+        "Compute the binary cross entropy of probabilities.",
         None,
         _NAMES,
     ),
@@ -254,7 +270,7 @@ LOSSES = (
         "binary_cross_entropy_with_logits",
         "input target weight? * reduction? pos_weight?",
         _binary_with_logits,
-        "Of logits, stable.",
+        "Compute the binary cross entropy of logits, numerically stable.",
         None,
         _NAMES,
     ),
@@ -262,7 +278,7 @@ LOSSES = (
         "kl_div",
         "input target * reduction? log_target?=False",
         _kl_div,
-        "Kullback-Leibler divergence of log probabilities.",
+        "Compute the Kullback-Leibler divergence of log probabilities.",
         None,
         _NAMES,
     ),
@@ -270,7 +286,7 @@ LOSSES = (
         "nll_loss",
         "input target weight? * weights? ignore_index?=-100 reduction?",
         _nll_loss,
-        "Minus the log probability of the classes.",
+        "Compute the negative log-likelihood of the classes.",
         None,
         _NAMES,
     ),
@@ -278,14 +294,14 @@ LOSSES = (
         "cross_entropy",
         _CLASSES,
         _cross_entropy,
-        "Of logits, and classes or probabilities.",
+        "Compute the cross entropy of logits; targets are classes or probabilities.",
         form=_CLASSES.replace("t?", "t", 2),
     ),
     Builtin(
         "cosine_similarity",
         "x1 x2 axis?=1 eps?=1e-08",
         _cosine_similarity,
-        "Cosine of the angle along an axis, 1.",
+        "Compute the cosine similarity along an axis, by default 1.",
         None,
         "dim=axis",
     ),

@@ -1,4 +1,4 @@
-"""What layers ask of their data."""
+"""Check the data of layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnmagic.tinynn.values.values import RefusalError
 
 
 def float_data(call: Arguments, rank: int) -> Formula:
-    """The argument ``data``, which must hold floats and have so many dimensions at least."""
+    """Return the argument ``data``, which must hold floats and have at least the given rank."""
     data = formula(call, "data")
     require_float(call, data, "data")
     if data.rank < rank:

@@ -1,16 +1,16 @@
-"""Pooling by PyTorch's names; with Relay's ``pool_size`` the defaults are Relay's."""
+"""Define pooling by PyTorch's names; with Relay's ``pool_size`` the defaults are Relay's."""
 
 from __future__ import annotations
 
-from nnmagic.tinynn.builtins.argument_checks import fixed, flag, formula
-from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, spread
+from nnmagic.tinynn.builtins.argument_checks import flag, formula, static_size
+from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, per_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
 
 
 def _pool(kind: str, rank: int) -> Builtin:
-    """PyTorch's strides are the window's size; with Relay's ``pool_size`` they are Relay's, 1."""
+    """Declare a pooling; strides default to the window's size, or to Relay's 1 with ``pool_size``."""
     name = f"nn.{kind}_pool{rank}d"
 
     def apply_to(call: Arguments) -> Value:
@@ -23,7 +23,7 @@ def _pool(kind: str, rank: int) -> Builtin:
         attrs = {key: value for key, value in attrs.items() if value is not None}
         size = "kernel_size" if torch else "pool_size"
         attrs["pool_size"] = call.known(size)
-        if spread(attrs["pool_size"], rank) is None:
+        if per_axis(attrs["pool_size"], rank) is None:
             wanted = "an int" if rank == 1 else f"an int, or {rank} of them"
             raise RefusalError(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)
         if torch:
@@ -32,10 +32,10 @@ def _pool(kind: str, rank: int) -> Builtin:
             attrs["count_include_pad"] = flag(call, "count_include_pad", default=torch)
         elif flag(call, "return_indices"):
             raise RefusalError(f"{call.name}: indices are not given", call.given["return_indices"].span)
-        found = operator_formula(name, call, "data", **attrs)
+        result = operator_formula(name, call, "data", **attrs)
         if torch and attrs.get("ceil_mode") is True and "layout" not in attrs:
-            found = _without_empty_windows(call, found, attrs, rank)
-        return found.value
+            result = _without_empty_windows(call, result, attrs, rank)
+        return result.value
 
     order = (
         "dilation?=1 ceil_mode? return_indices?=False"
@@ -46,27 +46,29 @@ def _pool(kind: str, rank: int) -> Builtin:
     signature = (
         f"data kernel_size? strides?=None padding?=0 {order} * pool_size?=None layout? out_layout?{more}"
     )
-    what = "The largest" if kind == "max" else "The mean"
+    what = "largest element" if kind == "max" else "mean"
     names = "input=data x=data stride=strides"
-    return Builtin(f"{kind}_pool{rank}d", signature, apply_to, f"{what} of each window.", None, names)
+    return Builtin(
+        f"{kind}_pool{rank}d", signature, apply_to, f"Return the {what} of each window.", None, names
+    )
 
 
-def _without_empty_windows(call: Arguments, found: Formula, attrs: dict[str, object], rank: int) -> Formula:
-    """PyTorch leaves out a last window that begins beyond the data."""
+def _without_empty_windows(call: Arguments, result: Formula, attrs: dict[str, object], rank: int) -> Formula:
+    """Drop the last window where it begins beyond the data, as PyTorch does."""
     data = formula(call, "data")
-    strides, padding = spread(attrs["strides"], rank), spread(attrs.get("padding", 0), rank)
+    strides, padding = per_axis(attrs["strides"], rank), per_axis(attrs.get("padding", 0), rank)
     if strides is None or padding is None:
-        return found
-    for place in range(rank):
-        axis = place + 2
-        size, count = data.shape[axis], found.shape[axis]
+        return result
+    for index in range(rank):
+        axis = index + 2
+        size, count = data.shape[axis], result.shape[axis]
         if (
             isinstance(size, int)
             and isinstance(count, int)
-            and (count - 1) * strides[place] >= size + padding[place]
+            and (count - 1) * strides[index] >= size + padding[index]
         ):
-            found = found.op("strided_slice", begin=[0], end=[count - 1], strides=[1], axes=[axis])
-    return found
+            result = result.op("strided_slice", begin=[0], end=[count - 1], strides=[1], axes=[axis])
+    return result
 
 
 def _adaptive(kind: str, rank: int) -> Builtin:
@@ -79,17 +81,17 @@ def _adaptive(kind: str, rank: int) -> Builtin:
             data = formula(call, "data")
             dims = data.shape[2:]
             attrs["output_size"] = tuple(
-                fixed(call, dim, call.given["data"].span) if size is None else size
+                static_size(call, dim, call.given["data"].span) if size is None else size
                 for size, dim in zip(sizes, dims, strict=False)
             )
         return operator_formula(name, call, "data", **attrs).value
 
-    what = "The largest" if kind == "max" else "The mean"
+    what = "largest element" if kind == "max" else "mean"
     return Builtin(
         f"adaptive_{kind}_pool{rank}d",
         "data output_size? * layout? out_layout?",
         apply_to,
-        f"{what} of each of output_size windows.",
+        f"Return the {what} of each window; output_size windows per axis.",
         None,
         "input=data x=data",
     )

@@ -1,4 +1,4 @@
-"""NumPy's functions that make tensors: of numbers known while compiling, of the shape of another tensor."""
+"""Define NumPy's functions that create tensors from static numbers, shapes or another tensor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
+    choice_argument,
     constant_array,
     dtype_argument,
     dtype_of_operand,
@@ -18,33 +19,23 @@ from nnmagic.tinynn.builtins.argument_checks import (
     known_int,
     known_number,
     known_or_none,
-    of_one_dtype,
     shape_argument,
-    word,
+    unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import apply_arange, constant_of, joined, stacked, unit_matrix
+from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, stack, unit_matrix
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.iteration import MAX_ITEMS
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
-from nnmagic.tinynn.values.symbolic_sizes import as_number, full, is_size, number_of, open_sizes
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-    is_number,
-    number_constant,
-)
+from nnmagic.tinynn.values.symbolic_sizes import as_number, dynamic_sizes, full, is_size, number_of
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
 from nnmagic.tinynn.values.weak_types import is_weak
 
 
 def _array(call: Arguments) -> Value:
-    """Nested lists of numbers, of tensors, or a tensor."""
+    """Convert nested lists of numbers or tensors, or a tensor."""
     operand, dtype = call.given["object"], dtype_argument(call)
     known = known_or_none(operand.value)
     if isinstance(known, tuple):
@@ -52,33 +43,33 @@ def _array(call: Arguments) -> Value:
     if is_number(known) and dtype is not None:
         assert isinstance(known, bool | int | float)
         return number_constant(known, dtype, operand.span)
-    data = _stacked(operand, call)
+    data = _stack_nested(operand, call)
     return (data if dtype is None else data.cast(dtype)).value
 
 
-def _stacked(operand: Operand, call: Arguments) -> Formula:
-    """Lists of tensors, stacked as deep as they are."""
+def _stack_nested(operand: Operand, call: Arguments) -> Formula:
+    """Stack nested lists of tensors."""
     value = operand.value
     if not isinstance(value, TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
 
     parts = [
-        Operand(_stacked(Operand(item, operand.span), call).value, operand.span)
+        Operand(_stack_nested(Operand(item, operand.span), call).value, operand.span)
         if isinstance(item, TupleOf)
         else Operand(item, operand.span)
         for item in value.items
     ]
-    found = of_one_dtype(call, parts)
-    for part in found:
-        if part.shape != found[0].shape:
-            shown = f"{format_shape(found[0].shape)} and {format_shape(part.shape)}"
+    tensors = unify_dtypes(call, parts)
+    for part in tensors:
+        if part.shape != tensors[0].shape:
+            shown = f"{format_shape(tensors[0].shape)} and {format_shape(part.shape)}"
             raise RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
-    return joined(call, found, 0, "stack")
+    return concatenate(call, tensors, 0, "stack")
 
 
-def filled(call: Arguments, value: Formula, shape: Operand) -> Value:
-    """A tensor of one value."""
-    sizes = open_sizes(shape)
+def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
+    """Return a tensor of one value."""
+    sizes = dynamic_sizes(shape)
     if sizes is not None:
         return full(value.value, sizes, call.span)
     dims = shape_argument(Arguments(call.name, {"shape": shape}, call.span), "shape")
@@ -86,13 +77,13 @@ def filled(call: Arguments, value: Formula, shape: Operand) -> Value:
 
 
 def _creator(name: str, number: int) -> Builtin:
-    """zeros, ones, empty (zeros, too): f64 unless a dtype is given."""
+    """Declare zeros, ones or empty (which gives zeros): f64 unless a dtype is given."""
 
     def apply_to(call: Arguments) -> Value:
         dtype = dtype_argument(call) or "float64"
-        if open_sizes(call.given["shape"]) is not None:
+        if dynamic_sizes(call.given["shape"]) is not None:
             value = Formula(_number(number, dtype, call.span), call.span)
-            return filled(call, value, call.given["shape"])
+            return fill(call, value, call.given["shape"])
         shape = shape_argument(call, "shape")
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
 
@@ -101,7 +92,7 @@ def _creator(name: str, number: int) -> Builtin:
         name,
         "shape dtype?",
         apply_to,
-        f"A tensor of {what}; f64 unless a dtype is given.",
+        f"Return a tensor of {what}; f64 unless a dtype is given.",
         name,
         method=False,
     )
@@ -114,15 +105,18 @@ def _number(number: bool | int | float, dtype: str, span: Span) -> Computed:
 
 
 def _full(call: Arguments) -> Value:
-    """NumPy's order; ``full(value, shape=..., dtype=...)`` of Relay by its keywords."""
+    """Create a tensor of one value, in NumPy's argument order.
+
+    Relay's ``full(value, shape=..., dtype=...)`` works by keyword.
+    """
     shape, operand = _shape_and_value(call)
     value = _fill_value(call, operand, dtype_argument(call))
     if value.rank:
         hint = "write broadcast_to(x, shape)"
         raise RefusalError(
-            f"full: `fill_value` must be one number, not {described(operand.value)}", operand.span, hint=hint
+            f"full: `fill_value` must be one number, not {describe(operand.value)}", operand.span, hint=hint
         )
-    return filled(call, value, shape)
+    return fill(call, value, shape)
 
 
 def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula:
@@ -134,7 +128,7 @@ def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula
 
 
 def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
-    """By position NumPy's order; with one of them by keyword the other is the first."""
+    """Return the shape and the fill value; if one is given by keyword, the other comes first."""
     given = dict(call.given)
     shape = given.get("shape") or (given.pop("first", None) if "first" in given else None)
     value = given.get("fill_value") or given.pop("first", None) or given.get("second")
@@ -144,7 +138,7 @@ def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
 
 
 def _like(name: str, number: int | None) -> Builtin:
-    """Of the shape and dtype of another tensor, whatever its dimensions are."""
+    """Declare a function that takes the shape and dtype of another tensor, static or dynamic."""
 
     def apply_to(call: Arguments) -> Value:
         like = formula(call, "a")
@@ -157,27 +151,27 @@ def _like(name: str, number: int | None) -> Builtin:
         return like.cast(dtype).op("full_like", fill).value
 
     signature = "a dtype?" if number is not None else "a fill_value dtype?"
-    what = {0: "zeros", 1: "ones", None: "one value"}[number]
+    what = {0: "of zeros", 1: "of ones", None: "filled with one value"}[number]
     return Builtin(
         name,
         signature,
         apply_to,
-        f"A tensor of {what}, of the shape and dtype of another.",
+        f"Return a tensor {what}, with the shape and dtype of another.",
         name,
         "x=a input=a",
     )
 
 
 def _arange(call: Arguments) -> Value:
-    """int64 for ints and float64 for floats, unless a dtype is given."""
-    later = _open_range(call)
+    """Return a range: int64 for ints and float64 for floats, unless a dtype is given."""
+    later = _dynamic_arange(call)
     if later is not None:
         return later
     numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
             raise RefusalError(
-                f"arange takes numbers that are known while compiling, not {number!r}", call.span
+                f"arange takes numbers that are known at compile time, not {number!r}", call.span
             )
     if "stop" not in call:
         numbers.insert(0, 0)
@@ -194,12 +188,12 @@ def _arange(call: Arguments) -> Value:
     return apply("arange", call.span, *ends, start=start, stop=stop, step=step, dtype=dtype)
 
 
-def _open_range(call: Arguments) -> Value | None:
-    """``arange`` of whole numbers of which one is known only when the function runs; None for any other."""
+def _dynamic_arange(call: Arguments) -> Value | None:
+    """Return ``arange`` of integers of which at least one is dynamic; None for any other."""
     given = {name: as_number(call.given[name]) for name in ("start", "stop", "step") if name in call}
-    if not all(is_size(call.given[name].value) or is_weak(each.value) for name, each in given.items()):
+    if not all(is_size(call.given[name].value) or is_weak(operand.value) for name, operand in given.items()):
         return None
-    if not any(is_weak(each.value) for each in given.values()):
+    if not any(is_weak(operand.value) for operand in given.values()):
         return None
     sizes: dict[str, Value] = {name: call.given[name].value for name in given}
     if "stop" not in sizes:
@@ -207,11 +201,11 @@ def _open_range(call: Arguments) -> Value | None:
     start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
     ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
     dtype = dtype_argument(call) or "int64"
-    found = whole_numbers(ends[0], ends[1], ends[2], call.span)
+    result = whole_numbers(ends[0], ends[1], ends[2], call.span)
     length = sizes["stop"] if start == Known(0) and step == Known(1) else None
     if isinstance(length, Dimension) and is_nonnegative(polynomial(length.dim.label or "-1")):
-        found = Computed(found.expr, TensorType((length.dim,), "int64"))
-    return Formula(found, call.span).cast(dtype).value
+        result = Computed(result.expr, TensorType((length.dim,), "int64"))
+    return Formula(result, call.span).cast(dtype).value
 
 
 def _whole_number(size: Value, call: Arguments) -> Computed:
@@ -221,14 +215,14 @@ def _whole_number(size: Value, call: Arguments) -> Computed:
     return Formula(size, call.span).cast("int64").value
 
 
-_MOST = 10_000_000
+_MAX_NUMBERS = 10_000_000
 
 
-def _space(call: Arguments) -> np.ndarray:
-    """Numbers from start to stop, as NumPy spaces them."""
+def _spaced_numbers(call: Arguments) -> np.ndarray:
+    """Return the numbers from start to stop as NumPy spaces them."""
     count = known_int(call, "num", 50)
     start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
-    if not 0 <= count <= _MOST:
+    if not 0 <= count <= _MAX_NUMBERS:
         raise RefusalError(f"{call.name}: `num` is {count}", call.given["num"].span)
     endpoint = flag(call, "endpoint", default=True)
     if call.name == "logspace":
@@ -241,10 +235,10 @@ def _space(call: Arguments) -> np.ndarray:
     return np.linspace(start, stop, count, endpoint=endpoint)
 
 
-def _spaced(call: Arguments) -> Value:
+def _linspace(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
-    with np.errstate(all="ignore"):  # of ends that are infinite or far apart, too
-        numbers = _space(call)
+    with np.errstate(all="ignore"):  # the ends may be infinite or far apart
+        numbers = _spaced_numbers(call)
     if not is_float(dtype):
         numbers = np.floor(numbers)
     finite = numbers[np.isfinite(numbers)]
@@ -252,14 +246,14 @@ def _spaced(call: Arguments) -> Value:
         for end in (float(finite.min()), float(finite.max())):
             number_constant(end if is_float(dtype) else int(end), dtype, call.span)
     if is_float(dtype):
-        found = constant_of(numbers, dtype, call.span)
+        result = constant_of(numbers, dtype, call.span)
     else:
-        found = constant_of(numbers, "float64", call.span).cast(dtype)
+        result = constant_of(numbers, "float64", call.span).cast(dtype)
     if not flag(call, "retstep"):
-        return found.value
+        return result.value
     start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
     gaps = known_int(call, "num", 50) - flag(call, "endpoint", default=True)
-    return TupleOf((found.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
+    return TupleOf((result.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
 def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
@@ -285,8 +279,8 @@ def _identity(call: Arguments) -> Value:
 def _tri(call: Arguments) -> Value:
     rows = _size(call, "N")
     columns = _size(call, "M", rows)
-    row = apply_arange(rows, call.span).expand(1)
-    below = apply_arange(columns, call.span) <= row + known_int(call, "k", 0)
+    row = arange(rows, call.span).expand(1)
+    below = arange(columns, call.span) <= row + known_int(call, "k", 0)
     return below.cast(dtype_argument(call) or "float64").value
 
 
@@ -296,18 +290,18 @@ def _vander(call: Arguments) -> Value:
         raise RefusalError("vander takes a tensor of rank 1", call.given["x"].span)
     count = known_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not 1 <= count <= MAX_ITEMS:
-        place = call.given.get("N", call.given["x"]).span
-        raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", place)
+        span = call.given.get("N", call.given["x"]).span
+        raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)
     if not data.is_float:
         data = data.cast("int64")
     powers = [data.op("ones_like")]
     for _ in range(count - 1):
         powers.append(powers[-1] * data)
-    return stacked(powers if flag(call, "increasing") else powers[::-1], 1).value
+    return stack(powers if flag(call, "increasing") else powers[::-1], 1).value
 
 
 def _meshgrid(call: Arguments) -> Value:
-    """NumPy's ``indexing`` is "xy": the second tensor runs along the first axis."""
+    """Return coordinate matrices; NumPy's default ``indexing`` "xy" runs the second along the first axis."""
     given = call.given["arrays"].value
     assert isinstance(given, TupleOf)
     span = call.given["arrays"].span
@@ -316,19 +310,19 @@ def _meshgrid(call: Arguments) -> Value:
         raise RefusalError("meshgrid takes tensors of rank 1", span)
     parts = [part if part.rank else part.reshape((1,)) for part in parts]
     rank = len(parts)
-    places = list(range(rank))
-    if word(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
-        places[0], places[1] = 1, 0
-    shape = [parts[places.index(place)].shape[0] for place in range(rank)]
-    found = []
-    for part, place in zip(parts, places, strict=True):
-        own = [part.shape[0] if axis == place else 1 for axis in range(rank)]
+    axes = list(range(rank))
+    if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
+        axes[0], axes[1] = 1, 0
+    shape = [parts[axes.index(own_axis)].shape[0] for own_axis in range(rank)]
+    grids = []
+    for part, own_axis in zip(parts, axes, strict=True):
+        own = [part.shape[0] if axis == own_axis else 1 for axis in range(rank)]
         row = part.reshape(own)
         if flag(call, "sparse"):
-            found.append(row.value)
+            grids.append(row.value)
         else:
-            found.append((row if rank == 1 else row.op("broadcast_to", shape=tuple(shape))).value)
-    return TupleOf(tuple(found))
+            grids.append((row if rank == 1 else row.op("broadcast_to", shape=tuple(shape))).value)
+    return TupleOf(tuple(grids))
 
 
 def _astype(call: Arguments) -> Value:
@@ -342,7 +336,7 @@ def _copy(call: Arguments) -> Value:
     return formula(call, "a").value
 
 
-_SPACE = "start stop num? endpoint? retstep? dtype?"
+_SPACE_SIGNATURE = "start stop num? endpoint? retstep? dtype?"
 
 
 CREATION = (
@@ -350,7 +344,7 @@ CREATION = (
         "array",
         "object dtype? * copy?=True ndmin?=0",
         _array,
-        "Nested lists of numbers or tensors as a tensor.",
+        "Convert nested lists of numbers or tensors to a tensor.",
         "array",
         method=False,
     ),
@@ -358,13 +352,18 @@ CREATION = (
         "asarray",
         "object dtype? * copy?",
         _array,
-        "Nested lists of numbers or tensors as a tensor.",
+        "Convert nested lists of numbers or tensors to a tensor.",
         "asarray",
         "a=object",
         method=False,
     ),
     Builtin(
-        "ascontiguousarray", "object dtype?", _array, "The tensor itself.", "ascontiguousarray", method=False
+        "ascontiguousarray",
+        "object dtype?",
+        _array,
+        "Return the tensor itself.",
+        "ascontiguousarray",
+        method=False,
     ),
     _creator("zeros", 0),
     _creator("ones", 1),
@@ -373,7 +372,7 @@ CREATION = (
         "full",
         "first? second? dtype? * shape? fill_value?",
         _full,
-        "A tensor of one value.",
+        "Return a tensor filled with one value.",
         "full",
         "data=fill_value",
         method=False,
@@ -387,40 +386,69 @@ CREATION = (
         "arange",
         "start stop? step?=1 dtype?=None",
         _arange,
-        "Numbers in steps, known while compiling.",
+        "Return evenly spaced numbers, by step.",
         "arange",
         "end=stop",
         method=False,
     ),
-    Builtin("linspace", _SPACE, _spaced, "Evenly spaced numbers.", "linspace", method=False),
+    Builtin(
+        "linspace",
+        _SPACE_SIGNATURE,
+        _linspace,
+        "Return evenly spaced numbers, by count.",
+        "linspace",
+        method=False,
+    ),
     Builtin(
         "logspace",
         "start stop num? endpoint? base? dtype?",
-        _spaced,
-        "Numbers evenly spaced on a log scale.",
+        _linspace,
+        "Return numbers evenly spaced on a log scale.",
         "logspace",
         method=False,
     ),
     Builtin(
         "geomspace",
         "start stop num? endpoint? dtype?",
-        _spaced,
-        "A geometric progression.",
+        _linspace,
+        "Return a geometric progression.",
         "geomspace",
         method=False,
     ),
-    Builtin("eye", "N M? k? dtype?", _eye, "Ones along a diagonal.", "eye", "n=N m=M", method=False),
-    Builtin("identity", "n dtype?", _identity, "The unit matrix.", "identity", method=False),
-    Builtin("tri", "N M? k? dtype?", _tri, "Ones at and below a diagonal.", "tri", method=False),
-    Builtin("vander", "x N? increasing?", _vander, "Powers as columns.", "vander", method=False),
+    Builtin(
+        "eye",
+        "N M? k? dtype?",
+        _eye,
+        "Return a matrix with ones along a diagonal.",
+        "eye",
+        "n=N m=M",
+        method=False,
+    ),
+    Builtin("identity", "n dtype?", _identity, "Return the identity matrix.", "identity", method=False),
+    Builtin(
+        "tri",
+        "N M? k? dtype?",
+        _tri,
+        "Return a matrix with ones at and below a diagonal.",
+        "tri",
+        method=False,
+    ),
+    Builtin(
+        "vander",
+        "x N? increasing?",
+        _vander,
+        "Return the Vandermonde matrix, with powers as columns.",
+        "vander",
+        method=False,
+    ),
     Builtin(
         "meshgrid",
         "*arrays * indexing? sparse? copy?",
         _meshgrid,
-        "Coordinates of a grid.",
+        "Return the coordinate matrices of a grid.",
         "meshgrid",
         method=False,
     ),
-    Builtin("astype", "x dtype * copy?", _astype, "The tensor in another dtype.", "astype", "input=x"),
-    Builtin("copy", "a", _copy, "The tensor itself: tensors do not change.", "copy", "x=a"),
+    Builtin("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "astype", "input=x"),
+    Builtin("copy", "a", _copy, "Return the tensor itself: tensors are immutable.", "copy", "x=a"),
 )

@@ -1,18 +1,18 @@
-"""NumPy's functions of neighbours: differences, gradients, the trapezoidal rule, interpolation."""
+"""Define NumPy's functions of adjacent elements: differences, gradients, integration, interpolation."""
 
 from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
-    fixed,
     formula,
     known_int,
     known_number,
     one_axis,
     require_rank,
+    static_size,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import joined, piece
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.iteration import MAX_ITEMS
 from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
@@ -30,42 +30,42 @@ def _diff(call: Arguments) -> Value:
         parts = {
             name: as_formula(call.given[name], call.span, f"diff: `{name}`").cast(data.dtype) for name in ends
         }
-        shape = tuple(1 if place == axis else dim for place, dim in enumerate(data.shape))
+        shape = tuple(1 if index == axis else dim for index, dim in enumerate(data.shape))
         whole = {
             name: part if part.rank else part.op("broadcast_to", shape=shape) for name, part in parts.items()
         }
         listed = [whole.get("prepend"), data, whole.get("append")]
-        data = joined(call, [part for part in listed if part is not None], axis)
+        data = concatenate(call, [part for part in listed if part is not None], axis)
     size = data.shape[axis]
-    rounds = min(times, size) if isinstance(size, int) else times  # what is empty stays empty
+    rounds = min(times, size) if isinstance(size, int) else times  # an empty result stays empty
     if rounds > MAX_ITEMS:
         raise RefusalError(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
     for _ in range(rounds):
-        later, earlier = piece(data, axis, 1, None), piece(data, axis, 0, -1)
+        later, earlier = slice_axis(data, axis, 1, None), slice_axis(data, axis, 0, -1)
         data = later.differs(earlier) if data.dtype == "bool" else later - earlier
     return data.value
 
 
 def _gradient(call: Arguments) -> Value:
-    """Central differences, one-sided at the ends; an even step."""
+    """Compute central differences, one-sided at the ends, for a constant step."""
     data = formula(call, "f")
     if not data.is_float:
         data = data.cast("float64")
     step = known_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
 
-    found = []
+    results = []
     for axis in axes:
-        size = fixed(call, data.shape[axis], call.given["f"].span)
+        size = static_size(call, data.shape[axis], call.given["f"].span)
         if size < 2:
             raise RefusalError(f"gradient needs two elements along axis {axis}", call.given["f"].span)
-        first = (piece(data, axis, 1, 2) - piece(data, axis, 0, 1)) / step
-        last = (piece(data, axis, size - 1, size) - piece(data, axis, size - 2, size - 1)) / step
+        first = (slice_axis(data, axis, 1, 2) - slice_axis(data, axis, 0, 1)) / step
+        last = (slice_axis(data, axis, size - 1, size) - slice_axis(data, axis, size - 2, size - 1)) / step
         parts = [first, last]
         if size > 2:
-            parts.insert(1, (piece(data, axis, 2, None) - piece(data, axis, 0, -2)) / (2 * step))
-        found.append(joined(call, parts, axis).value)
-    return found[0] if len(found) == 1 else TupleOf(tuple(found))
+            parts.insert(1, (slice_axis(data, axis, 2, None) - slice_axis(data, axis, 0, -2)) / (2 * step))
+        results.append(concatenate(call, parts, axis).value)
+    return results[0] if len(results) == 1 else TupleOf(tuple(results))
 
 
 def _trapezoid(call: Arguments) -> Value:
@@ -75,58 +75,81 @@ def _trapezoid(call: Arguments) -> Value:
     axis = one_axis(call, "axis", data.rank, -1)
     gaps: Formula | float = known_number(call, "dx", 1.0)
     if "x" in call:
-        at = formula(call, "x").cast(data.dtype)
-        require_rank(call, at, "x", 1)
-        along = 0 if at.rank == 1 else axis
-        gaps = piece(at, along, 1, None) - piece(at, along, 0, -1)
-        if at.rank == 1:
-            gaps = gaps.reshape([gaps.shape[0] if place == axis else 1 for place in range(data.rank)])
-    both = piece(data, axis, 1, None) + piece(data, axis, 0, -1)
+        points = formula(call, "x").cast(data.dtype)
+        require_rank(call, points, "x", 1)
+        along = 0 if points.rank == 1 else axis
+        gaps = slice_axis(points, along, 1, None) - slice_axis(points, along, 0, -1)
+        if points.rank == 1:
+            gaps = gaps.reshape([gaps.shape[0] if index == axis else 1 for index in range(data.rank)])
+    both = slice_axis(data, axis, 1, None) + slice_axis(data, axis, 0, -1)
     return (both * gaps * 0.5).reduce("sum", (axis,)).value
 
 
 def _ediff1d(call: Arguments) -> Value:
     data = formula(call, "ary").flat()
-    return (piece(data, 0, 1, None) - piece(data, 0, 0, -1)).value
+    return (slice_axis(data, 0, 1, None) - slice_axis(data, 0, 0, -1)).value
 
 
 def _interp(call: Arguments) -> Value:
-    """Piecewise linear, level beyond the ends; ``xp`` rises. f64, as NumPy's."""
-    at, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
+    """Interpolate linearly, constant beyond the ends; ``xp`` must increase. f64, as in NumPy."""
+    queries, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
         raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
-    count = fixed(call, points.shape[0], call.given["xp"].span)
+    count = static_size(call, points.shape[0], call.given["xp"].span)
     if count == 0:
         raise RefusalError("interp: there are no points", call.given["xp"].span)
-    flat = at.flat() if at.rank else at.reshape((1,))
+    flat = queries.flat() if queries.rank else queries.reshape((1,))
 
-    def of(data: Formula, places: Formula) -> Formula:
-        return data.op("take", places, axis=0, mode="clip")
+    def of(data: Formula, indices: Formula) -> Formula:
+        return data.op("take", indices, axis=0, mode="clip")
 
     right = points.op("searchsorted", flat, right=True, dtype="int64")
-    x0, y0, x1, y1 = (of(data, places) for places in (right - 1, right) for data in (points, values))
+    x0, y0, x1, y1 = (of(data, indices) for indices in (right - 1, right) for data in (points, values))
     slope = x1.equal(x0).choose(0, (y1 - y0) / x1.equal(x0).choose(1, x1 - x0))
     inner = slope * (flat - x0) + y0
-    first, last = (of(values, flat.cast("int64") * 0 + place) for place in (0, count - 1))
-    low, high = (of(points, flat.cast("int64") * 0 + place) for place in (0, count - 1))
+    first, last = (of(values, flat.cast("int64") * 0 + index) for index in (0, count - 1))
+    low, high = (of(points, flat.cast("int64") * 0 + index) for index in (0, count - 1))
     if "left" in call:
         first = first.like(known_number(call, "left", 0.0))
     if "right" in call:
         last = last.like(known_number(call, "right", 0.0))
-    found = (flat < low).choose(first, (flat > high).choose(last, inner))
-    return flat.op("isnan").choose(flat, found).reshape(at.shape).value
+    result = (flat < low).choose(first, (flat > high).choose(last, inner))
+    return flat.op("isnan").choose(flat, result).reshape(queries.shape).value
 
 
 DIFFERENCES = (
-    Builtin("diff", "a n? axis? prepend? append?", _diff, "Differences of neighbours.", "diff"),
-    Builtin("ediff1d", "ary", _ediff1d, "Differences of neighbours, flattened.", "ediff1d", method=False),
-    Builtin("gradient", "f step?=1 * axis?", _gradient, "Central differences.", "gradient", method=False),
-    Builtin("trapezoid", "y x? dx? axis?", _trapezoid, "The trapezoidal rule.", "trapezoid", method=False),
+    Builtin(
+        "diff", "a n? axis? prepend? append?", _diff, "Return the differences of adjacent elements.", "diff"
+    ),
+    Builtin(
+        "ediff1d",
+        "ary",
+        _ediff1d,
+        "Return the differences of adjacent elements of the flattened tensor.",
+        "ediff1d",
+        method=False,
+    ),
+    Builtin(
+        "gradient",
+        "f step?=1 * axis?",
+        _gradient,
+        "Compute the gradient by central differences.",
+        "gradient",
+        method=False,
+    ),
+    Builtin(
+        "trapezoid",
+        "y x? dx? axis?",
+        _trapezoid,
+        "Integrate by the trapezoidal rule.",
+        "trapezoid",
+        method=False,
+    ),
     Builtin(
         "interp",
         "x xp fp left? right?",
         _interp,
-        "Piecewise linear interpolation, f64.",
+        "Interpolate piecewise linearly, in f64.",
         "interp",
         method=False,
     ),

@@ -1,4 +1,4 @@
-"""NumPy's functions of the elements of two tensors: arithmetic, comparison, logic, bits, choices."""
+"""Define NumPy's element-wise functions of two tensors: arithmetic, comparison, logic, bits, choices."""
 
 from __future__ import annotations
 
@@ -15,29 +15,22 @@ from nnmagic.tinynn.builtins.argument_checks import (
     pair,
 )
 from nnmagic.tinynn.builtins.numpy.indexing import nonzero
-from nnmagic.tinynn.builtins.numpy.mathematics import folded, log1p, signbit, with_sign
+from nnmagic.tinynn.builtins.numpy.mathematics import copy_sign, fold_numbers, log1p, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator, is_tensor, whole_numbers
 from nnmagic.tinynn.values.symbolic_sizes import dimension_size, same_shape
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-    number_constant,
-)
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
-#: Relay holds the bounds of clip as doubles, which tell whole numbers apart up to here.
+#: Relay holds the bounds of clip as doubles, which represent integers exactly up to here.
 _EXACT = 2**53
 
 
 def _clip(call: Arguments) -> Value:
-    """A bound may be None; a number must be one that the dtype can hold; a tensor has the data's dtype."""
+    """Limit elements to bounds: None, a number that the dtype can hold, or a tensor of the data's dtype."""
     data = formula(call, "a")
     bounds: dict[str, Formula] = {}
     numbers: dict[str, bool | int | float] = {}
@@ -53,7 +46,7 @@ def _clip(call: Arguments) -> Value:
             inner = Arguments(call.name, {"a": call.given["a"], name: operand}, call.span)
             data, bounds[name] = pair(inner, "a", name)
         else:
-            message = f"clip: `{name}` must be a number or a tensor, not {described(operand.value)}"
+            message = f"clip: `{name}` must be a number or a tensor, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
     if not bounds:
         raise RefusalError(
@@ -68,7 +61,7 @@ def _clip(call: Arguments) -> Value:
 
 
 def _operation(name: str, summary: str, operation: str) -> Builtin:
-    """An operator of Python by NumPy's name."""
+    """Declare a Python operator under NumPy's name."""
 
     def apply_to(call: Arguments) -> Value:
         left, right = (_constant_list(call, name) for name in ("x1", "x2"))
@@ -78,7 +71,7 @@ def _operation(name: str, summary: str, operation: str) -> Builtin:
 
 
 def _constant_list(call: Arguments, name: str) -> Operand:
-    """Numbers in brackets are a tensor where arithmetic is meant."""
+    """Return an operand of arithmetic; a list of numbers becomes a tensor."""
     operand = call.given[name]
     if isinstance(operand.value, TupleOf) and isinstance(known_or_none(operand.value), tuple):
         return Operand(formula(call, name).value, operand.span)
@@ -86,77 +79,77 @@ def _constant_list(call: Arguments, name: str) -> Operand:
 
 
 _OPERATIONS = (
-    ("add", "add", "x1 + x2."),
-    ("subtract", "subtract", "x1 - x2."),
-    ("multiply", "multiply", "x1 * x2."),
-    ("divide", "divide", "x1 / x2; f64 of integers and bools."),
-    ("true_divide", "divide", "x1 / x2; f64 of integers and bools."),
-    ("floor_divide", "floor_divide", "x1 // x2, rounded down."),
-    ("mod", "mod", "x1 % x2, with the sign of x2."),
-    ("remainder", "mod", "x1 % x2, with the sign of x2."),
-    ("power", "power", "x1 ** x2."),
-    ("pow", "power", "x1 ** x2."),
-    ("equal", "equal", "x1 == x2."),
-    ("not_equal", "not_equal", "x1 != x2."),
-    ("less", "less", "x1 < x2."),
-    ("less_equal", "less_equal", "x1 <= x2."),
-    ("greater", "greater", "x1 > x2."),
-    ("greater_equal", "greater_equal", "x1 >= x2."),
-    ("bitwise_and", "bitwise_and", "x1 & x2."),
-    ("bitwise_or", "bitwise_or", "x1 | x2."),
-    ("bitwise_xor", "bitwise_xor", "x1 ^ x2."),
-    ("left_shift", "left_shift", "x1 << x2."),
-    ("right_shift", "right_shift", "x1 >> x2."),
-    ("bitwise_left_shift", "left_shift", "x1 << x2."),
-    ("bitwise_right_shift", "right_shift", "x1 >> x2."),
+    ("add", "add", "Compute x1 + x2."),
+    ("subtract", "subtract", "Compute x1 - x2."),
+    ("multiply", "multiply", "Compute x1 * x2."),
+    ("divide", "divide", "Compute x1 / x2; f64 for integers and bools."),
+    ("true_divide", "divide", "Compute x1 / x2; f64 for integers and bools."),
+    ("floor_divide", "floor_divide", "Compute x1 // x2, rounded down."),
+    ("mod", "mod", "Compute x1 % x2, with the sign of x2."),
+    ("remainder", "mod", "Compute x1 % x2, with the sign of x2."),
+    ("power", "power", "Compute x1 ** x2."),
+    ("pow", "power", "Compute x1 ** x2."),
+    ("equal", "equal", "Compute x1 == x2."),
+    ("not_equal", "not_equal", "Compute x1 != x2."),
+    ("less", "less", "Compute x1 < x2."),
+    ("less_equal", "less_equal", "Compute x1 <= x2."),
+    ("greater", "greater", "Compute x1 > x2."),
+    ("greater_equal", "greater_equal", "Compute x1 >= x2."),
+    ("bitwise_and", "bitwise_and", "Compute x1 & x2."),
+    ("bitwise_or", "bitwise_or", "Compute x1 | x2."),
+    ("bitwise_xor", "bitwise_xor", "Compute x1 ^ x2."),
+    ("left_shift", "left_shift", "Compute x1 << x2."),
+    ("right_shift", "right_shift", "Compute x1 >> x2."),
+    ("bitwise_left_shift", "left_shift", "Compute x1 << x2."),
+    ("bitwise_right_shift", "right_shift", "Compute x1 >> x2."),
 )
 
 
-def _of_two(
+def _binary_function(
     name: str, summary: str, function: Callable[[Formula, Formula], Formula], *, floats: bool = False
 ) -> Builtin:
-    """A function of two tensors of one dtype that broadcast; ``floats``: integers are converted."""
+    """Declare a function of two tensors that broadcast, of one dtype; ``floats`` converts integers."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, name)
+        known = fold_numbers(call, name)
         if known is not None:
             return known
-        one, other = (float_pair if floats else pair)(call, "x1", "x2")
-        return function(one, other).value
+        left, right = (float_pair if floats else pair)(call, "x1", "x2")
+        return function(left, right).value
 
     return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2 input=x1 other=x2")
 
 
 def _logical(name: str, summary: str) -> Builtin:
-    """Each side may have its own dtype: what counts is whether it is 0."""
+    """Declare a logical function; the sides may differ in dtype, since only zero or nonzero matters."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, name)
+        known = fold_numbers(call, name)
         if known is not None:
             return known
-        one, other = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
-        return one.op(name, other).value
+        left, right = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
+        return left.op(name, right).value
 
     return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2")
 
 
 def _ignoring_nan(operator: str) -> Callable[[Formula, Formula], Formula]:
-    def function(one: Formula, other: Formula) -> Formula:
-        chosen = one.op(operator, other)
-        if not one.is_float:
+    def function(left: Formula, right: Formula) -> Formula:
+        chosen = left.op(operator, right)
+        if not left.is_float:
             return chosen
-        return one.op("isnan").choose(other, other.op("isnan").choose(one, chosen))
+        return left.op("isnan").choose(right, right.op("isnan").choose(left, chosen))
 
     return function
 
 
-def _fmod(one: Formula, other: Formula) -> Formula:
-    return one.op("trunc_mod", other)
+def _fmod(left: Formula, right: Formula) -> Formula:
+    return left.op("trunc_mod", right)
 
 
-def _hypot(one: Formula, other: Formula) -> Formula:
-    """The larger side before the root, so that squares cannot overflow."""
-    a, b = one.abs(), other.abs()
+def _hypot(left: Formula, right: Formula) -> Formula:
+    """Compute sqrt(a ** 2 + b ** 2); the larger side is factored out, so that squares cannot overflow."""
+    a, b = left.abs(), right.abs()
     large, small = a.op("maximum", b), a.op("minimum", b)
     ratio = (large.equal(0) | large.equal(math.inf)).choose(0, small / large)
     length = large * (1 + ratio * ratio).sqrt()
@@ -164,70 +157,70 @@ def _hypot(one: Formula, other: Formula) -> Formula:
 
 
 def _arctan2(y: Formula, x: Formula) -> Formula:
-    """The angle of the first quadrant, then the quadrant from both signs, those of 0 too."""
+    """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
     a, b = y.abs(), x.abs()
     both = a.equal(math.inf) & b.equal(math.inf)
     ratio = both.choose(1, (a.equal(0) & b.equal(0)).choose(0, a / b))
     angle = ratio.op("atan")
-    return with_sign(signbit(x).choose(math.pi - angle, angle), y)
+    return copy_sign(signbit(x).choose(math.pi - angle, angle), y)
 
 
-def logaddexp(one: Formula, other: Formula) -> Formula:
-    """log(exp(a) + exp(b)) from the larger one on; equal ones, infinite too, have no difference."""
-    large = one.op("maximum", other)
-    gap = one.equal(other).choose(0, one - other)
+def logaddexp(left: Formula, right: Formula) -> Formula:
+    """Compute log(exp(a) + exp(b)) relative to the larger one; equal operands, even infinite, differ by 0."""
+    large = left.op("maximum", right)
+    gap = left.equal(right).choose(0, left - right)
     return large + log1p((-gap.abs()).exp())
 
 
-def _logaddexp2(one: Formula, other: Formula) -> Formula:
-    return logaddexp(one * math.log(2), other * math.log(2)) / math.log(2)
+def _logaddexp2(left: Formula, right: Formula) -> Formula:
+    return logaddexp(left * math.log(2), right * math.log(2)) / math.log(2)
 
 
-def _heaviside(one: Formula, other: Formula) -> Formula:
-    step = (one > 0).choose(1, (one < 0).choose(0, one))
-    return one.equal(0).choose(other, step)
+def _heaviside(left: Formula, right: Formula) -> Formula:
+    step = (left > 0).choose(1, (left < 0).choose(0, left))
+    return left.equal(0).choose(right, step)
 
 
-def _same_number(one: Formula, other: Formula) -> Formula:
-    """Where both are equal; NaN never is, also of a tensor beside itself."""
-    same = one.equal(other)
-    return same & ~one.op("isnan") if one.is_float else same
+def _equal_numbers(left: Formula, right: Formula) -> Formula:
+    """Return where both are equal; NaN never is, not even of a tensor compared with itself."""
+    same = left.equal(right)
+    return same & ~left.op("isnan") if left.is_float else same
 
 
 def _closeness(call: Arguments) -> Formula:
-    one, other = pair(call, "a", "b")
-    if not one.is_float:
-        one, other = one.cast("float64"), other.cast("float64")
+    left, right = pair(call, "a", "b")
+    if not left.is_float:
+        left, right = left.cast("float64"), right.cast("float64")
     rtol, atol = known_number(call, "rtol", 1e-5), known_number(call, "atol", 1e-8)
-    near = (one - other).abs() <= (atol + rtol * other.abs())
-    close = (near & other.op("isfinite")) | _same_number(one, other)
+    near = (left - right).abs() <= (atol + rtol * right.abs())
+    close = (near & right.op("isfinite")) | _equal_numbers(left, right)
     if flag(call, "equal_nan"):
-        close = close | (one.op("isnan") & other.op("isnan"))
+        close = close | (left.op("isnan") & right.op("isnan"))
     return close
 
 
 def _array_equal(call: Arguments) -> Value:
-    """Of one shape, and there equal: where only a call knows the shapes, as far as both go."""
-    one, other = pair(call, "a1", "a2")
-    alike = same_shape(one.value, other.value, call.span)
+    """Return whether shapes and elements are equal; dynamic shapes are compared at run time."""
+    left, right = pair(call, "a1", "a2")
+    alike = same_shape(left.value, right.value, call.span)
     if alike is False:
         return Known(value=False)
     if isinstance(alike, Computed):
-        one, other = one.flat(), other.flat()
-        one, other = _as_far_as(one, other), _as_far_as(other, one)
-    same = _same_number(one, other)
-    if flag(call, "equal_nan") and one.is_float:
-        same = same | (one.op("isnan") & other.op("isnan"))
-    found = same.op("all")
-    return (found & Formula(alike, call.span) if isinstance(alike, Computed) else found).value
+        left, right = left.flat(), right.flat()
+        left, right = _truncate_like(left, right), _truncate_like(right, left)
+    same = _equal_numbers(left, right)
+    if flag(call, "equal_nan") and left.is_float:
+        same = same | (left.op("isnan") & right.op("isnan"))
+    result = same.op("all")
+    return (result & Formula(alike, call.span) if isinstance(alike, Computed) else result).value
 
 
-def _as_far_as(one: Formula, other: Formula) -> Formula:
-    """The first elements of a vector, as many as another one has, or all."""
-    span = one.span
+def _truncate_like(vector: Formula, like: Formula) -> Formula:
+    """Return the first elements of a vector, at most as many as another one has."""
+    span = vector.span
     none, step = (number_constant(number, "int64", span) for number in (0, 1))
-    stop = apply("minimum", span, *(dimension_size(each.value, 0, span) for each in (one, other)))
-    return Formula(apply("take", span, one.value, whole_numbers(none, stop, step, span), axis=0), span)
+    stop = apply("minimum", span, *(dimension_size(each.value, 0, span) for each in (vector, like)))
+    return Formula(apply("take", span, vector.value, whole_numbers(none, stop, step, span), axis=0), span)
 
 
 def _where(call: Arguments) -> Value:
@@ -237,12 +230,12 @@ def _where(call: Arguments) -> Value:
     if "x" not in call or "y" not in call:
         hint = "it is called as where(condition, x, y)"
         raise RefusalError("where takes both x and y, or neither", call.span, hint=hint)
-    one, other = pair(call, "x", "y")
+    left, right = pair(call, "x", "y")
 
     operands = [
         Operand(condition.value, call.given["condition"].span),
-        Operand(one.value, call.given["x"].span),
-        Operand(other.value, call.given["y"].span),
+        Operand(left.value, call.given["x"].span),
+        Operand(right.value, call.given["y"].span),
     ]
     return call_operator(OPERATORS["where"], operands, {}, call.span)
 
@@ -256,21 +249,37 @@ def _divmod(call: Arguments) -> Value:
 
 _BINARY = (
     *(_operation(name, summary, operation) for name, operation, summary in _OPERATIONS),
-    _of_two("maximum", "The larger of two; NaN where either is.", lambda a, b: a.op("maximum", b)),
-    _of_two("minimum", "The smaller of two; NaN where either is.", lambda a, b: a.op("minimum", b)),
-    _of_two("fmax", "The larger of two; NaN where both are.", _ignoring_nan("maximum")),
-    _of_two("fmin", "The smaller of two; NaN where both are.", _ignoring_nan("minimum")),
-    _of_two("fmod", "The remainder with the sign of x1.", _fmod),
-    _of_two("hypot", "sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
-    _of_two("arctan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
-    _of_two("atan2", "The angle of the point (x2, x1).", _arctan2, floats=True),
-    _of_two("logaddexp", "log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
-    _of_two("logaddexp2", "log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True),
-    _of_two("copysign", "x1 with the sign of x2.", lambda a, b: with_sign(a.abs(), b), floats=True),
-    _of_two("heaviside", "0, x2 or 1 for negative, zero and positive x1.", _heaviside, floats=True),
-    _logical("logical_and", "Whether both are true, or not 0."),
-    _logical("logical_or", "Whether either is true, or not 0."),
-    _logical("logical_xor", "Whether exactly one is true, or not 0."),
+    _binary_function(
+        "maximum", "Return the larger of two elements; NaN if either is NaN.", lambda a, b: a.op("maximum", b)
+    ),
+    _binary_function(
+        "minimum",
+        "Return the smaller of two elements; NaN if either is NaN.",
+        lambda a, b: a.op("minimum", b),
+    ),
+    _binary_function(
+        "fmax", "Return the larger of two elements; NaN only if both are NaN.", _ignoring_nan("maximum")
+    ),
+    _binary_function(
+        "fmin", "Return the smaller of two elements; NaN only if both are NaN.", _ignoring_nan("minimum")
+    ),
+    _binary_function("fmod", "Return the remainder with the sign of x1.", _fmod),
+    _binary_function("hypot", "Compute sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
+    _binary_function("arctan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
+    _binary_function("atan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
+    _binary_function("logaddexp", "Compute log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
+    _binary_function(
+        "logaddexp2", "Compute log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True
+    ),
+    _binary_function(
+        "copysign", "Return x1 with the sign of x2.", lambda a, b: copy_sign(a.abs(), b), floats=True
+    ),
+    _binary_function(
+        "heaviside", "Return 0, x2 or 1 for negative, zero or positive x1.", _heaviside, floats=True
+    ),
+    _logical("logical_and", "Test whether both elements are true (nonzero)."),
+    _logical("logical_or", "Test whether either element is true (nonzero)."),
+    _logical("logical_xor", "Test whether exactly one element is true (nonzero)."),
 )
 
 
@@ -280,7 +289,7 @@ ELEMENTWISE = (
         "clip",
         "a a_min? a_max?",
         _clip,
-        "Each element limited to a range; a bound may be None, or a tensor.",
+        "Limit each element to a range; a bound may be None or a tensor.",
         "clip",
         "min=a_min max=a_max x=a input=a",
     ),
@@ -288,25 +297,30 @@ ELEMENTWISE = (
         "isclose",
         "a b rtol? atol? equal_nan?",
         lambda call: _closeness(call).value,
-        "Whether two are nearly equal.",
+        "Test whether corresponding elements are nearly equal.",
         "isclose",
     ),
     Builtin(
         "allclose",
         "a b rtol? atol? equal_nan?",
         lambda call: _closeness(call).op("all").value,
-        "Whether all are nearly equal, as one bool.",
+        "Test whether all elements are nearly equal, as a single bool.",
         "allclose",
     ),
     Builtin(
         "array_equal",
         "a1 a2 equal_nan?",
         _array_equal,
-        "Whether two tensors are the same, as one bool.",
+        "Test whether two tensors are equal, as a single bool.",
         "array_equal",
     ),
     Builtin(
-        "where", "condition x? y?", _where, "x where the condition holds, else y.", "where", method=False
+        "where",
+        "condition x? y?",
+        _where,
+        "Choose x where the condition holds and y elsewhere.",
+        "where",
+        method=False,
     ),
-    Builtin("divmod", "x1 x2", _divmod, "(x1 // x2, x1 % x2).", "divmod"),
+    Builtin("divmod", "x1 x2", _divmod, "Compute (x1 // x2, x1 % x2).", "divmod"),
 )

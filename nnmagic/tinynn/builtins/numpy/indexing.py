@@ -1,4 +1,4 @@
-"""NumPy's functions that look for places and take from them: take, nonzero, sort, searchsorted."""
+"""Define NumPy's functions that search, sort and take elements: take, nonzero, sort, searchsorted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     dtype_argument,
-    fixed,
     flag,
     formula,
     known_int,
@@ -15,25 +15,26 @@ from nnmagic.tinynn.builtins.argument_checks import (
     one_axis,
     pair,
     shape_argument,
-    word,
+    static_size,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
-    apply_arange,
+    arange,
     broadcast,
     common_shape,
     constant_of,
-    cut,
     size_along,
+    static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a"
 
 
 def index_formula(call: Arguments, parameter: str) -> Formula:
-    """An argument of indices: integers, known while compiling or not."""
+    """Return an argument that must hold integer indices, static or dynamic."""
     indices = formula(call, parameter)
     if not indices.is_integer:
         message = f"{call.name}: `{parameter}` must be integers, not {dtype_short_name(indices.dtype)}"
@@ -46,8 +47,8 @@ def index_formula(call: Arguments, parameter: str) -> Formula:
     return indices
 
 
-def wrapped(indices: Formula, data: Formula, axis: int) -> Formula:
-    """Indices where negative ones count from the end."""
+def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
+    """Let negative indices count from the end."""
     if indices.dtype.startswith("uint"):
         return indices
     if indices.dtype in ("int8", "int16"):
@@ -55,8 +56,8 @@ def wrapped(indices: Formula, data: Formula, axis: int) -> Formula:
     return (indices < 0).choose(indices + size_along(data, axis, indices), indices)
 
 
-def checked_known(call: Arguments, parameter: str, size: object) -> None:
-    """Indices that are known while compiling must be in range."""
+def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
+    """Raise RefusalError if an index that is known at compile time is out of range."""
     known = known_or_none(call.given[parameter].value)
 
     def visit(value: object) -> None:
@@ -70,8 +71,8 @@ def checked_known(call: Arguments, parameter: str, size: object) -> None:
     visit(known)
 
 
-def _known_places(call: Arguments, parameter: str, size: object) -> Formula | None:
-    """Indices that are known while compiling, in range, from 0 on."""
+def _known_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
+    """Return indices that are known at compile time, wrapped to be non-negative; else None."""
     known = known_or_none(call.given[parameter].value)
     if known is None or not isinstance(size, int):
         return None
@@ -80,19 +81,21 @@ def _known_places(call: Arguments, parameter: str, size: object) -> Formula | No
     return constant_of(np.mod(np.asarray(known), size), dtype, call.given[parameter].span)
 
 
-def taken(call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices") -> Formula:
-    """The slices at places along an axis; a place that there is not is an error."""
-    checked_known(call, parameter, data.shape[axis])
-    places = _known_places(call, parameter, data.shape[axis])
-    if places is not None:
-        return data.op("take", places, axis=axis)
-    return data.op("take", wrapped(indices, data, axis), axis=axis, mode="fast")
+def take_checked(
+    call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices"
+) -> Formula:
+    """Take slices at indices along an axis; an index out of range is an error."""
+    check_known_indices(call, parameter, data.shape[axis])
+    static_indices = _known_indices(call, parameter, data.shape[axis])
+    if static_indices is not None:
+        return data.op("take", static_indices, axis=axis)
+    return data.op("take", wrap_indices(indices, data, axis), axis=axis, mode="fast")
 
 
 def _take(call: Arguments) -> Value:
-    """NumPy's default for an index out of range is an error; "wrap" and "clip" bring it into range."""
+    """Take as NumPy does: the modes "wrap" and "clip" bring an index into range, else it is an error."""
     data, indices = formula(call, "a"), index_formula(call, "indices")
-    mode = word(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
+    mode = choice_argument(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
     batch = known_int(call, "batch_dims", 0)
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
@@ -102,17 +105,17 @@ def _take(call: Arguments) -> Value:
             "take", indices, axis=axis, batch_dims=batch, mode="clip" if mode == "raise" else mode
         ).value
     if mode == "raise":
-        return taken(call, data, indices, axis).value
+        return take_checked(call, data, indices, axis).value
     return data.op("take", indices, axis=axis, mode=mode).value
 
 
-def checked_places(indices: Formula, data: Formula, axis: int) -> Formula:
-    """Indices along an axis, not negative; one that is out of range is an error when the program runs."""
-    places = wrapped(indices, data, axis)
+def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
+    """Wrap indices along an axis; an index out of range is an error at run time."""
+    wrapped = wrap_indices(indices, data, axis)
     size = data.shape[axis]
     if not isinstance(size, int):
-        return places
-    return apply_arange(size, indices.span).op("take", places, axis=0, mode="fast")
+        return wrapped
+    return arange(size, indices.span).op("take", wrapped, axis=0, mode="fast")
 
 
 def _take_along_axis(call: Arguments) -> Value:
@@ -126,33 +129,36 @@ def _take_along_axis(call: Arguments) -> Value:
         shapes = f"{format_shape(data.shape)}, the indices {format_shape(indices.shape)}"
         message = f"take_along_axis: the data has the shape {shapes}"
         raise RefusalError(message, call.span, hint="both must have as many dimensions")
-    checked_known(call, "indices", data.shape[axis])
+    check_known_indices(call, "indices", data.shape[axis])
 
     outer = [
-        tuple(1 if place == axis else dim for place, dim in enumerate(each.shape)) for each in (data, indices)
+        tuple(1 if index == axis else dim for index, dim in enumerate(tensor.shape))
+        for tensor in (data, indices)
     ]
     shape = common_shape(call, outer)
     data, indices = (
-        broadcast(each, tuple(each.shape[axis] if place == axis else dim for place, dim in enumerate(shape)))
-        for each in (data, indices)
+        broadcast(
+            tensor, tuple(tensor.shape[axis] if index == axis else dim for index, dim in enumerate(shape))
+        )
+        for tensor in (data, indices)
     )
     if indices.shape[axis] == 0:
-        return cut(data, axis, 0, 0).value  # Relay's gather takes one at least
-    return data.op("gather", checked_places(indices, data, axis), axis=axis).value
+        return static_slice(data, axis, 0, 0).value  # Relay's gather needs at least one index
+    return data.op("gather", check_indices(indices, data, axis), axis=axis).value
 
 
 def nonzero(condition: Formula) -> Value:
-    """Where the elements are true, an i64 tensor for each dimension; how many is known when it runs."""
+    """Return the indices of the true elements: one i64 tensor per dimension, of a dynamic size."""
     if condition.rank == 0:
         raise RefusalError("nonzero of a scalar", condition.span, hint="compare it: x != 0")
-    places = _argwhere_of(condition)
-    found = []
+    positions = _argwhere_of(condition)
+    columns = []
     for axis in range(condition.rank):
-        column = places.op(
+        column = positions.op(
             "take", Formula(number_constant(axis, "int64", condition.span), condition.span), axis=1
         )
-        found.append(column.value)
-    return TupleOf(tuple(found))
+        columns.append(column.value)
+    return TupleOf(tuple(columns))
 
 
 def _argwhere_of(condition: Formula) -> Formula:
@@ -171,29 +177,32 @@ def _argwhere(call: Arguments) -> Value:
 
 
 def _flatnonzero(call: Arguments) -> Value:
-    found = nonzero(formula(call, "a").truth().flat())
-    assert isinstance(found, TupleOf)
-    return found.items[0]
+    result = nonzero(formula(call, "a").truth().flat())
+    assert isinstance(result, TupleOf)
+    return result.items[0]
 
 
 def _searchsorted(call: Arguments) -> Value:
-    """The places where values would keep the order."""
+    """Return the indices at which values can be inserted to keep the order."""
     ordered, values = pair(call, "a", "v")
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {format_shape(ordered.shape)}"
         raise RefusalError(message, call.given["a"].span)
-    right = word(call, "side", ("left", "right"), "right" if flag(call, "right") else "left") == "right"
+    right = (
+        choice_argument(call, "side", ("left", "right"), "right" if flag(call, "right") else "left")
+        == "right"
+    )
     flat = values.flat() if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
-    found = ordered.op("searchsorted", flat, right=right, dtype=dtype)
-    if ordered.is_float:  # NaN is the largest: behind all numbers, or behind the others
+    result = ordered.op("searchsorted", flat, right=right, dtype=dtype)
+    if ordered.is_float:  # NaN sorts last: after all numbers, or after other NaN
         before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
-        found = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), found)
-    return (found if values.rank == 1 else found.reshape(values.shape)).value
+        result = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
+    return (result if values.rank == 1 else result.reshape(values.shape)).value
 
 
 def _digitize(call: Arguments) -> Value:
-    """The bins, which rise, that the numbers fall into."""
+    """Return the index of the bin that each number falls into; the bins increase."""
     inner = {"a": call.given["bins"], "v": call.given["x"]}
     right = not flag(call, "right")
     extra = {"right": Operand(Known(right), call.span)}
@@ -203,13 +212,13 @@ def _digitize(call: Arguments) -> Value:
 def _unravel_index(call: Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
     shape = shape_argument(call, "shape")
-    sizes = [fixed(call, dim, call.given["shape"].span) for dim in shape]
-    checked_known(call, "indices", _product(sizes))
-    found, rest = [], indices
+    sizes = [static_size(call, dim, call.given["shape"].span) for dim in shape]
+    check_known_indices(call, "indices", _product(sizes))
+    coordinates, rest = [], indices
     for size in reversed(sizes):
-        found.append(rest.op("floor_mod", max(size, 1)).value)
+        coordinates.append(rest.op("floor_mod", max(size, 1)).value)
         rest = rest.op("floor_divide", max(size, 1))
-    return TupleOf(tuple(reversed(found)))
+    return TupleOf(tuple(reversed(coordinates)))
 
 
 def _product(sizes: list[int]) -> int:
@@ -219,7 +228,7 @@ def _product(sizes: list[int]) -> int:
     return total
 
 
-def _ordering(call: Arguments) -> tuple[Formula, int]:
+def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     data = formula(call, "a")
     if "axis" in call.given and call.known("axis") is None:
         return (data.flat() if data.rank else data.reshape((1,))), 0
@@ -229,7 +238,7 @@ def _ordering(call: Arguments) -> tuple[Formula, int]:
 
 
 def _sort(call: Arguments) -> Value:
-    data, axis = _ordering(call)
+    data, axis = _sort_operand(call)
     ascending = flag(call, "is_ascend", default=True)
     if data.dtype == "bool":
         return data.cast("int8").op("sort", axis=axis, is_ascend=ascending).truth().value
@@ -237,7 +246,7 @@ def _sort(call: Arguments) -> Value:
 
 
 def _argsort(call: Arguments) -> Value:
-    data, axis = _ordering(call)
+    data, axis = _sort_operand(call)
     if data.dtype == "bool":
         data = data.cast("int8")
 
@@ -246,7 +255,7 @@ def _argsort(call: Arguments) -> Value:
 
 
 def _unsupported(name: str, reason: str, hint: str) -> Builtin:
-    """A name that people type and that cannot be: it says why."""
+    """Declare a name that users try and that cannot work; calling it explains why."""
 
     def apply_to(call: Arguments) -> Value:
         raise RefusalError(f"{name}: {reason}", call.span, hint=hint)
@@ -267,7 +276,7 @@ INDEXING = (
         "take",
         "a indices axis? mode? * batch_dims?=0",
         _take,
-        "Elements, or slices along an axis, at places.",
+        "Take elements, or slices along an axis, at the given indices.",
         "take",
         _NAMES,
     ),
@@ -275,7 +284,7 @@ INDEXING = (
         "take_along_axis",
         "arr indices axis?=-1",
         _take_along_axis,
-        "An element for each place along an axis.",
+        "Take one element for each index along an axis.",
         "take_along_axis",
         "dim=axis",
     ),
@@ -283,7 +292,7 @@ INDEXING = (
         "nonzero",
         "a",
         _nonzero,
-        "Where elements are not 0: an i64 tensor a dimension, of `?` elements.",
+        "Return the indices of nonzero elements: one i64 tensor of `?` elements per dimension.",
         "nonzero",
         _NAMES,
     ),
@@ -291,7 +300,7 @@ INDEXING = (
         "argwhere",
         "a",
         _argwhere,
-        "Where elements are not 0: a row each, i64, `?` rows.",
+        "Return the indices of nonzero elements: one row each, i64, `?` rows.",
         "argwhere",
         "condition=a " + _NAMES,
     ),
@@ -299,7 +308,7 @@ INDEXING = (
         "flatnonzero",
         "a",
         _flatnonzero,
-        "Where elements of the flattened tensor are not 0.",
+        "Return the indices of the nonzero elements of the flattened tensor.",
         "flatnonzero",
         _NAMES,
     ),
@@ -307,29 +316,38 @@ INDEXING = (
         "searchsorted",
         "a v side? * right?=False dtype?=i64",
         _searchsorted,
-        "Where values would keep the order, i64.",
+        "Return the indices at which values can be inserted to keep the order, i64.",
         "searchsorted",
         "sorted_sequence=a values=v",
     ),
     Builtin(
-        "digitize", "x bins right?", _digitize, "The bins, which rise, that numbers fall into.", "digitize"
+        "digitize",
+        "x bins right?",
+        _digitize,
+        "Return the index of the bin that each number falls into; bins must increase.",
+        "digitize",
     ),
     Builtin(
         "unravel_index",
         "indices shape",
         _unravel_index,
-        "Flat indices as a tuple of coordinates.",
+        "Convert flat indices to a tuple of coordinates.",
         "unravel_index",
         method=False,
     ),
     Builtin(
-        "sort", "a axis? * is_ascend? kind? stable?", _sort, "In rising order, NaN last.", "sort", _NAMES
+        "sort",
+        "a axis? * is_ascend? kind? stable?",
+        _sort,
+        "Sort in ascending order, NaN last.",
+        "sort",
+        _NAMES,
     ),
     Builtin(
         "argsort",
         "a axis? * is_ascend? dtype?=i64 kind? stable?",
         _argsort,
-        "Where the elements stand that a sort puts first, i64; stable.",
+        "Return the indices that sort the tensor, i64; stable.",
         "argsort",
         _NAMES,
     ),

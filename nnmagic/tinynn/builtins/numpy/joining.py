@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split, repeat and pad tensors."""
+"""Define NumPy's functions that join, split, repeat and pad tensors."""
 
 from __future__ import annotations
 
@@ -10,38 +10,32 @@ import numpy as np
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
+    choice_argument,
     dtype_argument,
-    fixed,
     formula,
     known_or_none,
-    of_one_dtype,
     one_axis,
     require_rank,
+    static_size,
     tensors,
-    word,
+    unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import at_least, constant_of, cut, joined
+from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, concatenate, constant_of, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
-from nnmagic.tinynn.values.values import (
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    described,
-    number_constant,
-)
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
 
-def _all(call: Arguments) -> list[Formula]:
-    """The tensors to join: a list of them; a tensor's rows."""
+def _arrays(call: Arguments) -> list[Formula]:
+    """Return the tensors to join: the items of a list, or the rows of a tensor."""
     dtype = dtype_argument(call)
-    found = tensors(call, "arrays")
-    return found if dtype is None else [part.cast(dtype) for part in found]
+    arrays = tensors(call, "arrays")
+    return arrays if dtype is None else [part.cast(dtype) for part in arrays]
 
 
 def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
@@ -54,63 +48,65 @@ def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
 
 
 def _concatenate(call: Arguments) -> Value:
-    parts = _all(call)
+    parts = _arrays(call)
     if "axis" in call.given and call.known("axis") is None:
-        return joined(call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0).value
+        return concatenate(
+            call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0
+        ).value
     if parts[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
         raise RefusalError(
             f"{call.name} takes tensors of rank 1 or more", call.given["arrays"].span, hint=hint
         )
     _same_rank(call, parts)
-    return joined(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
+    return concatenate(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
 
 
 def _stack(call: Arguments) -> Value:
-    parts = _all(call)
+    parts = _arrays(call)
     _same_rank(call, parts)
-    return joined(call, parts, one_axis(call, "axis", parts[0].rank + 1, 0), "stack").value
+    return concatenate(call, parts, one_axis(call, "axis", parts[0].rank + 1, 0), "stack").value
 
 
 def _hstack(call: Arguments) -> Value:
-    parts = [at_least(part, 1) for part in _all(call)]
+    parts = [atleast_nd(part, 1) for part in _arrays(call)]
     _same_rank(call, parts)
-    return joined(call, parts, 0 if parts[0].rank == 1 else 1).value
+    return concatenate(call, parts, 0 if parts[0].rank == 1 else 1).value
 
 
 def _vstack(call: Arguments) -> Value:
-    parts = [at_least(part, 2) for part in _all(call)]
+    parts = [atleast_nd(part, 2) for part in _arrays(call)]
     _same_rank(call, parts)
-    return joined(call, parts, 0).value
+    return concatenate(call, parts, 0).value
 
 
 def _dstack(call: Arguments) -> Value:
-    parts = [at_least(part, 3) for part in _all(call)]
+    parts = [atleast_nd(part, 3) for part in _arrays(call)]
     _same_rank(call, parts)
-    return joined(call, parts, 2).value
+    return concatenate(call, parts, 2).value
 
 
 def _column_stack(call: Arguments) -> Value:
-    parts = [at_least(part, 1) for part in _all(call)]
+    parts = [atleast_nd(part, 1) for part in _arrays(call)]
     parts = [part.expand(1) if part.rank == 1 else part for part in parts]
     _same_rank(call, parts)
-    return joined(call, parts, 1).value
+    return concatenate(call, parts, 1).value
 
 
 def _append(call: Arguments) -> Value:
-    parts = of_one_dtype(call, [call.given["arr"], call.given["values"]])
+    parts = unify_dtypes(call, [call.given["arr"], call.given["values"]])
     if "axis" not in call:
         flat = [part.flat() if part.rank else part.reshape((1,)) for part in parts]
-        return joined(call, flat, 0).value
+        return concatenate(call, flat, 0).value
     axis = one_axis(call, "axis", parts[0].rank)
     if parts[0].rank != parts[1].rank:
         shown = f"{format_shape(parts[0].shape)} and {format_shape(parts[1].shape)}"
         raise RefusalError(f"append: the shapes {shown} do not fit together", call.span)
-    return joined(call, parts, axis).value
+    return concatenate(call, parts, axis).value
 
 
-def _split_by(name: str, fixed_axis: int | None, *, equal: bool = True) -> Builtin:
-    """Into parts of one size, or at places. ``array_split``: into parts as equal as they can be."""
+def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) -> Builtin:
+    """Declare a split into parts of equal size or at indices; ``array_split`` allows unequal parts."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "ary")
@@ -121,25 +117,25 @@ def _split_by(name: str, fixed_axis: int | None, *, equal: bool = True) -> Built
             axis = one_axis(call, "axis", data.rank, 0)
         elif data.rank <= axis:
             require_rank(call, data, "ary", axis + 1)
-        how, at = call.known("indices_or_sections"), call.given["indices_or_sections"].span
-        places = how if isinstance(how, tuple) else None
+        how, span = call.known("indices_or_sections"), call.given["indices_or_sections"].span
+        indices = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)
-        if bad or not all(isinstance(place, int) for place in places or ()):
-            raise RefusalError(f"{name}: `indices_or_sections` must be an int or a tuple of ints", at)
-        if places is None:
+        if bad or not all(isinstance(index, int) for index in indices or ()):
+            raise RefusalError(f"{name}: `indices_or_sections` must be an int or a tuple of ints", span)
+        if indices is None:
             assert isinstance(how, int)
             return _equal_parts(call, data, axis, how, equal)
-        return _parts_at(call, data, axis, places)
+        return _split_at(call, data, axis, indices)
 
-    summary = "Parts of one size, or cut at places, as a tuple."
+    summary = "Split into parts of equal size or at the given indices; return a tuple."
     signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
     return Builtin(name, signature, apply_to, summary, name, "x=ary input=ary")
 
 
 def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: bool) -> Value:
-    at = call.given["indices_or_sections"].span
+    span = call.given["indices_or_sections"].span
     if not 0 < count <= 10_000:
-        raise RefusalError(f"{call.name}: {count} parts", at)
+        raise RefusalError(f"{call.name}: {count} parts", span)
     size = data.shape[axis]
     if not isinstance(size, int) or size % count == 0:
         operand = Operand(data.value, call.given["ary"].span)
@@ -147,19 +143,19 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
         return call_operator(OPERATORS["split"], [operand], attrs, call.span)
     if equal:
         message = f"{call.name}: axis {axis} of size {size} does not divide into {count} equal parts"
-        raise RefusalError(message, at, hint="array_split takes parts of different sizes")
+        raise RefusalError(message, span, hint="array_split takes parts of different sizes")
     small, larger = divmod(size, count)
     ends, end = [], 0
     for part in range(count - 1):
         end += small + (part < larger)
         ends.append(end)
-    return _parts_at(call, data, axis, tuple(ends))
+    return _split_at(call, data, axis, tuple(ends))
 
 
-def _parts_at(call: Arguments, data: Formula, axis: int, places: tuple[object, ...]) -> Value:
-    size = fixed(call, data.shape[axis], call.given["ary"].span)
-    bounds = [0, *(slice(place).indices(size)[1] for place in places if isinstance(place, int)), size]
-    parts = [cut(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
+def _split_at(call: Arguments, data: Formula, axis: int, indices: tuple[object, ...]) -> Value:
+    size = static_size(call, data.shape[axis], call.given["ary"].span)
+    bounds = [0, *(slice(index).indices(size)[1] for index in indices if isinstance(index, int)), size]
+    parts = [static_slice(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
     return TupleOf(tuple(part.value for part in parts))
 
 
@@ -169,13 +165,13 @@ def _repeat(call: Arguments) -> Value:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         hint = "one number, for all elements"
         raise RefusalError(
-            "repeat: `repeats` must be an int known while compiling", call.given["repeats"].span, hint=hint
+            "repeat: `repeats` must be an int known at compile time", call.given["repeats"].span, hint=hint
         )
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat() if data.rank else data.reshape((1,)), 0
     if count == 0:
-        return cut(data, axis, 0, 0).value
+        return static_slice(data, axis, 0, 0).value
     return data.op("repeat", repeats=count, axis=axis).value
 
 
@@ -189,13 +185,13 @@ def _tile(call: Arguments) -> Value:
     repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
     for axis, count in enumerate(counts, repeated.rank - len(counts)):
         if count == 0:
-            repeated = cut(repeated, axis, 0, 0)
+            repeated = static_slice(repeated, axis, 0, 0)
     return repeated.value
 
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
-#: How long an axis may become by its own elements: their places are a constant of the program.
-_MOST_PLACES = 10_000_000
+#: Maximal length of an axis that is extended by its own elements: their indices are a constant.
+_MAX_INDICES = 10_000_000
 
 
 def _are_ints(items: object) -> bool:
@@ -205,36 +201,36 @@ def _are_ints(items: object) -> bool:
 
 
 def _pad_width(call: Arguments, rank: int) -> list[tuple[int, int]]:
-    given, at = call.known("pad_width"), call.given["pad_width"].span
+    given, span = call.known("pad_width"), call.given["pad_width"].span
     pairs: list[tuple[int, ...]]
     if isinstance(given, int):
         pairs = [(given, given)] * rank
     elif isinstance(given, tuple) and _are_ints(given) and len(given) in (1, 2):
         pairs = [(given[0], given[-1])] * rank
-    elif isinstance(given, tuple) and all(_are_ints(each) and each for each in given):
-        pairs = [(each[0], each[-1]) for each in given]
+    elif isinstance(given, tuple) and all(_are_ints(pair) and pair for pair in given):
+        pairs = [(pair[0], pair[-1]) for pair in given]
         pairs = pairs * rank if len(pairs) == 1 else pairs
     else:
         pairs = []
     if len(pairs) != rank:
         hint = "write one number, (before, after), or a pair for each dimension"
-        raise RefusalError(f"pad: `pad_width` does not fit a tensor of rank {rank}", at, hint=hint)
-    if any(width < 0 for each in pairs for width in each):
-        raise RefusalError("pad: `pad_width` must not be negative", at)
-    return [(each[0], each[-1]) for each in pairs]
+        raise RefusalError(f"pad: `pad_width` does not fit a tensor of rank {rank}", span, hint=hint)
+    if any(width < 0 for pair in pairs for width in pair):
+        raise RefusalError("pad: `pad_width` must not be negative", span)
+    return [(pair[0], pair[-1]) for pair in pairs]
 
 
 def _pad(call: Arguments) -> Value:
-    """NumPy's; ``pad_value`` and ``pad_mode`` are Relay's names."""
+    """Pad as NumPy does; ``pad_value`` and ``pad_mode`` are Relay's names."""
     data = formula(call, "array")
     widths = _pad_width(call, data.rank)
     if "mode" in call and not isinstance(known_or_none(call.given["mode"].value), str):
-        call = Arguments(  # pad(x, widths, 0), as Relay has it
+        call = Arguments(  # Relay's pad(x, widths, 0)
             call.name,
             {"constant_values": call.given["mode"], **{k: v for k, v in call.given.items() if k != "mode"}},
             call.span,
         )
-    mode = word(call, "mode", _MODES, "constant")
+    mode = choice_argument(call, "mode", _MODES, "constant")
     if mode != "constant" and "constant_values" in call:
         raise RefusalError(
             f"pad: `constant_values` with the mode {mode!r}", call.given["constant_values"].span
@@ -249,7 +245,7 @@ def _pad(call: Arguments) -> Value:
         elif is_tensor(operand.value):
             value = operand.value
         else:
-            message = f"pad: `constant_values` must be one number, not {described(operand.value)}"
+            message = f"pad: `constant_values` must be one number, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
         if not any(map(any, widths)):
             return data.value
@@ -257,34 +253,34 @@ def _pad(call: Arguments) -> Value:
         return call_operator(OPERATORS["nn.pad"], operands, {"pad_width": widths}, call.span)
     for axis, (before, after) in enumerate(widths):
         if before or after:
-            data = _extended(call, data, axis, before, after, mode)
+            data = _extend_axis(call, data, axis, before, after, mode)
     return data.value
 
 
-def _extended(call: Arguments, data: Formula, axis: int, before: int, after: int, mode: str) -> Formula:
-    """One axis made longer by its own elements."""
-    size = fixed(call, data.shape[axis], call.given["array"].span)
+def _extend_axis(call: Arguments, data: Formula, axis: int, before: int, after: int, mode: str) -> Formula:
+    """Extend one axis by its own elements."""
+    size = static_size(call, data.shape[axis], call.given["array"].span)
     if size == 0:
         raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
 
     total = before + size + after
-    if total > _MOST_PLACES:
-        message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MOST_PLACES})"
+    if total > _MAX_INDICES:
+        message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MAX_INDICES})"
         raise RefusalError(message, call.given["pad_width"].span)
-    places = np.arange(-before, size + after)
+    indices = np.arange(-before, size + after)
     match mode:
         case "edge":
-            places = places.clip(0, size - 1)
+            indices = indices.clip(0, size - 1)
         case "wrap":
-            places %= size
+            indices %= size
         case "symmetric":
-            places %= 2 * size
-            places = np.minimum(places, 2 * size - 1 - places)
+            indices %= 2 * size
+            indices = np.minimum(indices, 2 * size - 1 - indices)
         case "reflect":
             period = max(2 * (size - 1), 1)
-            places %= period
-            places = np.minimum(places, period - places)
-    return data.op("take", constant_of(places, "int32", call.span), axis=axis, mode="clip")
+            indices %= period
+            indices = np.minimum(indices, period - indices)
+    return data.op("take", constant_of(indices, "int32", call.span), axis=axis, mode="clip")
 
 
 _STACK = "arrays * dtype?"
@@ -298,7 +294,7 @@ JOINING = (
         "concatenate",
         "arrays axis?=0 * dtype?",
         _concatenate,
-        "Joined along an axis.",
+        "Join along an axis.",
         "concatenate",
         _STACK_NAMES,
         method=False,
@@ -307,7 +303,7 @@ JOINING = (
         "concat",
         "arrays axis?=0 * dtype?",
         _concatenate,
-        "Joined along an axis.",
+        "Join along an axis.",
         "concat",
         _STACK_NAMES + " dim=axis",
         method=False,
@@ -316,7 +312,7 @@ JOINING = (
         "stack",
         "arrays axis?=0 * dtype?",
         _stack,
-        "Joined along a new axis.",
+        "Join along a new axis.",
         "stack",
         _STACK_NAMES + " dim=axis",
         method=False,
@@ -325,7 +321,7 @@ JOINING = (
         "hstack",
         _STACK,
         _hstack,
-        "Joined along the second axis; vectors along the first.",
+        "Join along the second axis; vectors along the first.",
         "hstack",
         _STACK_NAMES,
         method=False,
@@ -334,17 +330,17 @@ JOINING = (
         "vstack",
         _STACK,
         _vstack,
-        "Joined along the first axis; vectors are rows.",
+        "Join along the first axis; vectors become rows.",
         "vstack",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin("dstack", _STACK, _dstack, "Joined along the third axis.", "dstack", _STACK_NAMES, method=False),
+    Builtin("dstack", _STACK, _dstack, "Join along the third axis.", "dstack", _STACK_NAMES, method=False),
     Builtin(
         "column_stack",
         _STACK,
         _column_stack,
-        "Vectors as columns.",
+        "Join vectors as columns.",
         "column_stack",
         _STACK_NAMES,
         method=False,
@@ -353,22 +349,22 @@ JOINING = (
         "append",
         "arr values axis?",
         _append,
-        "Two joined; flattened without an axis.",
+        "Join two tensors; flatten them if no axis is given.",
         "append",
         method=False,
     ),
-    _split_by("split", None),
-    _split_by("array_split", None, equal=False),
-    _split_by("hsplit", None),
-    _split_by("vsplit", 0),
-    _split_by("dsplit", 2),
-    Builtin("repeat", "a repeats axis?", _repeat, "Each element several times.", "repeat", _NAMES),
-    Builtin("tile", "A reps", _tile, "The whole tensor several times.", "tile", "x=A"),
+    _split_function("split", None),
+    _split_function("array_split", None, equal=False),
+    _split_function("hsplit", None),
+    _split_function("vsplit", 0),
+    _split_function("dsplit", 2),
+    Builtin("repeat", "a repeats axis?", _repeat, "Repeat each element.", "repeat", _NAMES),
+    Builtin("tile", "A reps", _tile, "Repeat the whole tensor.", "tile", "x=A"),
     Builtin(
         "pad",
         "array pad_width mode? * constant_values?=0",
         _pad,
-        "Made larger at its ends.",
+        "Pad the ends of axes.",
         "pad",
         "pad_value=constant_values pad_mode=mode x=array",
     ),

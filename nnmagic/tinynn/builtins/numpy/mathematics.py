@@ -1,7 +1,7 @@
-"""NumPy's functions of each element of one tensor: mathematics, signs, rounding, tests.
+"""Define NumPy's element-wise functions of one tensor: mathematics, signs, rounding, tests.
 
-Of a Python number alone they give a Python number. Integers and bools become the float dtype that NumPy gives
-functions of floats (i8 and u8 f16, i16 and u16 f32, others f64).
+A Python number gives a Python number. Integers and bools become the float dtype that NumPy chooses for
+functions of floats: f16 for i8 and u8, f32 for i16 and u16, f64 for the others.
 """
 
 from __future__ import annotations
@@ -22,48 +22,51 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.arithmetic import unary_named
-from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value, source_text
+from nnmagic.tinynn.operators.arithmetic import unary_by_name
+from nnmagic.tinynn.values.descriptions import source_text
+from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 
-def folded(call: Arguments, twin: str) -> Known | None:
-    """What NumPy's function gives for numbers that are known while compiling; None where one is a tensor."""
+def fold_numbers(call: Arguments, twin: str) -> Known | None:
+    """Apply NumPy's function to numbers at compile time; return None if one of them is a tensor."""
     given = [python_number(operand.value) for operand in call.given.values()]
     if not all(isinstance(number, bool | int | float) for number in given):
         return None
     with np.errstate(all="ignore"):
         try:
-            found = getattr(np, twin)(*given)
-        except TypeError:  # not defined for it: so it is for a tensor
+            result = getattr(np, twin)(*given)
+        except TypeError:  # not defined for this kind of number, nor for its tensor
             return None
         except (ValueError, OverflowError) as error:
             raise RefusalError(f"{call.name}: {error}", call.span) from None
-    return Known(found.item() if isinstance(found, np.generic) else found)
+    return Known(result.item() if isinstance(result, np.generic) else result)
 
 
-def _of_floats(name: str, summary: str, function: Callable[[Formula], Formula], twin: str = "") -> Builtin:
-    """A function of floats; integers are converted as NumPy does."""
+def _float_function(
+    name: str, summary: str, function: Callable[[Formula], Formula], twin: str = ""
+) -> Builtin:
+    """Declare a function of floats; integers are converted as NumPy does."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, twin or name)
+        known = fold_numbers(call, twin or name)
         return known or function(as_float(formula(call, "x"))).value
 
     return Builtin(name, "x", apply_to, summary, twin or name, "input=x a=x")
 
 
-def _of_numbers(
+def _number_function(
     name: str,
     summary: str,
     floats: Callable[[Formula], Formula],
     integers: Callable[[Formula], Formula] | None = None,
     bools: Callable[[Formula], Formula] | None = None,
 ) -> Builtin:
-    """A function that NumPy defines for several kinds; None: it is not defined for that one."""
+    """Declare a function with one version per kind of number; None means that NumPy does not define it."""
 
     def apply_to(call: Arguments) -> Value:
-        known = folded(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
-        if known is not None:
-            return known
+        number = fold_numbers(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
+        if number is not None:
+            return number
         data = formula(call, "x")
         function = floats if data.is_float else integers if data.is_integer else bools
         if function is None:
@@ -85,7 +88,7 @@ def _same(x: Formula) -> Formula:
 
 
 def _cbrt(x: Formula) -> Formula:
-    """The power and one step of Newton's method."""
+    """Compute the cube root by a power and one step of Newton's method."""
     size = x.abs()
     near = size ** (1 / 3)
     better = near - (near * near * near - size) / (3 * near * near)
@@ -94,7 +97,7 @@ def _cbrt(x: Formula) -> Formula:
 
 
 def expm1(x: Formula) -> Formula:
-    """exp(x) - 1 without loss near 0 (W. Kahan): the rounding of exp is undone by its logarithm."""
+    """Compute exp(x) - 1, accurate near 0 (W. Kahan): its logarithm corrects the rounding error of exp."""
     grown = x.exp()
     less = grown - 1
     exact = less * x / grown.log()
@@ -103,14 +106,14 @@ def expm1(x: Formula) -> Formula:
 
 
 def log1p(x: Formula) -> Formula:
-    """log(1 + x) without loss near 0 (W. Kahan): the rounding of the sum is undone by a quotient."""
+    """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
     more = 1 + x
     plain = more.equal(1) | ~more.op("isfinite")
     return plain.choose(more.equal(1).choose(x, more.log()), more.log() * x / (more - 1))
 
 
 def rint(x: Formula) -> Formula:
-    """The nearest whole number, halves to even."""
+    """Round to the nearest integer, halves to even."""
     below = x.op("floor")
     rest = x - below
     half = 0.5 * below
@@ -123,14 +126,14 @@ _BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64":
 
 
 def signbit(x: Formula) -> Formula:
-    """Whether the sign's bit is set, also of -0 and NaN."""
+    """Return whether the sign bit is set, also for -0 and NaN."""
     if not x.is_float:
         return x < 0 if x.dtype.startswith("int") else x.differs(x)
     return x.op("reinterpret", dtype=_BITS[x.dtype]) < 0
 
 
-def with_sign(size: Formula, sign: Formula) -> Formula:
-    """A size that is not negative with another number's sign."""
+def copy_sign(size: Formula, sign: Formula) -> Formula:
+    """Return a non-negative number with the sign of another."""
     return signbit(sign).choose(-size, size)
 
 
@@ -169,68 +172,90 @@ def _is(number: float) -> Callable[[Formula], Formula]:
 
 
 _FLOAT_FUNCTIONS = (
-    ("exp", "exp", "e to the power of each element."),
-    ("log", "log", "Natural logarithm."),
-    ("log2", "log2", "Logarithm to base 2."),
-    ("log10", "log10", "Logarithm to base 10."),
-    ("sqrt", "sqrt", "Square root."),
-    ("sin", "sin", "Sine of radians."),
-    ("cos", "cos", "Cosine of radians."),
-    ("tan", "tan", "Tangent of radians."),
-    ("sinh", "sinh", "Hyperbolic sine."),
-    ("cosh", "cosh", "Hyperbolic cosine."),
-    ("tanh", "tanh", "Hyperbolic tangent."),
-    *((name, operator, "Inverse sine.") for name, operator in (("arcsin", "asin"), ("asin", "asin"))),
-    *((name, operator, "Inverse cosine.") for name, operator in (("arccos", "acos"), ("acos", "acos"))),
-    *((name, operator, "Inverse tangent.") for name, operator in (("arctan", "atan"), ("atan", "atan"))),
-    *((name, "asinh", "Inverse hyperbolic sine.") for name in ("arcsinh", "asinh")),
-    *((name, "acosh", "Inverse hyperbolic cosine.") for name in ("arccosh", "acosh")),
-    *((name, "atanh", "Inverse hyperbolic tangent.") for name in ("arctanh", "atanh")),
+    ("exp", "exp", "Compute e to the power of each element."),
+    ("log", "log", "Compute the natural logarithm."),
+    ("log2", "log2", "Compute the logarithm to base 2."),
+    ("log10", "log10", "Compute the logarithm to base 10."),
+    ("sqrt", "sqrt", "Compute the square root."),
+    ("sin", "sin", "Compute the sine of angles in radians."),
+    ("cos", "cos", "Compute the cosine of angles in radians."),
+    ("tan", "tan", "Compute the tangent of angles in radians."),
+    ("sinh", "sinh", "Compute the hyperbolic sine."),
+    ("cosh", "cosh", "Compute the hyperbolic cosine."),
+    ("tanh", "tanh", "Compute the hyperbolic tangent."),
+    *(
+        (name, operator, "Compute the inverse sine, in radians.")
+        for name, operator in (("arcsin", "asin"), ("asin", "asin"))
+    ),
+    *(
+        (name, operator, "Compute the inverse cosine, in radians.")
+        for name, operator in (("arccos", "acos"), ("acos", "acos"))
+    ),
+    *(
+        (name, operator, "Compute the inverse tangent, in radians.")
+        for name, operator in (("arctan", "atan"), ("atan", "atan"))
+    ),
+    *((name, "asinh", "Compute the inverse hyperbolic sine.") for name in ("arcsinh", "asinh")),
+    *((name, "acosh", "Compute the inverse hyperbolic cosine.") for name in ("arccosh", "acosh")),
+    *((name, "atanh", "Compute the inverse hyperbolic tangent.") for name in ("arctanh", "atanh")),
 )
 
 
 _UNARY = (
-    *(_of_floats(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
-    _of_floats("exp2", "2 to the power of each element.", lambda x: x.like(2) ** x),
-    _of_floats("expm1", "exp(x) - 1, exact near 0.", expm1),
-    _of_floats("log1p", "log(1 + x), exact near 0.", log1p),
-    _of_floats("cbrt", "Cube root.", _cbrt),
-    _of_floats("deg2rad", "Degrees as radians.", _scaled(math.pi / 180)),
-    _of_floats("radians", "Degrees as radians.", _scaled(math.pi / 180)),
-    _of_floats("rad2deg", "Radians as degrees.", _scaled(180 / math.pi)),
-    _of_floats("degrees", "Radians as degrees.", _scaled(180 / math.pi)),
-    _of_floats("sinc", "sin(pi x) / (pi x).", _sinc),
-    _of_numbers("absolute", "Absolute value.", _op("abs"), _op("abs"), _same),
-    _of_numbers("abs", "Absolute value.", _op("abs"), _op("abs"), _same),
-    _of_numbers("fabs", "Absolute value of floats.", _op("abs"), lambda x: as_float(x).abs()),
-    _of_numbers("negative", "Each element with its sign changed.", _op("negative"), _op("negative")),
-    _of_numbers("positive", "The tensor itself.", _same, _same),
-    _of_numbers("square", "x * x.", _square, _square),
-    _of_numbers("sign", "-1, 0 or 1 for negative, zero and positive.", _op("sign"), _op("sign")),
-    _of_numbers("rint", "The nearest whole number, halves to even.", rint, lambda x: rint(as_float(x))),
-    _of_numbers("floor", "Rounded down.", _op("floor"), _same, _same),
-    _of_numbers("ceil", "Rounded up.", _op("ceil"), _same, _same),
-    _of_numbers("trunc", "The fraction cut off.", _op("trunc"), _same, _same),
-    _of_numbers("fix", "The fraction cut off.", _op("trunc"), _same, _same),
-    _of_numbers("isnan", "Whether it is NaN.", _op("isnan"), _never, _never),
-    _of_numbers("isinf", "Whether it is infinite.", _op("isinf"), _never, _never),
-    _of_numbers("isfinite", "Whether it is neither infinite nor NaN.", _op("isfinite"), _always, _always),
-    _of_numbers("isposinf", "Whether it is inf.", _is(math.inf), _never, _never),
-    _of_numbers("isneginf", "Whether it is -inf.", _is(-math.inf), _never, _never),
-    _of_numbers("signbit", "Whether the sign's bit is set.", signbit, signbit),
-    _of_numbers("logical_not", "Whether it is false, or 0.", *[lambda x: ~x.truth()] * 3),
-    Builtin("reciprocal", "x", _reciprocal, "1 / x, of floats.", "reciprocal"),
+    *(_float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
+    _float_function("exp2", "Compute 2 to the power of each element.", lambda x: x.like(2) ** x),
+    _float_function("expm1", "Compute exp(x) - 1, accurate near 0.", expm1),
+    _float_function("log1p", "Compute log(1 + x), accurate near 0.", log1p),
+    _float_function("cbrt", "Compute the cube root.", _cbrt),
+    _float_function("deg2rad", "Convert degrees to radians.", _scaled(math.pi / 180)),
+    _float_function("radians", "Convert degrees to radians.", _scaled(math.pi / 180)),
+    _float_function("rad2deg", "Convert radians to degrees.", _scaled(180 / math.pi)),
+    _float_function("degrees", "Convert radians to degrees.", _scaled(180 / math.pi)),
+    _float_function("sinc", "Compute sin(pi x) / (pi x).", _sinc),
+    _number_function("absolute", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
+    _number_function("abs", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
+    _number_function(
+        "fabs",
+        "Compute the absolute value; integers are converted to floats.",
+        _op("abs"),
+        lambda x: as_float(x).abs(),
+    ),
+    _number_function("negative", "Change the sign of each element.", _op("negative"), _op("negative")),
+    _number_function("positive", "Return the tensor itself.", _same, _same),
+    _number_function("square", "Compute x * x.", _square, _square),
+    _number_function(
+        "sign", "Return -1, 0 or 1 for negative, zero or positive elements.", _op("sign"), _op("sign")
+    ),
+    _number_function(
+        "rint", "Round to the nearest integer, halves to even.", rint, lambda x: rint(as_float(x))
+    ),
+    _number_function("floor", "Round down.", _op("floor"), _same, _same),
+    _number_function("ceil", "Round up.", _op("ceil"), _same, _same),
+    _number_function("trunc", "Round towards zero.", _op("trunc"), _same, _same),
+    _number_function("fix", "Round towards zero.", _op("trunc"), _same, _same),
+    _number_function("isnan", "Test for NaN.", _op("isnan"), _never, _never),
+    _number_function("isinf", "Test for infinity of either sign.", _op("isinf"), _never, _never),
+    _number_function(
+        "isfinite", "Test for finite numbers: neither infinite nor NaN.", _op("isfinite"), _always, _always
+    ),
+    _number_function("isposinf", "Test for inf.", _is(math.inf), _never, _never),
+    _number_function("isneginf", "Test for -inf.", _is(-math.inf), _never, _never),
+    _number_function("signbit", "Test whether the sign bit is set.", signbit, signbit),
+    _number_function(
+        "logical_not", "Test whether each element is false (zero).", *[lambda x: ~x.truth()] * 3
+    ),
+    Builtin("reciprocal", "x", _reciprocal, "Compute 1 / x, for floats.", "reciprocal"),
 )
 
 
 def _inverted(call: Arguments) -> Value:
-    return unary_named("invert", call.name, call.given["x"], call.span)
+    return unary_by_name("invert", call.name, call.given["x"], call.span)
 
 
 def _round(call: Arguments) -> Value:
-    """To a number of decimals, as NumPy: scaled by a power of ten, rounded, scaled back."""
+    """Round to a number of decimals as NumPy does: scale by a power of ten, round, scale back."""
     decimals = known_int(call, "decimals", 0)
-    if abs(decimals) > 300:  # 10 ** decimals would be no float, or compute for hours
+    if abs(decimals) > 300:  # 10 ** decimals would exceed a float, or take hours
         raise RefusalError(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
     number = known_or_none(call.given["a"].value)
     if isinstance(number, int | float):
@@ -272,24 +297,31 @@ def _modf(call: Arguments) -> Value:
     data = as_float(formula(call, "x"))
     whole = data.op("trunc")
     rest = data.op("isinf").choose(0, data - whole)
-    return TupleOf((with_sign(rest.abs(), data).value, whole.value))
+    return TupleOf((copy_sign(rest.abs(), data).value, whole.value))
 
 
 MATHEMATICS = (
     *_UNARY,
-    Builtin("invert", "x", _inverted, "~x.", "invert"),
-    Builtin("bitwise_not", "x", _inverted, "~x.", "bitwise_not"),
-    Builtin("bitwise_invert", "x", _inverted, "~x.", "bitwise_invert"),
+    Builtin("invert", "x", _inverted, "Compute ~x.", "invert"),
+    Builtin("bitwise_not", "x", _inverted, "Compute ~x.", "bitwise_not"),
+    Builtin("bitwise_invert", "x", _inverted, "Compute ~x.", "bitwise_invert"),
     Builtin(
-        "round", "a decimals?", _round, "Rounded to decimals, halves to even.", "round", "ndigits=decimals"
+        "round",
+        "a decimals?",
+        _round,
+        "Round to the given number of decimals, halves to even.",
+        "round",
+        "ndigits=decimals",
     ),
-    Builtin("around", "a decimals?", _round, "Rounded to decimals, halves to even.", "around"),
+    Builtin(
+        "around", "a decimals?", _round, "Round to the given number of decimals, halves to even.", "around"
+    ),
     Builtin(
         "nan_to_num",
         "x copy? nan? posinf? neginf?",
         _nan_to_num,
-        "NaN and infinities as numbers.",
+        "Replace NaN and infinities by numbers.",
         "nan_to_num",
     ),
-    Builtin("modf", "x", _modf, "Fraction and whole part.", "modf"),
+    Builtin("modf", "x", _modf, "Return the fractional and integral parts.", "modf"),
 )

@@ -1,6 +1,6 @@
-"""NumPy's reductions and scans along axes: sums, extremes, truth, places.
+"""Define NumPy's reductions and scans along axes: sums, extrema, truth tests, argmax.
 
-dtypes are NumPy's: sums of integers are 64-bit, indices i64.
+Dtypes are NumPy's: sums of integers are 64-bit, indices are i64.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula, Number
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import known_result
+from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value, source_text
+from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 from nnmagic.tinynn.values.weak_types import as_weak, both_weak
 
 _NAMES = "x=a input=a"
@@ -38,28 +39,28 @@ REDUCE = "a axis? dtype? * keepdims? initial? where? exclude?"
 _EXTREME = "a axis? *more * keepdims? initial? where? exclude?"
 
 
-def reduced_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
-    """The axes of a reduction; ``exclude``, Relay's, means all others."""
-    found = axes(call, data.rank)
-    if found is not None and flag(call, "exclude"):
-        return tuple(axis for axis in range(data.rank) if axis not in found)
-    return found
+def reduction_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
+    """Return the axes of a reduction; Relay's ``exclude`` means all others."""
+    chosen = axes(call, data.rank)
+    if chosen is not None and flag(call, "exclude"):
+        return tuple(axis for axis in range(data.rank) if axis not in chosen)
+    return chosen
 
 
 def wide_dtype(dtype: str) -> str:
-    """The dtype of a sum: of integers and bools the platform's, of floats their own."""
+    """Return the dtype of a sum: 64-bit for integers and bools, unchanged for floats."""
     if is_float(dtype):
         return dtype
     return "uint64" if dtype.startswith("uint") else "int64"
 
 
 def is_empty(data: Formula, along: Sequence[int] | None) -> bool:
-    """Whether a reduction along the axes is of no elements, as far as is known."""
+    """Return whether a reduction along the axes is statically of no elements."""
     return 0 in (data.shape if along is None else [data.shape[axis] for axis in along])
 
 
-def _masked(call: Arguments, data: Formula, neutral: Number) -> Formula:
-    """Only the elements that ``where`` chooses: the others become the neutral one."""
+def _apply_where(call: Arguments, data: Formula, neutral: Number) -> Formula:
+    """Replace the elements that ``where`` does not choose by the neutral element."""
     if "where" not in call or known_or_none(call.given["where"].value) is True:
         return data
     mask = formula(call, "where")
@@ -79,8 +80,8 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
     return result.op(operator, first)
 
 
-def _numbers(call: Arguments) -> tuple[Number, ...] | None:
-    """The argument as a tuple of Python numbers, where it is one: sizes, shapes."""
+def _python_numbers(call: Arguments) -> tuple[Number, ...] | None:
+    """Return the argument as a tuple of Python numbers if it is one (sizes, shapes), else None."""
     operand = call.given["a"]
     known = known_or_none(operand.value)
     if isinstance(known, tuple) and all(isinstance(item, bool | int | float) for item in known):
@@ -90,30 +91,32 @@ def _numbers(call: Arguments) -> tuple[Number, ...] | None:
 
 def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        known = _numbers(call)
-        if known is not None:
+        numbers = _python_numbers(call)
+        if numbers is not None:
             try:
-                return known_result(name, of_known(known), call.span)
-            except OverflowError:  # an int beyond the range of a float, and a float
+                return known_result(name, of_known(numbers), call.span)
+            except OverflowError:  # an int beyond the range of a float, added to a float
                 raise RefusalError(f"the result of `{name}` is no number of 64 bits", call.span) from None
         data = formula(call, "a")
         dtype = dtype_argument(call) or wide_dtype(data.dtype)
         if dtype == "bool":
             data, dtype = data.truth(), "bool"
-            return data.reduce("any" if name == "sum" else "all", reduced_axes(call, data)).value
-        along = reduced_axes(call, data)
-        data = _masked(call, data.cast(dtype), neutral)
+            return data.reduce("any" if name == "sum" else "all", reduction_axes(call, data)).value
+        along = reduction_axes(call, data)
+        data = _apply_where(call, data.cast(dtype), neutral)
         result = data.reduce(name, along, keepdims=flag(call, "keepdims"))
         return _initial(call, data, result, operator).value
 
-    what = "Sum" if name == "sum" else "Product"
-    return Builtin(name, REDUCE, apply_to, f"{what} along axes; of integers 64-bit.", name, _NAMES)
+    what = "sum" if name == "sum" else "product"
+    return Builtin(
+        name, REDUCE, apply_to, f"Return the {what} along axes; 64-bit for integers.", name, _NAMES
+    )
 
 
-def _of_several(
+def _extreme_of_several(
     call: Arguments, more: Sequence[Value], operator: str, of_known: Callable[..., Number]
 ) -> Value | None:
-    """Python's ``max(a, b)``: of numbers, or tensors of rank 0; None where axes are meant."""
+    """Evaluate Python's ``max(a, b)`` of numbers or rank-0 tensors; return None if axes are meant."""
     if "axis" not in call or call.given["axis"].keyword is not None:
         return None
     first, second = (as_number(call.given[name]) for name in ("a", "axis"))
@@ -123,12 +126,12 @@ def _of_several(
     scalar = is_tensor(first.value) and not tensor_type(first).shape
     if not more and (scalar or is_tensor(second.value)):
         inner = Arguments(call.name, {"a": first, "b": second}, call.span)
-        one, other = pair(inner, "a", "b")
-        if one.rank == 0 and other.rank == 0:
-            found = one.op(operator, other).value
-            return as_weak(found) if both_weak(first, second) else found
+        left, right = pair(inner, "a", "b")
+        if left.rank == 0 and right.rank == 0:
+            result = left.op(operator, right).value
+            return as_weak(result) if both_weak(first, second) else result
     if more or is_tensor(second.value):
-        names = [source_text(each.span) for each in (first, second)]
+        names = [source_text(operand.span) for operand in (first, second)]
         message = f"{call.name} takes one tensor and its axes, not two tensors"
         raise RefusalError(message, call.span, hint=f"write {operator}({', '.join(names)})")
     return None
@@ -144,15 +147,15 @@ def _extreme(name: str, kind: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         listed = call.given["more"].value
         more = listed.items if isinstance(listed, TupleOf) else ()
-        one = Arguments(call.name, {k: v for k, v in call.given.items() if k != "more"}, call.span)
-        known = _numbers(one)
-        if known:
-            return Known(of_known(known))
-        among = _of_several(call, more, operator, of_known)
+        reduced = Arguments(call.name, {k: v for k, v in call.given.items() if k != "more"}, call.span)
+        numbers = _python_numbers(reduced)
+        if numbers:
+            return Known(of_known(numbers))
+        among = _extreme_of_several(call, more, operator, of_known)
         if among is not None:
             return among
         data = formula(call, "a")
-        along = reduced_axes(call, data)
+        along = reduction_axes(call, data)
         if is_empty(data, along) and "initial" not in call:
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
             raise RefusalError(message, call.given["a"].span, hint="give `initial`, what it is then")
@@ -162,7 +165,7 @@ def _extreme(name: str, kind: str) -> Builtin:
         if "where" in call:
             start = known_or_none(call.given["initial"].value)
             neutral: Number = start if isinstance(start, bool | int | float) else worst
-            data = _masked(call, data, neutral)
+            data = _apply_where(call, data, neutral)
         if is_empty(data, along):
             result = data.like(known_number(call, "initial", 0))
             shape = data.reduce(kind, along, keepdims=flag(call, "keepdims")).shape
@@ -170,22 +173,22 @@ def _extreme(name: str, kind: str) -> Builtin:
         result = data.reduce(kind, along, keepdims=flag(call, "keepdims"))
         return _initial(call, data, result, operator).value
 
-    size = "Largest" if kind == "max" else "Smallest"
+    size = "largest" if kind == "max" else "smallest"
     return Builtin(
-        name, _EXTREME, apply_to, f"{size} element along axes; NaN where there is one.", name, _NAMES
+        name, _EXTREME, apply_to, f"Return the {size} element along axes; NaN if there is one.", name, _NAMES
     )
 
 
 def _truth(name: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a").truth()
-        along = reduced_axes(call, data)
-        data = _masked(call, data, neutral=name == "all")
+        along = reduction_axes(call, data)
+        data = _apply_where(call, data, neutral=name == "all")
         return data.reduce(name, along, keepdims=flag(call, "keepdims")).value
 
     which = "all elements are" if name == "all" else "any element is"
     signature = "a axis? * keepdims? where? exclude?"
-    return Builtin(name, signature, apply_to, f"Whether {which} true, or not 0.", name, _NAMES)
+    return Builtin(name, signature, apply_to, f"Test whether {which} true (nonzero).", name, _NAMES)
 
 
 def _position(name: str) -> Builtin:
@@ -202,17 +205,17 @@ def _position(name: str) -> Builtin:
         if is_empty(data, along):
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
             raise RefusalError(message, call.given["a"].span)
-        found = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
-        return found.cast("int64").value
+        result = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
+        return result.cast("int64").value
 
     which = "largest" if name == "argmax" else "smallest"
-    summary = f"Where the {which} element stands, i64; the first NaN where there is one."
+    summary = f"Return the index of the {which} element, i64; of the first NaN if there is one."
     return Builtin(name, "a axis? * keepdims? select_last_index?", apply_to, summary, name, _NAMES)
 
 
 def _range_of(call: Arguments) -> Value:
     data = formula(call, "a")
-    along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if is_empty(data, along):
         raise RefusalError("ptp of no elements", call.given["a"].span)
     largest = data.reduce("max", along, keepdims=keepdims)
@@ -221,7 +224,7 @@ def _range_of(call: Arguments) -> Value:
 
 def _count_nonzero(call: Arguments) -> Value:
     data = formula(call, "a").truth().cast("int64")
-    return data.reduce("sum", reduced_axes(call, data), keepdims=flag(call, "keepdims")).value
+    return data.reduce("sum", reduction_axes(call, data), keepdims=flag(call, "keepdims")).value
 
 
 def _scan(name: str, operator: str) -> Builtin:
@@ -241,7 +244,7 @@ def _scan(name: str, operator: str) -> Builtin:
         name,
         "a axis? dtype? * exclusive?",
         apply_to,
-        f"Running {what} along an axis; without one, of the flattened tensor.",
+        f"Compute the cumulative {what} along an axis; without an axis, of the flattened tensor.",
         name,
         _NAMES,
     )
@@ -255,9 +258,13 @@ REDUCTIONS = (
     _truth("any"),
     _position("argmax"),
     _position("argmin"),
-    Builtin("ptp", "a axis? * keepdims?", _range_of, "max - min along axes.", "ptp"),
+    Builtin("ptp", "a axis? * keepdims?", _range_of, "Return the range, max - min, along axes.", "ptp"),
     Builtin(
-        "count_nonzero", "a axis? * keepdims?", _count_nonzero, "How many are not 0, i64.", "count_nonzero"
+        "count_nonzero",
+        "a axis? * keepdims?",
+        _count_nonzero,
+        "Count the nonzero elements, i64.",
+        "count_nonzero",
     ),
     _scan("cumsum", "cumsum"),
     _scan("cumprod", "cumprod"),

@@ -1,4 +1,4 @@
-"""NumPy's functions of shapes and axes: transposes, new axes, broadcasting, turning, diagonals."""
+"""Define NumPy's functions of shapes and axes: transposes, new axes, broadcasts, flips, diagonals."""
 
 from __future__ import annotations
 
@@ -10,31 +10,39 @@ from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
-    checked_axis,
     dtype_argument,
-    fixed,
+    dynamic_size_hint,
     formula,
     known_int,
+    normalize_axis,
     one_axis,
-    only_the_call_knows,
     require_rank,
     shape_argument,
+    static_size,
 )
 from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
 from nnmagic.tinynn.builtins.reshaping import reshape
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import at_least, broadcast, common_shape, cut, joined, unit_matrix
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    atleast_nd,
+    broadcast,
+    common_shape,
+    concatenate,
+    static_slice,
+    unit_matrix,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.symbolic_sizes import dim_of, in_shape, open_sizes, shape_tensor
-from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value, number_constant
+from nnmagic.tinynn.values.symbolic_sizes import dim_of, dynamic_sizes, shape_tensor, with_shape
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
 
 def _flatten(call: Arguments) -> Value:
-    """NumPy's method; ``start_dim`` and ``end_dim`` are PyTorch's."""
+    """Flatten as NumPy's method does; ``start_dim`` and ``end_dim`` are PyTorch's."""
     data = formula(call, "a")
     if data.rank == 0:
         return data.reshape((1,)).value
@@ -55,15 +63,15 @@ def _transpose(call: Arguments) -> Value:
     data = formula(call, "a")
     if "axes" not in call or call.known("axes") == ():
         return data.op("transpose", axes=None).value if data.rank > 1 else data.value
-    found = axes(call, data.rank, "axes")
-    assert found is not None
-    if len(found) != data.rank:
-        message = f"{call.name}: {len(found)} axes for a tensor of rank {data.rank}"
+    permutation = axes(call, data.rank, "axes")
+    assert permutation is not None
+    if len(permutation) != data.rank:
+        message = f"{call.name}: {len(permutation)} axes for a tensor of rank {data.rank}"
         hint = "list each axis once"
-        if len(found) == 2:  # PyTorch's transpose exchanges two
-            hint += f", or write swapaxes({found[0]}, {found[1]}), which exchanges these two"
+        if len(permutation) == 2:  # PyTorch's transpose swaps two axes
+            hint += f", or write swapaxes({permutation[0]}, {permutation[1]}), which exchanges these two"
         raise RefusalError(message, call.given["axes"].span, hint=hint)
-    return data.op("transpose", axes=found).value
+    return data.op("transpose", axes=permutation).value
 
 
 def _matrix_transpose(call: Arguments) -> Value:
@@ -74,9 +82,9 @@ def _matrix_transpose(call: Arguments) -> Value:
 
 def _swapaxes(call: Arguments) -> Value:
     data = formula(call, "a")
-    one, other = one_axis(call, "axis1", data.rank), one_axis(call, "axis2", data.rank)
+    first, second = one_axis(call, "axis1", data.rank), one_axis(call, "axis2", data.rank)
     order = list(range(data.rank))
-    order[one], order[other] = other, one
+    order[first], order[second] = second, first
     return data.transpose(order).value
 
 
@@ -86,8 +94,8 @@ def _moveaxis(call: Arguments) -> Value:
     if len(source) != len(target):
         raise RefusalError("moveaxis: `source` and `destination` have different lengths", call.span)
     order = [axis for axis in range(data.rank) if axis not in source]
-    for place, axis in sorted(zip(target, source, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(target, source, strict=True)):
+        order.insert(position, axis)
     return data.transpose(order).value
 
 
@@ -104,22 +112,22 @@ def _rollaxis(call: Arguments) -> Value:
 
 
 def _squeeze(call: Arguments) -> Value:
-    """Whether an axis that only the call knows goes must be said: the rank depends on it."""
+    """Remove axes of size 1; a dynamic axis must be named, since the rank depends on it."""
     data = formula(call, "a")
-    found = axes(call, data.rank)
-    if found is None:
+    squeezed = axes(call, data.rank)
+    if squeezed is None:
         if not all(isinstance(dim, int) for dim in data.shape):
-            known = [axis for axis, dim in enumerate(data.shape) if dim == 1]
-            shown = f"as in axis={known[0] if len(known) == 1 else tuple(known) or 0}"
+            unit_axes = [axis for axis, dim in enumerate(data.shape) if dim == 1]
+            shown = f"as in axis={unit_axes[0] if len(unit_axes) == 1 else tuple(unit_axes) or 0}"
             message = f"squeeze: which axes of {format_shape(data.shape)} have size 1 is known only in a call"
             raise RefusalError(message, call.span, hint=f"name the axes that go, {shown}")
-        found = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
-    for axis in found:
+        squeezed = tuple(axis for axis, dim in enumerate(data.shape) if dim == 1)
+    for axis in squeezed:
         dim = data.shape[axis]
         if isinstance(dim, int) and dim != 1:
             message = f"squeeze: axis {axis} has the size {format_dim(dim)}, not 1"
             raise RefusalError(message, call.given["axis"].span)
-    return data.op("squeeze", axis=found).value if found else data.value
+    return data.op("squeeze", axis=squeezed).value if squeezed else data.value
 
 
 def _expand_dims(call: Arguments) -> Value:
@@ -130,36 +138,36 @@ def _expand_dims(call: Arguments) -> Value:
     given = call.known("axis")
     listed = given if isinstance(given, tuple) else (given,)
     rank = data.rank + len(listed)
-    places = sorted(checked_axis(call, "axis", axis, rank) for axis in listed)
-    if len(set(places)) != len(places):
+    positions = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
+    if len(set(positions)) != len(positions):
         raise RefusalError("expand_dims: an axis is listed twice", call.given["axis"].span)
-    for place in places:
-        data = data.expand(place)
+    for position in positions:
+        data = data.expand(position)
     return data.value
 
 
-def _broadcast_to_open(call: Arguments, sizes: Sequence[Value]) -> Value:
-    """To a shape of which sizes are known only when the function runs."""
+def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
+    """Broadcast to a shape with sizes that are known only at run time."""
     data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
-    if data.rank > len(wanted) or any(one != 1 and dims_differ(one, other) for one, other in pairs):
+    if data.rank > len(wanted) or any(dim != 1 and dims_differ(dim, target) for dim, target in pairs):
         message = f"broadcast_to: {format_shape(data.shape)} cannot become the shape {format_shape(wanted)}"
         raise RefusalError(message, call.given["shape"].span)
     if list(data.shape) == wanted and AnyDim() not in wanted:
         return data.value
-    found = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
-    return in_shape(found, sizes)
+    result = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
+    return with_shape(result, sizes)
 
 
 def _broadcast_to(call: Arguments) -> Value:
-    sizes = open_sizes(call.given["shape"])
+    sizes = dynamic_sizes(call.given["shape"])
     if sizes is not None:
-        return _broadcast_to_open(call, sizes)
+        return _broadcast_to_dynamic(call, sizes)
     data = formula(call, "a")
     operands = [Operand(data.value, call.given["a"].span)]
     attrs = {"shape": shape_argument(call, "shape")}
-    places = {"shape": call.given["shape"].span}
-    result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, places)
+    spans = {"shape": call.given["shape"].span}
+    result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, spans)
     return data.value if attrs["shape"] == data.shape else result
 
 
@@ -168,9 +176,9 @@ def _broadcast_arrays(call: Arguments) -> Value:
     assert isinstance(given, TupleOf)
     span = call.given["arrays"].span
     inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
-    found = [formula(one, "x") for one in inner]
-    shape = common_shape(call, [one.shape for one in found]) if found else ()
-    return TupleOf(tuple(broadcast(one, shape).value for one in found))
+    arrays = [formula(arguments, "x") for arguments in inner]
+    shape = common_shape(call, [array.shape for array in arrays]) if arrays else ()
+    return TupleOf(tuple(broadcast(array, shape).value for array in arrays))
 
 
 def _atleast(rank: int) -> Builtin:
@@ -181,14 +189,14 @@ def _atleast(rank: int) -> Builtin:
             Arguments(call.name, {"x": Operand(item, call.given["arrays"].span)}, call.span)
             for item in given.items
         ]
-        found = tuple(at_least(formula(one, "x"), rank).value for one in inner)
-        return found[0] if len(found) == 1 else TupleOf(found)
+        results = tuple(atleast_nd(formula(arguments, "x"), rank).value for arguments in inner)
+        return results[0] if len(results) == 1 else TupleOf(results)
 
     name = f"atleast_{rank}d"
-    return Builtin(name, "*arrays", apply_to, f"With {rank} dimensions at least.", name, method=False)
+    return Builtin(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", name, method=False)
 
 
-def _flipped(data: Formula, along: Sequence[int]) -> Formula:
+def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
     for axis in along:
         data = data.op("reverse", axis=axis)
     return data
@@ -196,15 +204,15 @@ def _flipped(data: Formula, along: Sequence[int]) -> Formula:
 
 def _flip(call: Arguments) -> Value:
     data = formula(call, "a")
-    found = axes(call, data.rank)
-    return _flipped(data, range(data.rank) if found is None else found).value
+    flipped = axes(call, data.rank)
+    return _reverse_axes(data, range(data.rank) if flipped is None else flipped).value
 
 
 def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
         require_rank(call, data, "a", rank)
-        return _flipped(data, (axis,)).value
+        return _reverse_axes(data, (axis,)).value
 
     return apply_to
 
@@ -217,7 +225,7 @@ def _roll(call: Arguments) -> Value:
     if not all(isinstance(step, int) for step in shifts):
         hint = None
         if isinstance(shift, AnyDim):
-            hint = f"{only_the_call_knows(shift)}; or write concatenate([x[-n:], x[:-n]])"
+            hint = f"{dynamic_size_hint(shift)}; or write concatenate([x[-n:], x[:-n]])"
         raise RefusalError(
             "roll: `shift` must be an int or a tuple of ints", call.given["shift"].span, hint=hint
         )
@@ -231,11 +239,15 @@ def _roll(call: Arguments) -> Value:
     if len(along) != len(shifts):
         raise RefusalError("roll: `shift` and `axis` have different lengths", call.span)
     for axis, step in zip(along, shifts, strict=True):
-        size = fixed(call, data.shape[axis], call.given["a"].span)
+        size = static_size(call, data.shape[axis], call.given["a"].span)
         assert isinstance(step, int)
         step = step % size if size else 0  # noqa: PLW2901
         if step:
-            data = joined(call, [cut(data, axis, size - step, size), cut(data, axis, 0, size - step)], axis)
+            data = concatenate(
+                call,
+                [static_slice(data, axis, size - step, size), static_slice(data, axis, 0, size - step)],
+                axis,
+            )
     return data.value if "axis" in call or not shape else data.reshape(shape).value
 
 
@@ -246,20 +258,20 @@ def _rot90(call: Arguments) -> Value:
     plane = axes(call, data.rank, "axes") or (0, 1)
     if len(plane) != 2:
         raise RefusalError("rot90: `axes` must be two axes", call.given["axes"].span)
-    one, other = plane
+    first, second = plane
     order = list(range(data.rank))
-    order[one], order[other] = other, one
+    order[first], order[second] = second, first
     if turns == 0:
         return data.value
     if turns == 2:
-        return _flipped(data, plane).value
+        return _reverse_axes(data, plane).value
     if turns == 1:
-        return _flipped(data, (other,)).transpose(order).value
-    return _flipped(data.transpose(order), (other,)).value
+        return _reverse_axes(data, (second,)).transpose(order).value
+    return _reverse_axes(data.transpose(order), (second,)).value
 
 
 def trilu(data: Formula, k: int, *, upper: bool) -> Formula:
-    """The upper or lower triangle; 0 elsewhere."""
+    """Keep the upper or lower triangle; the rest becomes 0."""
     return data.op("trilu", Formula(number_constant(k, "int32", data.span), data.span), upper=upper)
 
 
@@ -278,19 +290,19 @@ def _triangle(*, upper: bool) -> Callable[[Arguments], Value]:
 
 
 def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: int) -> Formula:
-    """The elements whose places along two axes differ by the offset, along a last axis."""
+    """Return the elements whose indices along two axes differ by the offset, as a last axis."""
     if axis1 == axis2:
         raise RefusalError(f"{call.name}: the two axes are one", call.span)
     rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
     data = data.transpose([*rest, axis1, axis2])
-    at = next(iter(call.given.values())).span
-    rows, columns = (fixed(call, dim, at) for dim in data.shape[-2:])
+    span = next(iter(call.given.values())).span
+    rows, columns = (static_size(call, dim, span) for dim in data.shape[-2:])
     top, left = max(-offset, 0), max(offset, 0)
     length = max(min(rows - top, columns - left), 0)
     flat = data.reshape((*data.shape[:-2], rows * columns))
     first = top * columns + left
     if length == 0:
-        return cut(flat, len(rest), 0, 0)
+        return static_slice(flat, len(rest), 0, 0)
     end = first + (length - 1) * (columns + 1) + 1
     return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(rest)])
 
@@ -314,7 +326,7 @@ def _trace(call: Arguments) -> Value:
 
 
 def _diag(call: Arguments) -> Value:
-    """Of a matrix its diagonal, of a vector the matrix that has it as its diagonal."""
+    """Return the diagonal of a matrix, or the matrix with a vector as its diagonal."""
     data = formula(call, "v")
     k = known_int(call, "k", 0)
     if data.rank == 2:
@@ -338,7 +350,7 @@ SHAPES = (
         "reshape",
         "a newshape * allowzero?=False",
         reshape,
-        "Another shape; -1 for one dimension that follows.",
+        "Change the shape; -1 stands for one dimension that is computed.",
         "reshape",
         "shape=newshape " + _NAMES,
     ),
@@ -346,16 +358,16 @@ SHAPES = (
         "flatten",
         "a start_dim?=0 end_dim?=-1",
         _flatten,
-        "All elements, or PyTorch's range of dimensions, in one.",
+        "Flatten to one dimension, or PyTorch's range of dimensions.",
         None,
         _NAMES,
     ),
-    Builtin("ravel", "a", _ravel, "All elements in one dimension.", "ravel", _NAMES),
+    Builtin("ravel", "a", _ravel, "Flatten to one dimension.", "ravel", _NAMES),
     Builtin(
         "transpose",
         "a axes?",
         _transpose,
-        "The axes in another order; without any, reversed.",
+        "Permute the axes; reverse them if none are given.",
         "transpose",
         _NAMES,
     ),
@@ -363,53 +375,66 @@ SHAPES = (
         "permute_dims",
         "a axes",
         _transpose,
-        "The axes in another order.",
+        "Permute the axes.",
         "permute_dims",
         _NAMES,
         method=False,
     ),
     Builtin(
-        "matrix_transpose", "a", _matrix_transpose, "The last two axes swapped.", "matrix_transpose", _NAMES
+        "matrix_transpose", "a", _matrix_transpose, "Swap the last two axes.", "matrix_transpose", _NAMES
     ),
     Builtin(
         "swapaxes",
         "a axis1 axis2",
         _swapaxes,
-        "Two axes swapped.",
+        "Swap two axes.",
         "swapaxes",
         "dim0=axis1 dim1=axis2 " + _NAMES,
     ),
-    Builtin("moveaxis", "a source destination", _moveaxis, "Axes moved to other places.", "moveaxis", _NAMES),
-    Builtin("rollaxis", "a axis start?", _rollaxis, "An axis moved before another.", "rollaxis", _NAMES),
-    Builtin("squeeze", "a axis?", _squeeze, "Without axes of size 1.", "squeeze", "dim=axis " + _NAMES),
+    Builtin(
+        "moveaxis", "a source destination", _moveaxis, "Move axes to other positions.", "moveaxis", _NAMES
+    ),
+    Builtin("rollaxis", "a axis start?", _rollaxis, "Move an axis before another.", "rollaxis", _NAMES),
+    Builtin("squeeze", "a axis?", _squeeze, "Remove axes of size 1.", "squeeze", "dim=axis " + _NAMES),
     Builtin(
         "expand_dims",
         "a axis * num_newaxis?=1",
         _expand_dims,
-        "With new axes of size 1.",
+        "Insert axes of size 1.",
         "expand_dims",
         _NAMES,
     ),
-    Builtin(
-        "broadcast_to", "a shape", _broadcast_to, "Repeated along axes of size 1.", "broadcast_to", _NAMES
-    ),
+    Builtin("broadcast_to", "a shape", _broadcast_to, "Broadcast to a shape.", "broadcast_to", _NAMES),
     Builtin(
         "broadcast_arrays",
         "*arrays",
         _broadcast_arrays,
-        "All in their common shape, as a tuple.",
+        "Broadcast to a common shape; return a tuple.",
         "broadcast_arrays",
         method=False,
     ),
     *map(_atleast, (1, 2, 3)),
-    Builtin("flip", "a axis?", _flip, "In reverse order along axes.", "flip", _NAMES),
-    Builtin("fliplr", "a", _flip_along(1, 2), "In reverse order along the second axis.", "fliplr", _NAMES),
-    Builtin("flipud", "a", _flip_along(0, 1), "In reverse order along the first axis.", "flipud", _NAMES),
-    Builtin("roll", "a shift axis?", _roll, "Moved around along axes.", "roll", _NAMES),
-    Builtin("rot90", "a k? axes?", _rot90, "Turned by quarters in a plane.", "rot90", _NAMES),
-    Builtin("tril", "m k?", _triangle(upper=False), "The lower triangle.", "tril", "x=m input=m diagonal=k"),
-    Builtin("triu", "m k?", _triangle(upper=True), "The upper triangle.", "triu", "x=m input=m diagonal=k"),
-    Builtin("diagonal", "a offset? axis1? axis2?", _diagonal, "A diagonal.", "diagonal", _NAMES),
-    Builtin("trace", "a offset? axis1? axis2? dtype?", _trace, "The sum of a diagonal.", "trace", _NAMES),
-    Builtin("diag", "v k?", _diag, "The diagonal of a matrix; the matrix of a diagonal.", "diag"),
+    Builtin("flip", "a axis?", _flip, "Reverse the order along axes.", "flip", _NAMES),
+    Builtin("fliplr", "a", _flip_along(1, 2), "Reverse the order along the second axis.", "fliplr", _NAMES),
+    Builtin("flipud", "a", _flip_along(0, 1), "Reverse the order along the first axis.", "flipud", _NAMES),
+    Builtin("roll", "a shift axis?", _roll, "Shift cyclically along axes.", "roll", _NAMES),
+    Builtin(
+        "rot90",
+        "a k? axes?",
+        _rot90,
+        "Rotate by multiples of 90 degrees in a plane of two axes.",
+        "rot90",
+        _NAMES,
+    ),
+    Builtin(
+        "tril", "m k?", _triangle(upper=False), "Return the lower triangle.", "tril", "x=m input=m diagonal=k"
+    ),
+    Builtin(
+        "triu", "m k?", _triangle(upper=True), "Return the upper triangle.", "triu", "x=m input=m diagonal=k"
+    ),
+    Builtin("diagonal", "a offset? axis1? axis2?", _diagonal, "Return a diagonal.", "diagonal", _NAMES),
+    Builtin("trace", "a offset? axis1? axis2? dtype?", _trace, "Sum a diagonal.", "trace", _NAMES),
+    Builtin(
+        "diag", "v k?", _diag, "Return the diagonal of a matrix, or the diagonal matrix of a vector.", "diag"
+    ),
 )

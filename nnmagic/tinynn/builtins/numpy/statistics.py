@@ -1,4 +1,7 @@
-"""NumPy's statistics along axes: means, variances, without NaN, order statistics; of integers f64."""
+"""Define NumPy's statistics along axes: means, variances, NaN-ignoring versions, quantiles.
+
+Integers give f64.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,17 @@ from collections.abc import Callable, Sequence
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import is_float
-from nnmagic.tinynn.builtins.argument_checks import axes, dtype_argument, fixed, flag, formula, known_number
-from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduced_axes, wide_dtype
+from nnmagic.tinynn.builtins.argument_checks import (
+    axes,
+    dtype_argument,
+    flag,
+    formula,
+    known_number,
+    static_size,
+)
+from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import stacked
+from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
 
@@ -20,16 +30,16 @@ _NAMES = "x=a input=a"
 
 def _count_of(call: Arguments, data: Formula, along: Sequence[int] | None) -> int:
     dims = data.shape if along is None else [data.shape[axis] for axis in along]
-    return fixed(call, product(dims), call.given["a"].span, "the number of elements")
+    return static_size(call, product(dims), call.given["a"].span, "the number of elements")
 
 
 def mean_of(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
-    """The mean of floats; of half floats summed in f32."""
+    """Return the mean of floats; half floats are summed in f32."""
     return data.reduce("mean", along, keepdims=keepdims)
 
 
 def _statistics_data(call: Arguments) -> Formula:
-    """The data of a mean or a variance: integers as f64, or all in the dtype that is asked for."""
+    """Return the data of a mean or variance: integers as f64, or all in the requested dtype."""
     data = formula(call, "a")
     dtype = dtype_argument(call) or (data.dtype if data.is_float else "float64")
     if not is_float(dtype):
@@ -40,7 +50,7 @@ def _statistics_data(call: Arguments) -> Formula:
 
 def _mean(call: Arguments) -> Value:
     data = _statistics_data(call)
-    along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if "where" in call:
         mask = formula(call, "where").op("broadcast_to", shape=data.shape)
         total = mask.choose(data, 0).reduce("sum", along, keepdims=keepdims)
@@ -50,7 +60,7 @@ def _mean(call: Arguments) -> Value:
 
 def _variance(call: Arguments) -> Formula:
     data = _statistics_data(call)
-    along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if along is not None and not along:
         return data - data
     half = data.dtype in ("float16", "bfloat16")
@@ -96,12 +106,12 @@ def _average(call: Arguments) -> Value:
     return (total / weights.reduce("sum", along, keepdims=keepdims)).value
 
 
-def _without_nan(name: str, kind: str, neutral: float) -> Builtin:
-    """NaN counts as the neutral number; a maximum of nothing but NaN is NaN."""
+def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
+    """Declare a reduction that counts NaN as the neutral element; an extremum of only NaN is NaN."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
-        along, keepdims = reduced_axes(call, data), flag(call, "keepdims")
+        along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
         total = kind in ("sum", "prod")
         if total:
             data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
@@ -119,13 +129,13 @@ def _without_nan(name: str, kind: str, neutral: float) -> Builtin:
     signature = (
         REDUCE.replace(" initial? where?", "") if kind in ("sum", "prod") else "a axis? * keepdims? exclude?"
     )
-    return Builtin(name, signature, apply_to, f"{kind} without the NaN.", name, _NAMES)
+    return Builtin(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", name, _NAMES)
 
 
 def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
-    """Mean (with its axes kept) and variance of what is not NaN."""
+    """Return the mean (axes kept) and the variance of the elements that are not NaN."""
     data = _statistics_data(call)
-    along = reduced_axes(call, data)
+    along = reduction_axes(call, data)
     present = ~data.op("isnan")
     count = present.cast(data.dtype).reduce("sum", along, keepdims=True)
     mean = present.choose(data, 0).reduce("sum", along, keepdims=True) / count
@@ -136,19 +146,19 @@ def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
     return mean, variance
 
 
-def _kept(call: Arguments, found: Formula) -> Value:
+def _drop_kept_axes(call: Arguments, result: Formula) -> Value:
     if flag(call, "keepdims"):
-        return found.value
-    along = reduced_axes(call, found)
-    along = tuple(range(found.rank)) if along is None else along
-    return found.op("squeeze", axis=along).value if along else found.value
+        return result.value
+    along = reduction_axes(call, result)
+    along = tuple(range(result.rank)) if along is None else along
+    return result.op("squeeze", axis=along).value if along else result.value
 
 
 _LINEAR = "linear"
 
 
 def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[Formula]:
-    """The linear ones, each between its two neighbours in order; NaN where there is one."""
+    """Compute quantiles by linear interpolation between order statistics; NaN if there is one."""
     along = axes(call, data.rank)
     if along is None or len(along) == data.rank:
         flat, axis = data.flat() if data.rank else data.reshape((1,)), 0
@@ -157,39 +167,39 @@ def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[
             hint = "reshape the axes to one first"
             raise RefusalError(f"{call.name} takes one axis, or all", call.given["axis"].span, hint=hint)
         flat, axis = data, along[0]
-    count = fixed(call, flat.shape[axis], call.given["a"].span, "the number of elements")
+    count = static_size(call, flat.shape[axis], call.given["a"].span, "the number of elements")
     if count == 0:
         raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
     ordered = flat.op("sort", axis=axis)
     missing = flat.op("isnan").reduce("any", (axis,))
-    found = []
+    results = []
     for share in shares:
-        place = share * (count - 1)
-        below = min(math.floor(place), count - 1)
-        low = _at(ordered, axis, below)
-        high = _at(ordered, axis, min(below + 1, count - 1))
-        rest = place - below
-        value = low if rest == 0 else _between(low, high, rest)
-        found.append(_with_axes(call, missing.choose(math.nan, value), data, along))
-    return found
+        position = share * (count - 1)
+        below = min(math.floor(position), count - 1)
+        low = _take_position(ordered, axis, below)
+        high = _take_position(ordered, axis, min(below + 1, count - 1))
+        rest = position - below
+        value = low if rest == 0 else _interpolate(low, high, rest)
+        results.append(_restore_axes(call, missing.choose(math.nan, value), data, along))
+    return results
 
 
-def _between(low: Formula, high: Formula, rest: float) -> Formula:
-    """As NumPy's: from the nearer end; equal ends, infinite too, are themselves."""
+def _interpolate(low: Formula, high: Formula, rest: float) -> Formula:
+    """Interpolate as NumPy does, from the nearer end; equal ends, even infinite, give themselves."""
     gap = high - low
     between = low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
     return low.equal(high).choose(low, between)
 
 
-def _with_axes(call: Arguments, found: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
+def _restore_axes(call: Arguments, result: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
     if not flag(call, "keepdims"):
-        return found
+        return result
     axes_ = range(data.rank) if along is None else along
-    return found.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)])
+    return result.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)])
 
 
-def _at(data: Formula, axis: int, place: int) -> Formula:
-    cut = data.op("strided_slice", begin=[place], end=[place + 1], strides=[1], axes=[axis])
+def _take_position(data: Formula, axis: int, position: int) -> Formula:
+    cut = data.op("strided_slice", begin=[position], end=[position + 1], strides=[1], axes=[axis])
     return cut.op("squeeze", axis=[axis])
 
 
@@ -209,13 +219,13 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
             )
         if "method" in call and call.known("method") != _LINEAR:
             raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
-        if isinstance(shares, tuple):  # several are f64 in NumPy, one has the dtype of the data
+        if isinstance(shares, tuple):  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
-        found = _quantiles(call, data, [share / hundred for share in numbers])
+        results = _quantiles(call, data, [share / hundred for share in numbers])
         if not isinstance(shares, tuple):
-            return found[0].value
+            return results[0].value
 
-        return stacked(found, 0).value
+        return stack(results, 0).value
 
     return apply_to
 
@@ -230,34 +240,65 @@ _NAN_MOMENT = "a axis? dtype? * ddof? keepdims? exclude?"
 
 
 STATISTICS = (
-    Builtin("mean", _STATISTIC, _mean, "Arithmetic mean along axes; of integers f64.", "mean", _NAMES),
-    Builtin("var", _MOMENT, lambda c: _variance(c).value, "Variance along axes.", "var", _NAMES),
     Builtin(
-        "std", _MOMENT, lambda c: _variance(c).sqrt().value, "Standard deviation along axes.", "std", _NAMES
+        "mean", _STATISTIC, _mean, "Compute the arithmetic mean along axes; f64 for integers.", "mean", _NAMES
+    ),
+    Builtin("var", _MOMENT, lambda c: _variance(c).value, "Compute the variance along axes.", "var", _NAMES),
+    Builtin(
+        "std",
+        _MOMENT,
+        lambda c: _variance(c).sqrt().value,
+        "Compute the standard deviation along axes.",
+        "std",
+        _NAMES,
     ),
     Builtin(
         "variance",
         _MOMENT,
         lambda c: _variance(c).value,
-        "The same as var.",
+        "Compute the variance along axes, as var does.",
         "var",
         "with_mean=mean " + _NAMES,
     ),
-    Builtin("average", "a axis? weights? * keepdims?", _average, "Mean, weighted.", "average"),
-    _without_nan("nansum", "sum", 0),
-    _without_nan("nanprod", "prod", 1),
-    _without_nan("nanmax", "max", -math.inf),
-    _without_nan("nanmin", "min", math.inf),
+    Builtin("average", "a axis? weights? * keepdims?", _average, "Compute the weighted mean.", "average"),
+    _replace_nan("nansum", "sum", 0),
+    _replace_nan("nanprod", "prod", 1),
+    _replace_nan("nanmax", "max", -math.inf),
+    _replace_nan("nanmin", "min", math.inf),
     Builtin(
-        "nanmean", _STATISTIC, lambda c: _kept(c, _nan_moments(c)[0]), "mean without the NaN.", "nanmean"
+        "nanmean",
+        _STATISTIC,
+        lambda c: _drop_kept_axes(c, _nan_moments(c)[0]),
+        "Compute mean, ignoring NaN.",
+        "nanmean",
     ),
-    Builtin("nanvar", _NAN_MOMENT, lambda c: _kept(c, _nan_moments(c)[1]), "var without the NaN.", "nanvar"),
     Builtin(
-        "nanstd", _NAN_MOMENT, lambda c: _kept(c, _nan_moments(c)[1].sqrt()), "std without the NaN.", "nanstd"
+        "nanvar",
+        _NAN_MOMENT,
+        lambda c: _drop_kept_axes(c, _nan_moments(c)[1]),
+        "Compute var, ignoring NaN.",
+        "nanvar",
     ),
-    Builtin("median", "a axis? * keepdims?", _median, "The middle in order.", "median"),
-    Builtin("quantile", "a q axis? * method? keepdims?", _quantile(1), "Linear quantiles.", "quantile"),
     Builtin(
-        "percentile", "a q axis? * method? keepdims?", _quantile(100), "Linear percentiles.", "percentile"
+        "nanstd",
+        _NAN_MOMENT,
+        lambda c: _drop_kept_axes(c, _nan_moments(c)[1].sqrt()),
+        "Compute std, ignoring NaN.",
+        "nanstd",
+    ),
+    Builtin("median", "a axis? * keepdims?", _median, "Compute the median.", "median"),
+    Builtin(
+        "quantile",
+        "a q axis? * method? keepdims?",
+        _quantile(1),
+        "Compute quantiles, with linear interpolation.",
+        "quantile",
+    ),
+    Builtin(
+        "percentile",
+        "a q axis? * method? keepdims?",
+        _quantile(100),
+        "Compute percentiles, with linear interpolation.",
+        "percentile",
     ),
 )

@@ -1,7 +1,7 @@
-"""Errors as a caller of nnmagic sees them: down to the caller's own line, without the frames inside nnmagic.
+"""Filter tracebacks by path, so that an error ends at the caller's own line, without frames of nnmagic.
 
-A bare ``raise`` adds no frame of its own, so an error whose traceback was taken off before it ends where
-nnmagic was called, in a script as in a notebook. Knows the kinds of errors alone.
+A bare ``raise`` adds no frame of its own, so an error whose traceback was removed before it ends where
+nnmagic was called, in a script as in a notebook.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from opcode import opmap
 from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
@@ -23,7 +22,9 @@ from nnmagic.diagnostics import CompileError
 VARIABLE = "NNMAGIC_TB"
 
 _PACKAGE = os.path.join(os.path.dirname(__file__), "")  # noqa: PTH118, PTH120  # importing pathlib costs more
-_RAISE = opmap["RAISE_VARARGS"]
+#: The kinds of errors that public functions document, besides those that they always raise on purpose.
+_DOCUMENTED = (TypeError, ValueError, LookupError, AttributeError, RuntimeError)
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -36,18 +37,18 @@ _SETTINGS = _Settings()
 
 
 def show_frames(show: bool) -> None:
-    """Whether errors are shown with the frames inside nnmagic: for its developers."""
+    """Set whether errors show the frames inside nnmagic: for its developers."""
     _SETTINGS.frames = show
 
 
 def shows_frames() -> bool:
-    """Whether errors are shown with the frames inside nnmagic."""
+    """Return whether errors show the frames inside nnmagic."""
     return _SETTINGS.frames
 
 
 @contextmanager
 def with_frames(show: bool) -> Iterator[None]:
-    """Has errors shown with the frames inside nnmagic meanwhile, if ``show`` or if they are anyway."""
+    """Show the frames inside nnmagic meanwhile, if ``show`` or if they are shown anyway."""
     before = _SETTINGS.frames
     _SETTINGS.frames = before or show
     try:
@@ -57,9 +58,9 @@ def with_frames(show: bool) -> Iterator[None]:
 
 
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Hides the frames inside nnmagic of what a public function raises on purpose.
+    """Hide the frames inside nnmagic of the documented errors of a public function.
 
-    An error that Python or a library raises there is a mistake of nnmagic's: it keeps its frames.
+    An error that a library raises below it is a defect of nnmagic's: it keeps its frames.
     """
 
     @functools.wraps(function)
@@ -71,7 +72,7 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
             hide_frames(error, cause=True)
             raise
         except Exception as error:
-            if _is_the_callers(error):
+            if _is_intended(error):
                 hide_frames(error, cause=True)
             raise
 
@@ -79,9 +80,9 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def hide_frames(error: BaseException, *, cause: bool = False) -> None:
-    """Takes the frames below the one that handles an error off it; a bare ``raise`` is to follow.
+    """Remove the frames below the one that handles an error; a bare ``raise`` must follow.
 
-    cause: whether to take off what has led to it, too; otherwise that keeps the frames of others.
+    cause: whether to remove its cause, too; otherwise the cause keeps the frames of others.
     """
     if _SETTINGS.frames:
         return
@@ -98,7 +99,7 @@ def hide_frames(error: BaseException, *, cause: bool = False) -> None:
 
 
 def frames_of(error: BaseException) -> list[TracebackType]:
-    """The frames of an error's traceback, that which raised it last."""
+    """Return the frames of an error's traceback, innermost last."""
     frames, found = [], error.__traceback__
     while found is not None:
         frames.append(found)
@@ -107,7 +108,7 @@ def frames_of(error: BaseException) -> list[TracebackType]:
 
 
 def traceback_of(frames: list[TracebackType]) -> TracebackType | None:
-    """A traceback of these frames alone."""
+    """Return a traceback of these frames alone."""
     kept: TracebackType | None = None
     for frame in reversed(frames):
         kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
@@ -115,7 +116,7 @@ def traceback_of(frames: list[TracebackType]) -> TracebackType | None:
 
 
 def is_ours(frame: TracebackType) -> bool:
-    """Whether a frame is one of nnmagic's."""
+    """Return whether a frame is in nnmagic."""
     return frame.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
@@ -127,23 +128,20 @@ def callers_locals() -> Mapping[str, object]:
     return {} if frame is None else frame.f_locals
 
 
-def _is_the_callers(error: BaseException) -> bool:
-    """Whether an error below a public function is its caller's: of a call with wrong arguments, or raised."""
+def _is_intended(error: Exception) -> bool:
+    """Return whether an error is of a documented kind, and raised by nnmagic or by Python at its call."""
     frames = frames_of(error)
-    if len(frames) == 1:  # Python could not even call it
-        return True
-    last = frames[-1]
-    return is_ours(last) and last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
+    return isinstance(error, _DOCUMENTED) and (len(frames) == 1 or is_ours(frames[-1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shown:
-    """How IPython shows an error on Python 3.10: as far as its frames are the caller's."""
+    """Shows an error in IPython on Python 3.10: only the caller's frames."""
 
     error: BaseException
 
     def __call__(self) -> list[str]:
-        """What IPython shows in place of a traceback."""
+        """Return what IPython shows as the traceback."""
         ipython = sys.modules.get("IPython")  # who calls this has imported it
         shell = ipython and ipython.get_ipython()
         kind, frames = type(self.error), frames_of(self.error)

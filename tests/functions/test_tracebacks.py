@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnmagic.frames import VARIABLE
+from nnmagic.tracebacks import VARIABLE
 
 HEAD = """
 import sys
@@ -100,7 +100,7 @@ def test_the_variable_of_developers_shows_all_frames(script: Path) -> None:
 
 
 def test_a_mistake_of_nnmagic_keeps_its_frames() -> None:
-    from nnmagic.frames import short_errors
+    from nnmagic.tracebacks import short_errors
 
     with pytest.raises(AttributeError) as caught:
         short_errors(lambda value: value.nothing)(3)  # Python raises it, below the public function

@@ -1,0 +1,156 @@
+"""Break long lines of Relay text between tokens, so that they fit a page and stay valid Relay.
+
+A signature gets a parameter a line, aligned behind its parenthesis; any other line is filled and goes on
+indented. Only blanks between tokens turn into line ends, so parsing the broken text gives the same module.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pygments.token import Comment, Text
+
+from nnmagic.rendering.lexer import RelayLexer
+
+#: How far a line that goes on is indented beyond the line that it continues.
+_CONTINUATION = 4
+#: Added to the depth of a blank inside a comment.
+_COMMENT_DEPTH = 100
+_SIGNATURE = re.compile(r"(?:def|fn|let %\S+ = fn) ?(?:@[\w/]+)?(?:\[[^\]]*\])? ?\(")
+
+
+@dataclass(frozen=True, slots=True)
+class _Blank:
+    """A blank where a line may be broken: its offset, and how many brackets of the line are open there.
+
+    natural: whether it follows a comma, or stands before a result type or a comment.
+    """
+
+    offset: int
+    depth: int
+    natural: bool
+    after_comma: bool = False
+
+
+def line_breaks(text: str, width: int) -> Mapping[int, int]:
+    """Return the blanks of Relay text to break at, by offset, and how far the line after each is indented."""
+    breaks: dict[int, int] = {}
+    for start, line, blanks in _long_lines(text, width):
+        break_line = _break_signature if _SIGNATURE.match(line.lstrip()) else _fill
+        breaks.update((start + offset, indent) for offset, indent in break_line(line, blanks, width))
+    return breaks
+
+
+def _long_lines(text: str, width: int) -> Iterator[tuple[int, str, Sequence[_Blank]]]:
+    """Yield the lines that are too long: the offset of each, its text, and the blanks in it."""
+    lines = text.split("\n")
+    if max(map(len, lines)) <= width:
+        return
+    blanks = list(_blanks(text))
+    offsets = [blank.offset for blank in blanks]
+    start = 0
+    for line in lines:
+        if len(line) > width:
+            inside = blanks[bisect_left(offsets, start) : bisect_left(offsets, start + len(line))]
+            outermost = min((blank.depth for blank in inside), default=0)
+            yield (
+                start,
+                line,
+                [
+                    replace(blank, offset=blank.offset - start, depth=blank.depth - outermost)
+                    for blank in inside
+                ],
+            )
+        start += len(line) + 1
+
+
+def _blanks(text: str) -> Iterator[_Blank]:
+    """Yield the blanks between the tokens of a line, and those inside comments, which are broken last."""
+    depth, before = 0, ""
+    for offset, kind, part in RelayLexer().get_tokens_unprocessed(text):
+        if kind is Text.Whitespace and part == " ":
+            comma = before == ","
+            yield _Blank(offset, depth, comma or text.startswith(("->", "/*"), offset + 1), comma)
+        elif kind is Comment.Multiline:
+            for blank in re.finditer("(?<=,) ", part):
+                yield _Blank(offset + blank.start(), depth + _COMMENT_DEPTH, natural=True)
+        elif kind not in Comment:
+            depth += (part in "([{") - (part in ")]}")
+            before = part
+
+
+def _break_signature(line: str, blanks: Sequence[_Blank], width: int) -> Iterator[tuple[int, int]]:
+    """Break before each parameter but the first; the result goes to its own line where it does not fit."""
+    opening = line.index("(", len(line) - len(line.lstrip())) + 1
+    column = opening if opening <= width // 2 else _indent(line) + _CONTINUATION
+    commas = [blank for blank in blanks if blank.after_comma and blank.depth == 1]
+    commas = [blank for blank in commas if blank.offset > opening and _closes_later(line, opening, blank)]
+    start, shift = 0, 0
+    for end in [*commas, None]:
+        stop = len(line) if end is None else end.offset
+        inside = [
+            blank
+            for blank in blanks
+            if start < blank.offset < stop and not line.startswith("{", blank.offset + 1)
+        ]
+        yield from _fill(line[:stop], inside, width, start=start, shift=shift, indent=column + _CONTINUATION)
+        if end is not None:
+            yield end.offset, column
+            start, shift = end.offset + 1, column
+
+
+def _closes_later(line: str, opening: int, blank: _Blank) -> bool:
+    """Whether the parenthesis of the parameters is still open at a blank."""
+    depth = 1
+    for char in line[opening : blank.offset]:
+        depth += (char in "([{") - (char in ")]}")
+        if not depth:
+            return False
+    return True
+
+
+def _fill(
+    line: str,
+    blanks: Sequence[_Blank],
+    width: int,
+    *,
+    start: int = 0,
+    shift: int = 0,
+    indent: int | None = None,
+) -> Iterator[tuple[int, int]]:
+    """Break the rest of a line, from ``start`` on, which is moved to column ``shift``, as late as possible.
+
+    Of the blanks that fit, natural ones come first, and of those the last one inside the fewest brackets.
+    """
+    outer = _indent(line) + _CONTINUATION
+    indent = outer if indent is None else indent
+    while len(line) - start + shift > width:
+        later = [blank for blank in blanks if blank.offset - start + shift > indent]
+        later = [blank for blank in later if blank.offset > start]
+        fitting = [blank for blank in later if blank.offset - start + shift <= width]
+        if not later:
+            return
+        best = max(fitting, key=_preference) if fitting else later[0]
+        column = outer if line.startswith("->", best.offset + 1) and not best.depth else indent
+        yield best.offset, column
+        start, shift = best.offset + 1, column
+
+
+def _preference(blank: _Blank) -> tuple[bool, int, int]:
+    return blank.natural, -blank.depth, blank.offset
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def break_lines(text: str, breaks: Mapping[int, int]) -> str:
+    """Return a text with its lines broken at the given blanks."""
+    parts, start = [], 0
+    for offset, indent in sorted(breaks.items()):
+        parts.append(f"{text[start:offset]}\n{' ' * indent}")
+        start = offset + 1
+    return "".join(parts) + text[start:]

@@ -1,0 +1,60 @@
+"""Elaborate assignments, unpacking and ``:=``."""
+
+from __future__ import annotations
+
+from synr import ast
+
+from nnmagic.tinynn.analysis.bound_names import targets_of
+from nnmagic.tinynn.elaborate.annotation_types import type_or_none
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.conversions import declared_value
+from nnmagic.tinynn.operators.unpacking import fail_all, unpack
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, Value, is_failed
+
+
+def elaborate_walrus(ctx: Elaboration, expr: tree.NamedExpr) -> Value:
+    """Elaborate ``name := value``."""
+    value = ctx.evaluate(expr.value)
+    owner = ctx.environment.owner(expr.target.id.name)
+    if owner is not None and owner is not ctx.environment:  # a comprehension that makes functions
+        owner.bindings.bind(expr.target.id.name, FAILED)
+        message = "`:=` beside a lambda in a comprehension is not supported"
+        raise RefusalError(message, ctx.span(expr.span), hint="write a `for` with an assignment")
+    ctx.environment.bindings.bind(expr.target.id.name, value, ctx.span(expr.target.span))
+    return value
+
+
+def assign_target(ctx: Elaboration, target: ast.Expr, value: Operand) -> None:
+    """Bind the names of a target. Raises RefusalError."""
+    spans = {variable.id.name: ctx.span(variable.span) for variable in targets_of(target)}
+
+    def bind(name: str, part: Value) -> None:
+        ctx.environment.bindings.bind(name, part, spans.get(name))
+
+    if is_failed(value.value):
+        fail_all(target, bind)
+    else:
+        unpack(target, value, ctx.span, bind)
+
+
+def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
+    """Elaborate ``name = value`` and ``name: type = value``."""
+    target = stmt.lhs[0]
+    name = target.id.name
+    value = ctx.evaluate(stmt.rhs)
+    if stmt.ty is not None:
+        declared = type_or_none(ctx, stmt.ty)
+        if declared is None or is_failed(value):
+            value = FAILED
+        else:
+            operand = Operand(value, ctx.span(stmt.rhs.span))
+            value = declared_value(f"`{name}`", declared, operand, ctx.span(stmt.ty.span))
+    ctx.environment.bindings.bind(name, value, ctx.span(target.span))
+
+
+def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
+    """Elaborate ``a, (b, *c) = value`` and ``a = b = value``."""
+    value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
+    for target in stmt.targets:
+        assign_target(ctx, target, value)

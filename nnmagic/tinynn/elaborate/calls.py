@@ -1,0 +1,162 @@
+"""Elaborate calls, and turn callable values into Relay functions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from synr import ast
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.types import FuncType
+from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
+from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
+from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
+from nnmagic.tinynn.elaborate.conversions import convert_to_declared
+from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.elaborate.operations import elaborate_operation
+from nnmagic.tinynn.types.annotations import DType
+from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    BuiltinName,
+    ClosureValue,
+    Computed,
+    ConstructorName,
+    DataTypeName,
+    Dimension,
+    GlobalFunction,
+    Known,
+    LocalFunction,
+    Method,
+    Operand,
+    OperatorName,
+    RefusalError,
+    TupleOf,
+    Value,
+    as_value,
+    is_failed,
+    record_constructor,
+)
+
+
+def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
+    """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
+    if isinstance(expr.func_name, ast.Op):
+        return elaborate_operation(ctx, expr)
+    callee = ctx.operand(expr.func_name)
+    operands = evaluate_operands(ctx, expr.params)
+    for key, value in expr.keyword_params.items():
+        operands.append(Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
+    if any(is_failed(operand.value) for operand in (callee, *operands)):
+        return FAILED
+    try:
+        return apply_value(ctx, callee, operands, ctx.span(expr.span))
+    except RefusalError as refusal:
+        hiding = _shadowing_hint(ctx, expr.func_name)
+        if hiding is None:
+            raise
+        error = refusal.diagnostic
+        raise RefusalError(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
+
+
+def _shadowing_hint(ctx: Elaboration, callee: ast.Expr) -> str | None:
+    """Return a hint where a written path such as ``nn.relu`` begins with a name of the function's own."""
+    if not (isinstance(callee, ast.Attr) and isinstance(callee.object, ast.Var)):
+        return None
+    name, word = callee.object.id.name, callee.field.name
+    if ctx.environment.owner(name) is None or f"{name}.{word}" not in OPERATORS:
+        return None
+    return f"`{name}` is a name of the function's own here: rename it, or write relay.{name}.{word}"
+
+
+def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span: Span) -> Value:
+    """Call a value. Raises RefusalError."""
+    ctx.count_work()
+    match callee.value:
+        case OperatorName(operator=operator):
+            return call_with_arguments(operator, operands, span)
+        case BuiltinName(builtin=builtin):
+            return builtin.call(operands, span)
+        case Method(receiver=receiver, callee=function):
+            return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)
+        case GlobalFunction(name=name, type=None) if name in ctx.pending.unfinished:
+            ctx.pending.awaited.add(name)
+            weak = ctx.pending.weak_results.get(name)
+            return FAILED if weak is None else Computed(ir.GlobalVar(name, span=span), weak, weak=True)
+        case GlobalFunction() as function:
+            return call_function(function, operands, span, partial(as_function, ctx))
+        case ClosureValue() as closure:
+            current = renew_closure(ctx, closure)
+            if current is None:
+                return FAILED
+            return call_function(current, operands, span, partial(as_function, ctx))
+        case LocalFunction() as local:
+            return inline_call(ctx, local, operands, callee.span, span)
+        case Computed(type=FuncType()) as function_value:
+            return call_value(function_value, operands, span, partial(as_function, ctx))
+        case ConstructorName() as constructor:
+            return call_constructor(constructor, operands, span, partial(as_function, ctx))
+        case DataTypeName() as data:
+            own = record_constructor(data)
+            if own is not None:
+                return call_constructor(own, operands, span, partial(as_function, ctx))
+            names = ", ".join(data.fields)
+            raise RefusalError(
+                f"{describe(data)} cannot be called",
+                callee.span,
+                hint=f"call one of its constructors: {names}",
+            )
+        case Known(value=DType() as dtype):
+            return convert_to_dtype(dtype.name, dtype.short, operands, span)
+    hint: str | None = None
+    if isinstance(callee.value, Known | TupleOf) and not source_text(callee.span).isidentifier():
+        hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
+    elif isinstance(callee.value, Computed):
+        hint = "leave the brackets out, or index it, as in x[0]"
+    raise RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
+
+
+def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
+    """Convert a value to a Relay function of a type. Raises RefusalError."""
+    match value.value:
+        case GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
+            return Computed(ir.GlobalVar(name, span=value.span), type_)
+        case ClosureValue(function=Computed(type=type_)) as closure if type_ == wanted:
+            current = renew_closure(ctx, closure)
+            if current is not None:
+                return current.function
+        case Known() | Dimension() | TupleOf():
+            raise RefusalError(f"expected a function, found {describe(value.value)}", value.span)
+    block, outer = Block(), ctx.block
+    params = [
+        ir.Var(name, type_, span=value.span)
+        for name, type_ in zip(_parameter_names(value.value, wanted), wanted.arg_types, strict=True)
+    ]
+    operands = [
+        Operand(as_value(param, param.type_annotation), value.span)
+        for param in params
+        if param.type_annotation
+    ]
+    callee = Operand(atomize(ctx, value.value, "function", set()), value.span)
+    with ctx.inside(block, ctx.environment.bindings.copy()):
+        result = apply_value(ctx, callee, operands, value.span)
+    assert ctx.block is outer
+    if is_failed(result):
+        raise RefusalError(f"expected {with_article(wanted)}", value.span)
+    what = f"the result of {describe(value.value)}"
+    converted = convert_to_declared(what, wanted.ret_type, Operand(result, value.span), None)
+    block.end = BlockExit(ExitKind.RETURNS, value.span)
+    body = render(block, converted.type, lambda _leaf: converted.expr)
+    return Computed(ir.Function(tuple(params), body, wanted.ret_type, span=value.span), wanted)
+
+
+def _parameter_names(value: Value, wanted: FuncType) -> list[str]:
+    formals = value.parameters if isinstance(value, GlobalFunction | LocalFunction | ClosureValue) else ()
+    if len(formals) == len(wanted.arg_types):
+        return [formal.name for formal in formals]
+    return [f"x{index}" if index else "x" for index in range(len(wanted.arg_types))]

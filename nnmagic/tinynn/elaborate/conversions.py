@@ -1,0 +1,158 @@
+"""Convert values to Relay expressions, and check them against declared types."""
+
+from __future__ import annotations
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.signatures import format_type
+from nnmagic.relay.types import AnyDim, FuncType, TensorType, TupleType, Type, is_float, scalar_type
+from nnmagic.tinynn.types.annotations import DType, Tensor
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
+from nnmagic.tinynn.values.operator_calls import cast, is_tensor
+from nnmagic.tinynn.values.operator_restrictions import dims_differ
+from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.values import (
+    BuiltinName,
+    ClosureValue,
+    Computed,
+    ConstructorName,
+    DictOf,
+    Dimension,
+    GlobalFunction,
+    Known,
+    LocalFunction,
+    Method,
+    Operand,
+    RangeOf,
+    RefusalError,
+    TupleOf,
+    Value,
+    Zipped,
+    as_value,
+)
+
+
+def convert_to_declared(
+    what: str, declared: Type, value: Operand, span: Span | None, words: str = "declared here"
+) -> Computed:
+    """Convert a value to its declared type; a Python number takes the dtype. Raises RefusalError."""
+    part = to_relay(value, declared)
+    if not _fits(declared, part.type):
+        notes = () if span is None else (Note(words, span),)
+        message = f"{what} is declared as {format_type(declared)}, but is {format_type(part.type)}"
+        hint = _cast_hint(declared, part.type, source_text(value.span))
+        raise RefusalError(message, value.span, hint=hint, notes=notes)
+    return Computed(part.expr, _refine(declared, part.type))
+
+
+def _cast_hint(declared: Type, actual: Type, text: str) -> str | None:
+    match declared, actual:
+        case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
+            return f"convert it, as in {text}.astype({format_type(scalar_type(wanted))})"
+        case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
+            isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
+        ):
+            return "give both dimensions the same name or number in the annotations"
+        case TensorType(), TensorType():
+            return f"declare it as {format_type(actual)}, or change its shape"
+    return None
+
+
+def _fits(declared: Type, given: Type) -> bool:
+    match declared, given:
+        case TensorType(), TensorType():
+            dims = zip(declared.shape, given.shape, strict=False)
+            same_rank = len(declared.shape) == len(given.shape)
+            return (
+                declared.dtype == given.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
+            )
+        case TupleType(fields=ours), TupleType(fields=theirs):
+            return len(ours) == len(theirs) and all(map(_fits, ours, theirs))
+    return declared == given
+
+
+def _refine(declared: Type, given: Type) -> Type:
+    """Return the more precise of two types that fit."""
+    match declared, given:
+        case TensorType(), TensorType():
+            dims = zip(declared.shape, given.shape, strict=True)
+            return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), given.dtype)
+        case TupleType(fields=ours), TupleType(fields=theirs):
+            return TupleType(tuple(map(_refine, ours, theirs)))
+    return given
+
+
+def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
+    """Convert a value to one Relay expression: a tensor, or a tuple of them. Raises RefusalError."""
+    match value.value:
+        case Computed(weak=True) as computed if isinstance(wanted, TensorType) and not wanted.shape:
+            if is_float(wanted.dtype) or not is_float(getattr(computed.type, "dtype", "")):
+                return cast(computed, wanted.dtype, value.span)
+            return computed
+        case Computed() as computed:
+            return Computed(computed.expr, computed.type)
+        case TupleOf(whole=Computed() as whole):
+            return whole
+        case ClosureValue(function=function):
+            return function
+        case GlobalFunction(name=name, type=FuncType() as type_):
+            return Computed(ir.GlobalVar(name, span=value.span), type_)
+        case ConstructorName(constructor=constructor):
+            hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
+            raise RefusalError(f"{describe(value.value)} is no value", value.span, hint=hint)
+        case TupleOf(items=items) if items:
+            fields = (
+                wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
+            )
+            parts = [
+                to_relay(Operand(item, value.span), fields[span] if fields else None)
+                for span, item in enumerate(items)
+            ]
+            node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
+            return Computed(node, TupleType(tuple(part.type for part in parts)))
+        case Known(value=bool() | int() | float() as number):
+            if isinstance(wanted, TensorType) and not wanted.shape:
+                return number_constant(number, wanted.dtype, value.span)
+            return number_constant(number, natural_dtype(number), value.span)
+        case Dimension():
+            return to_relay(as_number(value), wanted)
+    raise RefusalError(
+        f"expected a tensor, found {describe(value.value)}", value.span, hint=_no_tensor_hint(value)
+    )
+
+
+def _no_tensor_hint(value: Operand) -> str | None:
+    """Suggest what to write for a value that is no tensor."""
+    match value.value:
+        case Known(value=None):
+            return "give a tensor, or a tuple of them"
+        case Known(value=str()):
+            return "a string is known at compile time only: leave it out"
+        case Method(name=name):
+            return f"call it, as in {source_text(value.value.receiver.span)}.{name}()"
+        case BuiltinName(builtin=builtin):
+            return f"call it, as in {builtin.name}(x)"
+        case LocalFunction():
+            return "call it: a function without types is no value of Relay"
+        case DictOf():
+            return "take one of its items, as in d['key']"
+        case RangeOf():
+            return "write arange(n)"
+        case Zipped(word="reversed"):
+            return "write x[::-1]"
+        case Known(value=DType() | Tensor()):
+            return "types are known at compile time only: leave it out"
+    return None
+
+
+def declared_value(what: str, declared: Type, value: Operand, span: Span | None) -> Value:
+    """Convert a value to its declared type; a tuple can be unpacked afterwards. Raises RefusalError."""
+    part = convert_to_declared(what, declared, value, span)
+    if isinstance(value.value, TupleOf) and isinstance(part.type, TupleType):
+        items = (
+            item if is_tensor(item) else to_relay(Operand(item, value.span), type_)
+            for item, type_ in zip(value.value.items, part.type.fields, strict=True)
+        )
+        return TupleOf(tuple(items), part)
+    return as_value(part.expr, part.type)

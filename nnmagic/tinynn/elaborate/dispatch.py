@@ -1,0 +1,68 @@
+"""Say which function elaborates which node of the tree."""
+
+from __future__ import annotations
+
+from synr import ast
+
+from nnmagic.tinynn.elaborate.assignments import elaborate_assign, elaborate_unpack, elaborate_walrus
+from nnmagic.tinynn.elaborate.branches import elaborate_if
+from nnmagic.tinynn.elaborate.calls import elaborate_call
+from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested_function
+from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
+from nnmagic.tinynn.elaborate.conditions import elaborate_chain, elaborate_conditional, elaborate_logical
+from nnmagic.tinynn.elaborate.context import NodeTable
+from nnmagic.tinynn.elaborate.expressions import (
+    elaborate_constant,
+    elaborate_ellipsis,
+    elaborate_invalid,
+    elaborate_name,
+    elaborate_slice,
+    elaborate_starred,
+    elaborate_tuple,
+)
+from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
+from nnmagic.tinynn.elaborate.matching import elaborate_match
+from nnmagic.tinynn.elaborate.statements import (
+    elaborate_assert,
+    elaborate_break,
+    elaborate_continue,
+    elaborate_invalid_statement,
+    elaborate_return,
+)
+from nnmagic.tinynn.syntax import tree
+
+#: The whole language. A statement that is not listed, such as ``pass``, does nothing.
+NODES = NodeTable(
+    expressions={
+        ast.Var: elaborate_name,
+        ast.Attr: elaborate_name,
+        ast.Constant: elaborate_constant,
+        ast.Call: elaborate_call,
+        ast.Tuple: elaborate_tuple,
+        ast.ArrayLiteral: elaborate_tuple,
+        ast.Slice: elaborate_slice,
+        tree.Conditional: elaborate_conditional,
+        tree.Logical: elaborate_logical,
+        tree.Chain: elaborate_chain,
+        tree.NamedExpr: elaborate_walrus,
+        tree.Lambda: elaborate_lambda,
+        tree.Comprehension: elaborate_comprehension,
+        tree.EllipsisLiteral: elaborate_ellipsis,
+        tree.Invalid: elaborate_invalid,
+        tree.Starred: elaborate_starred,
+    },
+    statements={
+        ast.Assign: elaborate_assign,
+        tree.Unpack: elaborate_unpack,
+        ast.Return: elaborate_return,
+        tree.Break: elaborate_break,
+        tree.Continue: elaborate_continue,
+        ast.If: elaborate_if,
+        tree.For: elaborate_for,
+        tree.While: elaborate_while,
+        tree.MatchNode: elaborate_match,
+        ast.Assert: elaborate_assert,
+        tree.FunctionNode: elaborate_nested_function,
+        tree.InvalidStatement: elaborate_invalid_statement,
+    },
+)

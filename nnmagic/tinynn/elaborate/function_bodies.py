@@ -1,0 +1,99 @@
+"""Turn the body of a function into one Relay expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.diagnostics import Note
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import Type
+from nnmagic.tinynn.analysis.bound_names import assigned_names
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, exits_of, render
+from nnmagic.tinynn.elaborate.conversions import convert_to_declared, to_relay
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, Value, is_failed
+from nnmagic.tinynn.values.weak_types import is_weak
+
+
+def finish_body(
+    ctx: Elaboration, definition: tree.FunctionNode, block: Block, declared: Type | None
+) -> Computed | None:
+    """Return a function's body as one expression; None where an error was reported. Raises RefusalError."""
+    exits = [exit_ for exit_, _ in exits_of(block.end)]
+    if any(exit_.kind in (ExitKind.BREAKS, ExitKind.CONTINUES) for exit_ in exits):
+        return None  # outside of a loop: Python's own compiler says so
+    if all(exit_.kind is ExitKind.JUMPS for exit_ in exits) and not ctx.environment.failed:
+        hint = "end the loop with `break` or `return`"
+        message = f"`{definition.name}` never returns: it has a loop without end"
+        ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint)
+        return None
+    open_ends = [exit_ for exit_ in exits if exit_.kind is ExitKind.GOES_ON]
+    if open_ends and not ctx.environment.failed:
+        _report_no_return(ctx, definition, open_ends, exits)
+        return None
+    values = [exit_.value for exit_ in exits if exit_.kind is ExitKind.RETURNS and exit_.value is not None]
+    usable = [value for value in values if not is_failed(value.value)]
+    if not usable:
+        return None
+    span = None if definition.ret_type is None else ctx.span(definition.ret_type.span)
+    what = f"the result of `{definition.name}`"
+    plan: MergePlan | None = None
+    if declared is None and len(usable) > 1:
+        plan = _plan_result(definition, usable)
+
+    def part_of(value: Operand) -> Computed:
+        if declared is not None:
+            return convert_to_declared(what, declared, value, span)
+        return to_relay(value) if plan is None else to_planned_type(plan, value)
+
+    parts = {id(value): part_of(value) for value in usable}
+    result = declared if declared is not None and len(usable) > 1 else parts[id(usable[0])].type
+    weak = declared is None and all(_is_number_alone(value.value) for value in usable)
+    if ctx.environment.failed or len(usable) < len(values):
+        return Computed(ir.Tuple(()), result, weak)  # the type alone is of use
+    expr = render(block, result, lambda exit_: parts[id(exit_.value)].expr)
+    return Computed(expr, result, weak)
+
+
+def _report_no_return(
+    ctx: Elaboration,
+    definition: tree.FunctionNode,
+    open_ends: Sequence[BlockExit],
+    exits: Sequence[BlockExit],
+) -> None:
+    name = definition.name
+    returns = [exit_ for exit_ in exits if exit_.kind is ExitKind.RETURNS]
+    if returns:
+        notes = [
+            Note("it returns here", returns[0].span),
+            Note("but not where this is left", open_ends[0].span),
+        ]
+        message = f"`{name}` does not return a value on every path"
+        hint = "add a `return` at its end"
+        ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint, notes=notes)
+        return
+    last = [bound for statement in definition.body.stmts for bound in assigned_names(statement)]
+    hint = f"add `return {last[-1]}` at its end" if last else "add a `return` at its end"
+    ctx.diagnostics.error(f"`{name}` returns nothing", ctx.span(definition.name_span), hint=hint)
+
+
+def _plan_result(definition: tree.FunctionNode, values: Sequence[Operand]) -> MergePlan:
+    """Plan the one type of all returns. Raises RefusalError, which names two that differ."""
+    try:
+        return plan_merge([value.value for value in values])
+    except MergeConflictError as problem:
+        first, second = values[problem.first], values[problem.second]
+        message = f"`{definition.name}` returns {describe(second.value)} here"
+        note = Note(f"and {describe(first.value)} here", first.span)
+        hint = "return one shape and one dtype on every path"
+        raise RefusalError(message, second.span, hint=hint, notes=(note,)) from None
+
+
+def _is_number_alone(value: Value) -> bool:
+    """Return whether a function that returns the value leaves its dtype open."""
+    literal = isinstance(value, Known) and is_number(value.value)
+    return literal or is_weak(value) or isinstance(value, Dimension)

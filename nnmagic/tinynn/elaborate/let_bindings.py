@@ -1,0 +1,93 @@
+"""Bind values by let, so that code can use them in several places (A-normal form)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nnmagic.relay import expr as ir
+from nnmagic.tinynn.elaborate.context import BranchNeededError, Elaboration
+from nnmagic.tinynn.values.values import (
+    ClosureValue,
+    Computed,
+    Dimension,
+    LocalFunction,
+    Method,
+    Operand,
+    TupleOf,
+    Value,
+    Zipped,
+    as_value,
+)
+
+
+def let_bind_names(ctx: Elaboration, names: Iterable[str]) -> None:
+    """Bind by let what the names stand for, so that a branch or an inner function can use it."""
+    for name in names:
+        owner = ctx.environment.owner(name)
+        if owner is not None and name in owner.bindings.locals:
+            owner.bindings.locals[name] = atomize(ctx, owner.bindings.locals[name], name, set())
+
+
+def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
+    """Return the value over atoms: with its expressions bound, it can be used anywhere below."""
+    match value:
+        case Computed(expr=expr) if not is_atom(expr):
+            return let_bind(ctx, value, name)
+        case Dimension(dim=dim, number=number) if not is_atom(number.expr):
+            return Dimension(dim, let_bind(ctx, number, name))
+        case TupleOf(items=_, whole=Computed() as whole):
+            if is_atom(whole.expr):
+                return value  # its items are taken anew wherever it is read
+            kept = let_bind(ctx, whole, name)
+            return as_value(kept.expr, kept.type)
+        case TupleOf(items=items):
+            parts = (atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
+            return TupleOf(tuple(parts))
+        case Method(receiver=receiver, name=word, callee=callee):
+            kept_receiver = atomize(ctx, receiver.value, name, seen)
+            return Method(Operand(kept_receiver, receiver.span), word, callee)
+        case Zipped(word=word, parts=parts_):
+            kept_parts = (Operand(atomize(ctx, part.value, name, seen), part.span) for part in parts_)
+            return Zipped(word, tuple(kept_parts))
+        case LocalFunction() | ClosureValue():
+            return _atomize_function(ctx, value, seen)
+    return value
+
+
+def _atomize_function(ctx: Elaboration, value: LocalFunction | ClosureValue, seen: set[int]) -> Value:
+    """Bind what a function captures, which is inlined or made again somewhere below."""
+    if id(value) in seen:
+        return value
+    seen.add(id(value))
+    environment = value.environment
+    if environment not in ctx.environment.chain():  # it has returned: nothing changes its names any more
+        environment = replace(environment, bindings=environment.bindings.copy())
+        value = replace(value, environment=environment)
+    for captured in sorted(value.versions):
+        if captured in environment.bindings.locals:
+            environment.bindings.locals[captured] = atomize(
+                ctx, environment.bindings.locals[captured], captured, seen
+            )
+    return value
+
+
+def let_bind(ctx: Elaboration, value: Computed, name: str) -> Computed:
+    """Bind a value by let in the current block."""
+    if ctx.speculating:
+        raise BranchNeededError
+    variable = ir.Var(name, span=value.expr.span)
+    ctx.block.lets.append((variable, value.expr))
+    return Computed(variable, value.type, value.weak)
+
+
+def is_atom(expr: ir.Expr) -> bool:
+    """Return whether an expression may stand in several branches without being computed in each."""
+    return isinstance(expr, ir.Var | ir.GlobalVar | ir.Constant | ir.Constructor)
+
+
+def reread(value: Value) -> Value:
+    """Return the value for one use: the parts of a variable that holds a tuple are projected anew."""
+    if isinstance(value, TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
+        return as_value(value.whole.expr, value.whole.type)
+    return value

@@ -1,0 +1,120 @@
+"""Elaborate operators, comparisons and subscripts."""
+
+from __future__ import annotations
+
+from synr import ast
+
+from nnmagic.diagnostics import Span
+from nnmagic.tinynn.elaborate.annotation_types import callable_annotation, tensor_annotation, tuple_annotation
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.truth import negate
+from nnmagic.tinynn.operators.arithmetic import binary, unary
+from nnmagic.tinynn.operators.membership import identity, membership
+from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    BuiltinName,
+    Operand,
+    RefusalError,
+    TupleConstructor,
+    TupleOf,
+    Value,
+    is_failed,
+)
+
+
+def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> Value:
+    """Elaborate a unary or binary operator, or a subscript."""
+    op = expr.func_name
+    if op.name is ast.BuiltinOp.Subscript:
+        return _elaborate_subscript(ctx, expr)
+    if len(expr.params) == 1:
+        operand = ctx.operand(expr.params[0])
+        span = ctx.span(expr.span)
+        if op.name is ast.BuiltinOp.Not:
+            return negate(operand, span)
+        return FAILED if is_failed(operand.value) else unary(op.name, SIGNS[op.name], operand, span)
+    return _elaborate_binary(ctx, expr)
+
+
+def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> Value:
+    """Elaborate a binary operator; down the left side in a loop, so that a long sum needs no recursion."""
+    chain: list[ast.Call] = []
+    node: ast.Expr = expr
+    while _is_binary(node):
+        chain.append(node)
+        node = node.params[0]
+    left = ctx.operand(node)
+    for call in reversed(chain):
+        right = ctx.operand(call.params[1])
+        span = ctx.span(call.span)
+        left = Operand(binary_operation(ctx, call.func_name.name, left, right, span), span)
+    return left.value
+
+
+def binary_operation(
+    ctx: Elaboration, op: ast.BuiltinOp | tree.ExtraOp, left: Operand, right: Operand, span: Span
+) -> Value:
+    """Return the value of a binary operator; an error is reported here and gives FAILED."""
+    if is_failed(left.value) or is_failed(right.value):
+        return FAILED
+    try:
+        if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
+            return identity(SIGNS[op], left, right, span)
+        if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
+            return membership(SIGNS[op], left, right, span)
+        return binary(op, SIGNS[op], left, right, span)
+    except RefusalError as refusal:
+        ctx.report(refusal)
+        return FAILED
+
+
+def _is_binary(expr: ast.Expr) -> bool:
+    return (
+        isinstance(expr, ast.Call)
+        and isinstance(expr.func_name, ast.Op)
+        and expr.func_name.name is not ast.BuiltinOp.Subscript
+        and len(expr.params) == 2
+    )
+
+
+def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
+    owner, index = ctx.operand(expr.params[0]), expr.params[1].values
+    span = ctx.span(expr.span)
+    if isinstance(owner.value, TupleConstructor):
+        return _elaborate_type_subscript(ctx, owner.value, index, span)
+    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
+        hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
+        raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
+    items = evaluate_operands(ctx, index)
+    if any(is_failed(part.value) for part in (owner, *items)):
+        return FAILED
+    return subscript(owner, items, span)
+
+
+def _elaborate_type_subscript(
+    ctx: Elaboration, owner: TupleConstructor, index: list[ast.Expr], span: Span
+) -> Value:
+    if owner.name == "Callable":
+        items = evaluate_operands(ctx, index)
+        return FAILED if any(is_failed(item.value) for item in items) else callable_annotation(items, span)
+    if owner.name != "Tensor":
+        items = evaluate_operands(ctx, index)
+        return FAILED if any(is_failed(item.value) for item in items) else tuple_annotation(items)
+    ctx.in_shape = True
+    try:
+        items = evaluate_operands(ctx, index[:1])
+    finally:
+        ctx.in_shape = False
+    items += evaluate_operands(ctx, index[1:])
+    if any(is_failed(item.value) for item in items):
+        return FAILED
+    shape = index[0] if index else None  # `Tensor[()]`
+    parts: list[Operand] = []
+    if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and items and isinstance(items[0].value, TupleOf):
+        spans = [ctx.span(part.span) for part in shape.values]
+        if len(spans) == len(items[0].value.items):
+            parts = list(map(Operand, items[0].value.items, spans))
+    return tensor_annotation(items, parts, span)

@@ -1,0 +1,192 @@
+"""Interpret patterns: what they test, and which part of the value each part of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from synr import ast
+from synr.ast import BuiltinOp
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import TupleType, Type, TypeCall
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.truth import truth_of
+from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import is_tensor
+from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.values import (
+    Computed,
+    ConstructorName,
+    DataTypeName,
+    Known,
+    NotStaticError,
+    Operand,
+    RefusalError,
+    TupleOf,
+    as_value,
+    is_failed,
+    known_value,
+    record_constructor,
+)
+
+
+def equals_pattern(ctx: Elaboration, pattern: tree.ValuePattern, value: Operand) -> bool | Computed:
+    """Return whether a value equals that of a pattern. Raises RefusalError."""
+    wanted = ctx.operand(pattern.value)
+    if is_failed(wanted.value):
+        return True
+    if isinstance(wanted.value, ConstructorName):
+        raise RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
+    value, wanted = as_number(value), as_number(wanted)
+    try:
+        left, right = known_value(value.value), known_value(wanted.value)
+    except NotStaticError:
+        pass
+    else:
+        return left is right or (left is not None and right is not None and left == right)
+    if is_tensor(value.value) and wanted.value == Known(None):
+        return False
+    if not is_tensor(value.value):
+        return False
+    equal = truth_of(Operand(binary(BuiltinOp.Eq, "==", value, wanted, wanted.span), wanted.span), "case")
+    assert equal is not None
+    return equal
+
+
+def split_sequence(
+    ctx: Elaboration, pattern: tree.SequencePattern, value: Operand
+) -> list[tuple[ast.Node, Operand]] | None:
+    """Pair the items of a tuple with their patterns; None where the number differs. Raises RefusalError."""
+    if not isinstance(value.value, TupleOf):
+        if isinstance(value.value, Known):
+            return None
+        message = f"a tuple pattern does not take {describe(value.value)}"
+        raise RefusalError(message, ctx.span(pattern.span), hint="match a tuple, as in match (x, y):")
+    items = [Operand(item, value.span) for item in value.value.items]
+    patterns = list(pattern.patterns)
+    stars = [index for index, part in enumerate(patterns) if isinstance(part, tree.StarPattern)]
+    if len(items) < len(patterns) - len(stars) or (not stars and len(items) != len(patterns)):
+        return None
+    if stars:
+        star_index = stars[0]
+        end = len(items) - (len(patterns) - star_index - 1)
+        rest = Operand(TupleOf(tuple(item.value for item in items[star_index:end])), value.span)
+        star = patterns[star_index]
+        patterns[star_index] = tree.CapturePattern(star.span, star.name)
+        items = [*items[:star_index], rest, *items[end:]]
+    return list(zip(patterns, items, strict=True))
+
+
+def is_native(ctx: Elaboration, pattern: ast.Node) -> bool:
+    """Return whether Relay has the pattern."""
+    match pattern:
+        case tree.CapturePattern(pattern=None):
+            return True
+        case tree.ConstructorPattern(patterns=parts, keywords=named):
+            return all(map(partial(is_native, ctx), [*parts, *named.values()]))
+        case tree.SequencePattern(patterns=parts):
+            return all(map(partial(is_native, ctx), parts))
+    return False
+
+
+def to_relay_pattern(ctx: Elaboration, pattern: ast.Node, type_: Type) -> ir.Pattern:
+    """Convert to a pattern of Relay, and bind its names. Raises RefusalError."""
+    span = ctx.span(pattern.span)
+    match pattern, type_:
+        case tree.CapturePattern(name=None), _:
+            return ir.PatternWildcard()
+        case tree.CapturePattern(name=str() as name), _:
+            variable = ir.Var(name, type_, span=span)
+            ctx.environment.bindings.bind(name, as_value(variable, type_), span)
+            return ir.PatternVar(variable)
+        case tree.SequencePattern(patterns=parts), TupleType(fields=fields) if len(parts) == len(fields):
+            return ir.PatternTuple(tuple(map(partial(to_relay_pattern, ctx), parts, fields)))
+        case tree.ConstructorPattern(), _:
+            constructor, parts = resolve_constructor(ctx, pattern)
+            _check_belongs(constructor, type_, span)
+            return ir.PatternConstructor(
+                constructor, tuple(map(partial(to_relay_pattern, ctx), parts, constructor.inputs))
+            )
+    raise RefusalError(f"this pattern does not take {describe(Computed(ir.Tuple(()), type_))}", span)
+
+
+def resolve_constructor(
+    ctx: Elaboration, pattern: tree.ConstructorPattern
+) -> tuple[ir.Constructor, list[ast.Node]]:
+    """Return the constructor of a pattern, and a pattern for each of its fields. Raises RefusalError."""
+    callee = ctx.operand(pattern.constructor)
+    span = ctx.span(pattern.span)
+    if isinstance(callee.value, DataTypeName) and (own := record_constructor(callee.value)) is not None:
+        callee = Operand(own, callee.span)
+    if not isinstance(callee.value, ConstructorName):
+        hint = "write a constructor of a class of the cell, a number, a name or `_`"
+        raise RefusalError(f"{describe(callee.value)} is no constructor", callee.span, hint=hint)
+    name, fields = callee.value.constructor.name, callee.value.fields
+    if len(pattern.patterns) > len(fields):
+        given = len(pattern.patterns)
+        signature = f"{name}({', '.join(fields)})"
+        raise RefusalError(f"`{name}` has {len(fields)} fields, not {given}", span, hint=f"it is {signature}")
+    parts: list[ast.Node] = list(pattern.patterns)
+    parts += [tree.CapturePattern(pattern.span, None)] * (len(fields) - len(parts))
+    for keyword, part in pattern.keywords.items():
+        if keyword not in fields:
+            raise RefusalError(
+                f"`{name}` has no field `{keyword}`", span, hint=f"its fields: {', '.join(fields)}"
+            )
+        parts[fields.index(keyword)] = part
+    return callee.value.constructor, parts
+
+
+def check_subject(
+    ctx: Elaboration, value: Operand, constructor: ir.Constructor, pattern: ast.Node
+) -> Computed:
+    """Return the value that a constructor's pattern matches. Raises RefusalError for another type."""
+    if not isinstance(value.value, Computed):
+        message = f"`{constructor.name}` does not take {describe(value.value)}"
+        raise RefusalError(message, ctx.span(pattern.span))
+    _check_belongs(constructor, value.value.type, ctx.span(pattern.span))
+    return value.value
+
+
+def _check_belongs(constructor: ir.Constructor, type_: Type, span: Span) -> None:
+    if type_ != TypeCall(constructor.belong_to, ()):
+        subject = describe(Computed(ir.Tuple(()), type_))
+        owner = constructor.belong_to.name
+        raise RefusalError(f"`{constructor.name}` is a constructor of {owner}, but this is {subject}", span)
+
+
+def expand_alternatives(case: tree.Case) -> Iterator[tree.Case]:
+    """Yield the case once for each alternative of ``|`` in its pattern."""
+    for pattern in _alternatives(case.pattern):
+        yield tree.Case(case.span, pattern, case.guard, case.body)
+
+
+def _alternatives(pattern: ast.Node) -> Iterator[ast.Node]:
+    def products(parts: Sequence[ast.Node]) -> Iterator[list[ast.Node]]:
+        if not parts:
+            yield []
+            return
+        for first in _alternatives(parts[0]):
+            for rest in products(parts[1:]):
+                yield [first, *rest]
+
+    match pattern:
+        case tree.OrPattern(patterns=parts):
+            for part in parts:
+                yield from _alternatives(part)
+        case tree.SequencePattern(span=span, patterns=parts):
+            for chosen in products(parts):
+                yield tree.SequencePattern(span, chosen)
+        case tree.ConstructorPattern(span=span, constructor=constructor, patterns=parts, keywords=named):
+            for chosen in products([*parts, *named.values()]):
+                keywords = dict(zip(named, chosen[len(parts) :], strict=True))
+                yield tree.ConstructorPattern(span, constructor, chosen[: len(parts)], keywords)
+        case tree.CapturePattern(span=span, name=name, pattern=inner) if inner is not None:
+            for alternative in _alternatives(inner):
+                yield tree.CapturePattern(span, name, alternative)
+        case _:
+            yield pattern

@@ -1,0 +1,134 @@
+"""Describe values in the words of error messages."""
+
+from __future__ import annotations
+
+import ast
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.signatures import format_dim, format_type
+from nnmagic.relay.types import AnyDim, FuncType, Type, TypeCall
+from nnmagic.tinynn.types.annotations import DType, Tensor
+from nnmagic.tinynn.values.values import (
+    BuiltinName,
+    ClosureValue,
+    Computed,
+    ConstructorName,
+    DataTypeName,
+    DictOf,
+    Dimension,
+    GlobalFunction,
+    Known,
+    LocalFunction,
+    Method,
+    Operand,
+    OperatorName,
+    RangeOf,
+    SliceOf,
+    TupleConstructor,
+    TupleOf,
+    TypeOf,
+    Unassigned,
+    Value,
+    Zipped,
+)
+
+
+def brief(number: bool | int | float) -> str:
+    """Return a number as text, or ``the number`` where that is too long."""
+    text = repr(number) if not isinstance(number, int) or abs(number) < 10**40 else "the number"
+    return text if len(text) <= 45 else "the number"
+
+
+def with_article(type_: Type) -> str:
+    """Return a type as text with its article: ``a Tensor[(2,), f32]``, ``an f32``."""
+    text = format_type(type_)
+    vowel = text[0] in "AEIO" if isinstance(type_, TypeCall) else text[0] in "fi"
+    return f"an {text}" if vowel else f"a {text}"
+
+
+#: What Python calls a weak number, by its type.
+_PYTHON_NAMES = {"i64": "int", "f64": "float", "bool_": "bool"}
+
+
+def describe(value: Value) -> str:
+    """Say what a value is, with its article."""
+    match value:
+        case Computed(type=type_, weak=True):
+            return f"a Python {_PYTHON_NAMES[format_type(type_)]}"
+        case Computed(type=type_):
+            return with_article(type_) if not isinstance(type_, FuncType) else "a function"
+        case Dimension(dim=dim):
+            return f"the dimension {format_dim(dim)}"
+        case TupleOf(items=items):
+            return f"a tuple of {len(items)}"
+        case DictOf(items=found):
+            return f"a dictionary of {len(found)}"
+        case SliceOf():
+            return "a slice"
+        case GlobalFunction(written=name) | LocalFunction(name=name) | ClosureValue(name=name):
+            return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case RangeOf():
+            return "a range"
+        case Zipped(word=word):
+            return f"`{word}(...)`"
+        case DataTypeName(type=data):
+            return f"the class `{data.header.name}`"
+        case ConstructorName(constructor=constructor):
+            return f"the constructor `{constructor.name}` (without its brackets)"
+        case Unassigned(message=message):
+            return message
+        case OperatorName(operator=operator):
+            return f"the operator {operator.name}"
+        case BuiltinName(builtin=builtin):
+            return f"the function {builtin.name}"
+        case Method(name=name):
+            return f"the method {name} (without its call)"
+        case TupleConstructor(name=name):
+            return f"`{name}`"
+        case TypeOf(type=type_):
+            return f"the type {format_type(type_)}"
+        case Known(value=known):
+            return _describe_known(known)
+    return "a value"
+
+
+def _describe_known(value: object) -> str:
+    match value:
+        case None:
+            return "None"
+        case bool() | DType() | Tensor():
+            return repr(value)
+        case int() | float():
+            return f"the number {brief(value)}"
+        case str():
+            return f"the string {value!r}" if len(value) <= 40 else "a string"
+        case AnyDim():
+            return f"the dimension {format_dim(value)}"
+    return "`...`" if value is Ellipsis else f"a {type(value).__name__}"
+
+
+def type_note(operand: Operand) -> Note:
+    """Return a note that points at an operand and says what it is."""
+    return Note(f"this is {describe(operand.value)}", operand.span)
+
+
+def source_text(span: Span) -> str:
+    """Return the source of an expression, for a hint that puts an attribute behind it.
+
+    In brackets unless it is a name, a call or the like; ``(...)`` if it is long or spans several lines.
+    """
+    line = span.source.line(span.line) if span.source else None
+    if line is None or span.end_line != span.line or span.end_column - span.column > _LONGEST_TEXT:
+        return "(...)"
+    text = line[span.column - 1 : span.end_column - 1]
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return "(...)"
+    whole = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.List, ast.ListComp, ast.GeneratorExp)
+    in_brackets = isinstance(node, ast.Tuple) and (not node.elts or node.elts[0].col_offset > 0)
+    return text if isinstance(node, whole) or in_brackets else f"({text})"
+
+
+#: Longer source is not repeated in a hint.
+_LONGEST_TEXT = 60
