@@ -52,17 +52,17 @@ class Lock:
             self._lock = RLock()
 
 
-class _State:
+class _ForkState:
     """Of this process."""
 
     has_warned = False
 
 
 def _before_fork() -> None:
-    if _State.has_warned:
+    if _ForkState.has_warned:
         return
     if any(lock.is_held_by_another() for lock in _locks) or _imports_of_others():
-        _State.has_warned = True
+        _ForkState.has_warned = True
         warnings.warn(_MESSAGE, RuntimeWarning, stacklevel=2)
 
 

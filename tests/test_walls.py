@@ -1,8 +1,12 @@
-"""The walls between the packages: which part may import which, and what importing nnmagic costs."""
+"""The walls between the packages: which part may import which, and what importing nnmagic costs.
+
+CONTRIBUTING.md shows the same tables.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -10,58 +14,43 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "nnmagic"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "nnmagic"
 
 #: part -> the parts it may import (itself always). Parts are nnmagic's top-level modules and packages.
 MAY_IMPORT = {
-    "_version": set(),
-    "diagnostics": set(),
-    "tracebacks": {"diagnostics"},
-    "progress": set(),
-    "fork_safety": set(),
-    "cache": {"tracebacks", "fork_safety"},
-    "relay": {"diagnostics", "tracebacks"},
-    "engine": {"diagnostics", "tracebacks", "fork_safety", "progress", "relay"},
-    "tinynn": {"diagnostics", "tracebacks", "relay"},
-    "rendering": {"diagnostics", "relay"},
-    "functions": {
-        "_version",
-        "cache",
-        "diagnostics",
-        "engine",
-        "tracebacks",
-        "fork_safety",
-        "rendering",
-        "progress",
-        "relay",
-        "tinynn",
-    },
-    "jupyter": {
-        *(
-            "_version",
-            "cache",
-            "diagnostics",
-            "engine",
-            "tracebacks",
-            "functions",
-            "rendering",
-            "progress",
-            "relay",
-            "tinynn",
-        )
-    },
-    "__init__": {
-        "_version",
-        "cache",
-        "diagnostics",
-        "engine",
-        "fork_safety",
-        "functions",
-        "jupyter",
-        "relay",
-        "tinynn",
-    },
+    part: set(may.split())
+    for part, may in {
+        "__init__": "_version cache diagnostics engine fork_safety functions jupyter relay tinynn",
+        "_version": "",
+        "diagnostics": "",
+        "tracebacks": "diagnostics",
+        "fork_safety": "",
+        "progress": "",
+        "cache": "fork_safety tracebacks",
+        "relay": "diagnostics tracebacks",
+        "tinynn": "diagnostics tracebacks relay",
+        "engine": "diagnostics fork_safety tracebacks progress relay",
+        "rendering": "diagnostics relay",
+        "functions": (
+            "_version cache diagnostics engine fork_safety progress relay rendering tinynn tracebacks"
+        ),
+        "jupyter": "_version cache diagnostics engine functions progress relay rendering tinynn tracebacks",
+    }.items()
 }
+#: The folders and files inside a part, from the top down: each imports only those below it.
+LAYERS = {
+    "tinynn": (
+        *("compilation", "editor", "elaborate", "namespace", "program", "builtins", "operators", "analysis"),
+        *("calls", "values", "syntax", "types"),
+    ),
+    "engine/relax": (
+        *("driver", "profiling", "codegen", "interpreter", "lowering", "legalize", "runtime", "analysis"),
+        *("schedules", "tir", "artifact", "deferred_interrupts"),
+    ),
+}
+#: What runs where the compiler is not.
+WITHOUT_COMPILER = ("analysis", "runtime", "interpreter", "artifact", "deferred_interrupts")
 #: outside package -> the only parts that may import it.
 ONLY_IN = {
     "tvm": {"engine"},
@@ -102,6 +91,56 @@ def test_a_file_imports_only_what_its_part_may(path: Path) -> None:
         if top == "nnmagic" and rest and rest[0] in PARTS:
             assert rest[0] == part or rest[0] in MAY_IMPORT[part], f"{part} must not import {name}"
         assert part in ONLY_IN.get(top, {part}), f"only {sorted(ONLY_IN[top])} may import {top}"
+
+
+def rooms(part: str) -> dict[str, list[Path]]:
+    """The files of each folder, and each loose file, inside a part."""
+    found: dict[str, list[Path]] = {}
+    for path in FILES:
+        if path.is_relative_to(PACKAGE / part):
+            room = path.relative_to(PACKAGE / part).parts[0].removesuffix(".py")
+            found.setdefault(room, []).append(path)
+    return found
+
+
+@pytest.mark.parametrize("part", LAYERS)
+def test_a_folder_imports_only_those_below_it(part: str) -> None:
+    layers, inside = LAYERS[part], "nnmagic." + part.replace("/", ".") + "."
+    assert set(rooms(part)) - {"__init__"} == set(layers)
+    for height, room in enumerate(layers):
+        for path in rooms(part)[room]:
+            for name in imports(path):
+                other = name.removeprefix(inside).split(".")[0] if name.startswith(inside) else room
+                assert other in layers[height:], f"{path.relative_to(ROOT)} must not import {name}"
+
+
+@pytest.mark.parametrize("room", WITHOUT_COMPILER)
+def test_what_runs_without_the_compiler_never_imports_it(room: str) -> None:
+    for path in rooms("engine/relax")[room]:
+        assert "tvm" not in {name.split(".")[0] for name in imports(path)}, path
+
+
+def table(below: str) -> list[list[str]]:
+    """The rows of the first table after a line of CONTRIBUTING.md, without code marks."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("`", "")
+    lines = text[text.index(below.replace("`", "")) :].splitlines()
+    begin = next(index for index, line in enumerate(lines) if line.startswith("|"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[begin + 2 :]]
+    return rows[: next(index for index, line in enumerate(lines[begin + 2 :]) if not line.startswith("|"))]
+
+
+def test_contributing_shows_the_walls() -> None:
+    shown = {
+        re.sub(r"nnmagic/|\.py|/$", "", part): set(may.replace(",", " ").split()) - {"\u2013"}
+        for part, _, may in table("Imports go in one direction")
+    }
+    assert shown == MAY_IMPORT
+
+
+@pytest.mark.parametrize("part", LAYERS)
+def test_contributing_shows_the_folders(part: str) -> None:
+    folders = [room for room in LAYERS[part] if (PACKAGE / part / room).is_dir()]
+    assert [row[0].strip("/") for row in table(f"Inside `nnmagic/{part}/`")] == folders
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

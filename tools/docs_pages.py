@@ -126,7 +126,7 @@ def _by_name(symbol: Symbol) -> str:
 
 
 def _entry(symbol: Symbol) -> Iterator[str]:
-    """A name: how it is called, what it does, its twins, what its parameters may be."""
+    """Yield a name's entry: how it is called, what it does, its equivalents, what its parameters accept."""
     yield f"\n### {symbol.name}\n"
     yield f"```python\n{symbol.signature}\n```\n"
     twin = f" NumPy: `{symbol.numpy}`." if symbol.numpy else ""

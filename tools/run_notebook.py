@@ -17,7 +17,7 @@ RAISES = {"raises-exception", "nbval-raises-exception"}
 
 
 def run(path: Path, *, write: bool) -> bool:
-    """Runs one notebook, prints or writes it, and says whether every cell did what it should."""
+    """Run one notebook, print or write it, and return whether every cell did what it should."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:  # nbval and nbclient have two words for an expected error
         tags = set(cell.metadata.get("tags", ()))
@@ -39,7 +39,7 @@ def run(path: Path, *, write: bool) -> bool:
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The notebook without what differs from machine to machine and from run to run."""
+    """Return the notebook without what differs from machine to machine and from run to run."""
     language = {"name": "python"}
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": language})
@@ -51,7 +51,7 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def show(cell: nbformat.NotebookNode) -> None:
-    """Prints a cell's source and its outputs as text."""
+    """Print a cell's source and its outputs as text."""
     if cell.cell_type == "markdown":
         print(f"\n{cell.source}")
     elif cell.cell_type == "code":
@@ -61,7 +61,7 @@ def show(cell: nbformat.NotebookNode) -> None:
 
 
 def text_of(output: nbformat.NotebookNode) -> str:
-    """The plain text of an output of any kind."""
+    """Return the plain text of an output of any kind."""
     if output.output_type == "stream":
         return str(output.text)
     if output.output_type == "error":

@@ -14,7 +14,7 @@ class Executable(Protocol):
 
     @property
     def artifact(self) -> Artifact | None:
-        """What can be cached of it, if anything."""
+        """The artifact to cache, if there is one."""
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """Return the results for checked arguments."""

@@ -99,7 +99,7 @@ def operators_of(kernel: str) -> tuple[str, ...]:
 
 
 def _ends(text: str, end: int) -> bool:
-    """Whether a word of a kernel's name ends there, but for a number."""
+    """Return whether a word of a kernel's name ends there, but for a number."""
     return re.match(r"\d*(_|$)", text[end:]) is not None
 
 

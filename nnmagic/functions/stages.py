@@ -18,11 +18,11 @@ class StageText(str):
 
     __slots__ = ()
 
-    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:  # noqa: ARG002 - IPython calls it so
+    def _repr_pretty_(self, printer: _PrettyPrinter, cycle: bool) -> None:  # noqa: ARG002 - IPython calls it so
         printer.text(self)
 
 
-class _Printer(Protocol):
+class _PrettyPrinter(Protocol):
     """The interface of IPython's pretty printer."""
 
     def text(self, text: str) -> None:
@@ -101,5 +101,5 @@ def _fields(node: object) -> tuple[list[str], list[tuple[str, object]]]:
 
 def _shown(value: object) -> str:
     if hasattr(type(value), "__attrs_attrs__"):
-        return type(value).__name__
+        return type(value).__name__.removesuffix("Node")
     return value.name if isinstance(value, Enum) else repr(value)

@@ -12,7 +12,7 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nnmagic.jupyter.cursor_context import Cursor, Names
+    from nnmagic.jupyter.cursor_context import CursorContext, Names
     from nnmagic.tinynn.editor.symbols import Symbol
 
 #: What JupyterLab calls the kinds of words.
@@ -89,7 +89,7 @@ class CellMatcher:
         return _result(cursor.prefix, suggestions(cursor, names, namespace))
 
 
-def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
+def suggestions(cursor: CursorContext, names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """Return the completions at the cursor of a %%tinynn cell with their kinds, the likeliest first."""
     if cursor.owner:
         return {} if re.search(r"\.shape\[[^\]]*\]$", cursor.owner) else _of_tensor()
@@ -119,8 +119,8 @@ def suggestions(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -
     return found | _free_names(names, namespace)
 
 
-def _expects_dtype(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> bool:
-    """Whether the argument at the cursor is a dtype, by its name or by its position."""
+def _expects_dtype(cursor: CursorContext, names: Names, namespace: Mapping[str, object]) -> bool:
+    """Return whether the argument at the cursor is a dtype, by its name or by its position."""
     bracket = cursor.bracket
     if bracket is None or bracket.kind != "(" or not bracket.callee or bracket.defines:
         return False
@@ -280,7 +280,7 @@ def _parameters_of(callee: str, names: Names, namespace: Mapping[str, object]) -
     return symbol.keywords if symbol is not None else ()
 
 
-def _by_position(cursor: Cursor, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
+def _by_position(cursor: CursorContext, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
     """Return the parameters that the positional arguments before the cursor fill."""
     assert cursor.bracket is not None
     given = cursor.bracket.commas - len(cursor.bracket.keywords)

@@ -34,7 +34,7 @@ class Bracket:
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class CursorContext:
     """The cursor of a cell's body.
 
     path: the dotted name that ends at it. quoted: whether it is in a string or a comment. bracket: the
@@ -89,7 +89,7 @@ class Cursor:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenBracket:
     kind: str
     start: int
     comma: int
@@ -97,9 +97,9 @@ class _Open:
     keywords: list[str] = field(default_factory=list)
 
 
-def cursor_in(text: str) -> Cursor:
+def cursor_in(text: str) -> CursorContext:
     """Return the context of the cursor at the end of ``text``, a cell's body up to the cursor."""
-    opened: list[_Open] = []
+    opened: list[_OpenBracket] = []
     position, quoted = 0, False
     while position < len(text):
         char = text[position]
@@ -114,7 +114,7 @@ def cursor_in(text: str) -> Cursor:
             position = len(text) if after is None else after
             continue
         if char in "([{":
-            opened.append(_Open(char, position, position + 1))
+            opened.append(_OpenBracket(char, position, position + 1))
         elif char in ")]}" and opened:
             opened.pop()
         elif char == "," and opened:
@@ -127,7 +127,7 @@ def cursor_in(text: str) -> Cursor:
     path = _PATH.search(line)
     assert path is not None
     brackets = [_bracket(text, each) for each in opened[-2:]]
-    return Cursor(
+    return CursorContext(
         tuple(path[0].split(".")),
         quoted,
         brackets[-1] if brackets else None,
@@ -151,7 +151,7 @@ def _string_end(text: str, start: int, quote: str) -> int | None:
     return None
 
 
-def _bracket(text: str, opened: _Open) -> Bracket:
+def _bracket(text: str, opened: _OpenBracket) -> Bracket:
     callee = _CALLEE.search(text, 0, opened.start)
     return Bracket(
         opened.kind,

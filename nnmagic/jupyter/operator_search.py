@@ -82,7 +82,7 @@ def _ranked(pattern: str) -> Iterator[str]:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Whether a name fits a pattern of the shell, as a whole or without its namespace."""
+    """Return whether a name fits a pattern of the shell, as a whole or without its namespace."""
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.rpartition(".")[2], pattern)
 
 

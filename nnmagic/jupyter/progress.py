@@ -83,7 +83,7 @@ def progress_output(stage: str, done: int, total: int, seconds: float) -> Output
 
 
 def _is_live(shell: InteractiveShell) -> bool:
-    """Whether the front end that sent the cell takes input; nbval and nbconvert say that they do not."""
+    """Return whether the front end that sent the cell takes input (nbval and nbconvert do not)."""
     kernel = getattr(shell, "kernel", None)
     content = kernel.get_parent().get("content", {}) if kernel is not None else {}
     return bool(content.get("allow_stdin"))

@@ -9,8 +9,8 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.graph_data import Node, Region
-from nnmagic.rendering.layout import Layout, layered
+from nnmagic.rendering.graph_data import GraphNode, Region
+from nnmagic.rendering.layout import GraphLayout, layered
 
 #: The colours of families of operators: fill and border.
 _COLORS = {
@@ -67,7 +67,7 @@ class _Drawn:
     """A region and its layout; ``inner`` has the same of the regions that its nodes hold."""
 
     region: Region
-    layout: Layout
+    layout: GraphLayout
     inner: dict[int, tuple[_Drawn, ...]]
 
     @property
@@ -130,7 +130,7 @@ def _arrange(parts: Sequence[_Drawn], gap: float) -> _Rows:
     return _Rows(tuple(positions), total_width, y + row_height)
 
 
-def _box(node: Node, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
+def _box(node: GraphNode, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
     """Return the size of a node's box."""
     width, height = len(_label(node)) * _WIDE, _LINE
     for line in _detail_lines(node):
@@ -141,21 +141,21 @@ def _box(node: Node, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
     return max(width + 2 * _PAD, 34.0), height + 8
 
 
-def _size_with_type(node: Node, size: tuple[float, float]) -> tuple[float, float]:
+def _size_with_type(node: GraphNode, size: tuple[float, float]) -> tuple[float, float]:
     """Return the size with the type below the box."""
     width, height = size
     return max(width, len(_type(node)) * _SMALL + 4), height + (_TYPE_LINE if node.type else 0)
 
 
-def _label(node: Node) -> str:
+def _label(node: GraphNode) -> str:
     return _short(node.label, 40)
 
 
-def _type(node: Node) -> str:
+def _type(node: GraphNode) -> str:
     return _short(node.type, 44)
 
 
-def _detail_lines(node: Node) -> list[str]:
+def _detail_lines(node: GraphNode) -> list[str]:
     """Return the details in lines: a weight has its own, attributes share theirs."""
     lines: list[str] = []
     shared = False
@@ -210,7 +210,7 @@ def _edge(points: list[tuple[float, float]]) -> str:
     return f'<path d="{path}{head}" fill="none" stroke="{_GREY}" stroke-width="1.1"/>'
 
 
-def _node(node: Node, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterator[str]:
+def _node(node: GraphNode, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterator[str]:
     width, height = _box(node, inner)
     _, whole = _size_with_type(node, (width, height))
     x, y = cx - width / 2, cy - whole / 2
@@ -231,7 +231,7 @@ def _node(node: Node, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterat
     yield "</g>"
 
 
-def _shape(node: Node, x: float, y: float, width: float, height: float) -> str:
+def _shape(node: GraphNode, x: float, y: float, width: float, height: float) -> str:
     """Return the box of a node, by its kind."""
     place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
     match node.kind:
@@ -248,13 +248,13 @@ def _shape(node: Node, x: float, y: float, width: float, height: float) -> str:
     return f'<rect {place} rx="4" fill="{fill}" stroke="{border}"/>'
 
 
-def _color(node: Node) -> str:
+def _color(node: GraphNode) -> str:
     if node.kind == "operator":
         return _FAMILIES.get(node.family, "shape")
     return _KINDS[node.kind]
 
 
-def _title(node: Node) -> str:
+def _title(node: GraphNode) -> str:
     """Return what hovering a node shows."""
     lines = [node.label if not node.type else f"{node.label} -> {node.type}", node.summary, *node.details]
     return "\n".join(line for line in lines if line)
@@ -282,11 +282,11 @@ def _legend(regions: Sequence[Region], y: float) -> tuple[str, float]:
     return ("", 0.0) if len(parts) <= 2 else ("".join(parts), x)
 
 
-def _colored(node: Node) -> bool:
+def _colored(node: GraphNode) -> bool:
     return node.kind == "operator" or node.kind in _KINDS
 
 
-def _all_nodes(regions: Sequence[Region]) -> Iterator[Node]:
+def _all_nodes(regions: Sequence[Region]) -> Iterator[GraphNode]:
     work = list(regions)
     while work:
         region = work.pop()

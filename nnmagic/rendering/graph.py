@@ -43,7 +43,7 @@ from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.traverse import pattern_vars
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.rendering.drawing import graph_svg
-from nnmagic.rendering.graph_data import Edge, Node, Region
+from nnmagic.rendering.graph_data import Edge, GraphNode, Region
 from nnmagic.rendering.output import Output
 from nnmagic.rendering.sections import graph_section
 from nnmagic.rendering.text_graph import graph_text
@@ -104,7 +104,7 @@ class _Open:
 
     title: str
     owner: Expr | None = None
-    nodes: dict[int, Node] = field(default_factory=dict)
+    nodes: dict[int, GraphNode] = field(default_factory=dict)
     edges: dict[Edge, None] = field(default_factory=dict)
     values: dict[Expr, int] = field(default_factory=dict)
     entered: list[Expr] = field(default_factory=list)
@@ -150,7 +150,7 @@ class _Builder:
         for var in variables:
             if var not in self.folded:
                 label, type_ = f"%{var.name_hint}", short_type(var.checked_type)
-                region.values[var] = self._node(region, Node(0, "parameter", label, type_))
+                region.values[var] = self._node(region, GraphNode(0, "parameter", label, type_))
 
     def _folded(self) -> Mapping[Expr, str]:
         """Return the parameters and constants that are written inside the operators that take them."""
@@ -169,10 +169,10 @@ class _Builder:
         }
 
     def _inline(self, node: Constant) -> bool:
-        """Whether a constant is a number that calls alone take: they show it themselves."""
+        """Return whether a constant is a number that calls alone take: they show it themselves."""
         return scalar_text(node) is not None and self.uses[node] == self.arguments[node]
 
-    def _node(self, region: _Open, node: Node) -> int:
+    def _node(self, region: _Open, node: GraphNode) -> int:
         key = next(self.keys)
         region.nodes[key] = replace(node, key=key)
         return key
@@ -227,7 +227,7 @@ class _Builder:
 
     def _result(self, result: Expr, region: _Open) -> None:
         source = self._source(result, region)
-        region.edges[Edge(source, self._node(region, Node(0, "result", "result")))] = None
+        region.edges[Edge(source, self._node(region, GraphNode(0, "result", "result")))] = None
 
     def _source(self, expr: Expr, region: _Open) -> int:
         """Return the node of a value in a region; a value from outside enters through a new node."""
@@ -235,7 +235,7 @@ class _Builder:
             expr = expr.body if isinstance(expr, Let) else self.lets[expr]
         if expr not in region.values:
             name = self.names.get(expr)
-            node = _named(expr) if name is None else Node(0, "outer", f"%{name}")
+            node = _named(expr) if name is None else GraphNode(0, "outer", f"%{name}")
             if not isinstance(expr, GlobalVar | OpRef | Constructor):
                 node = replace(node, kind="outer", family="", summary="")
                 region.entered.append(expr)
@@ -244,46 +244,46 @@ class _Builder:
         return region.values[expr]
 
 
-def _named(expr: Expr) -> Node:
+def _named(expr: Expr) -> GraphNode:
     """Return the node of an expression, without type, details and regions."""
     match expr:
         case Call(op=OpRef(name=name)) if name in OPERATORS:
             operator = OPERATORS[name]
-            return Node(0, "operator", name, family=operator.family, summary=operator.summary)
+            return GraphNode(0, "operator", name, family=operator.family, summary=operator.summary)
         case Call(op=OpRef(name=name)):
-            return Node(0, "operator", name)
+            return GraphNode(0, "operator", name)
         case Call(op=GlobalVar(name=name)):
-            return Node(0, "call", f"@{name}")
+            return GraphNode(0, "call", f"@{name}")
         case Call(op=Constructor(name=name)):
-            return Node(0, "constructor", name)
+            return GraphNode(0, "constructor", name)
         case Call(op=Var(name_hint=name)):
-            return Node(0, "call", f"%{name}")
+            return GraphNode(0, "call", f"%{name}")
         case Call():
-            return Node(0, "call", "call")
+            return GraphNode(0, "call", "call")
         case Constant():
-            return Node(0, "constant", scalar_text(expr) or "constant")
+            return GraphNode(0, "constant", scalar_text(expr) or "constant")
         case Var(name_hint=name):
-            return Node(0, "outer", f"%{name}")
+            return GraphNode(0, "outer", f"%{name}")
         case GlobalVar(name=name):
-            return Node(0, "function", f"@{name}")
+            return GraphNode(0, "function", f"@{name}")
         case OpRef(name=name) | Constructor(name=name):
-            return Node(0, "function", name)
+            return GraphNode(0, "function", name)
         case Tuple():
-            return Node(0, "tuple", "tuple")
+            return GraphNode(0, "tuple", "tuple")
         case TupleGetItem(index=index):
-            return Node(0, "item", f".{index}")
+            return GraphNode(0, "item", f".{index}")
         case If():
-            return Node(0, "if", "if")
+            return GraphNode(0, "if", "if")
         case Match(assertion=message):
-            return Node(0, "match", "match" if message is None else "assert", summary=message or "")
+            return GraphNode(0, "match", "match" if message is None else "assert", summary=message or "")
         case Function():
-            return Node(0, "closure", "fn")
+            return GraphNode(0, "closure", "fn")
         case RefCreate():
-            return Node(0, "reference", "ref")
+            return GraphNode(0, "reference", "ref")
         case RefRead():
-            return Node(0, "reference", "ref_read")
+            return GraphNode(0, "reference", "ref_read")
         case RefWrite():
-            return Node(0, "reference", "ref_write")
+            return GraphNode(0, "reference", "ref_write")
     raise TypeError(f"not an expression with a value: {expr!r}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A node of the graph.
 
     key: its number, in the order of computation. kind: ``"operator"``, ``"call"``, ``"constructor"``,
@@ -45,5 +45,5 @@ class Region:
     """Nodes, each after what it uses, and the edges between them."""
 
     title: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]

@@ -23,7 +23,7 @@ _ORDER_SWEEPS, _PLACE_SWEEPS, _LAST_SWEEPS = 12, 20, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GraphLayout:
     """Coordinates of a drawing: y grows downwards.
 
     centers: the middle of each node. routes: the points of each edge, from the bottom of its source to the
@@ -52,7 +52,7 @@ class _Layers:
         return node >= self.nodes
 
 
-def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
+def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> GraphLayout:
     """Lay out nodes of the given widths and heights; an edge goes from an earlier node to a later one."""
     layers = _add_points(sizes, edges, _layer_numbers(len(sizes), edges))
     rows = _order_layers(layers)
@@ -72,7 +72,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
         _route(index, layers, centers, [place - left for place in x], (tops, bottoms), ports[index])
         for index in range(len(edges))
     )
-    return Layout(right - left, height, centers, routes)
+    return GraphLayout(right - left, height, centers, routes)
 
 
 def _middle(node: int, layers: _Layers, tops: Sequence[float], bottoms: Sequence[float]) -> float:

@@ -103,7 +103,7 @@ def _break_signature(line: str, blanks: Sequence[_Blank], width: int) -> Iterato
 
 
 def _closes_later(line: str, opening: int, blank: _Blank) -> bool:
-    """Whether the parenthesis of the parameters is still open at a blank."""
+    """Return whether the parenthesis of the parameters is still open at a blank."""
     depth = 1
     for char in line[opening : blank.offset]:
         depth += (char in "([{") - (char in ")]}")

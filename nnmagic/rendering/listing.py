@@ -218,7 +218,7 @@ def _spans(text: str, ranges: Iterable[TextRange]) -> Mapping[int, Span]:
 
 
 def _is_name(part: TextRange, text: str) -> bool:
-    """Whether the text is a variable or a number, whose span is that of the definition, not of the use."""
+    """Return whether the text is a variable or a number, whose span is that of its definition."""
     return isinstance(part.expr, Var) or text.startswith("%", part.start)
 
 

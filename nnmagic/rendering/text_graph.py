@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from nnmagic.rendering.graph_data import Node, Region
+from nnmagic.rendering.graph_data import GraphNode, Region
 
 _MARKS = {
     "parameter": "○",
@@ -57,7 +57,7 @@ def _region(region: Region) -> Iterator[str]:
             rails.pop()
 
 
-def _line(node: Node) -> str:
+def _line(node: GraphNode) -> str:
     details = f"({', '.join(node.details)})" if node.details else ""
     type_ = f"  {node.type}" if node.type else ""
     return f"{node.label}{details}{type_}"

@@ -52,7 +52,7 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
 
 
 def _info(
-    definition: tree.FunctionNode,
+    definition: tree.DefinitionNode,
     to_span: Callable[[ast.Span], Span],
     source: Source,
     formals: Sequence[Formal],

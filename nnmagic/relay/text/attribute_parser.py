@@ -10,7 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops import Attr, Operator, RelationError
 from nnmagic.relay.ops.attributes import BOOL
-from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, clip, did_you_mean
+from nnmagic.relay.text.cursor import MAX_NESTING, TokenCursor, clip, did_you_mean
 from nnmagic.relay.text.literals import read_number, read_string
 from nnmagic.relay.text.metadata import METADATA_ATTRS
 from nnmagic.relay.text.type_parser import Metadata
@@ -28,13 +28,13 @@ class GivenAttrs:
     value_spans: dict[str, Span] = field(default_factory=dict)
 
 
-def at_attribute(cursor: Cursor) -> bool:
+def at_attribute(cursor: TokenCursor) -> bool:
     """Return whether the cursor is at ``name=``."""
     following = cursor.ahead()
     return cursor.current.kind == "name" and following.text == "=" and following.kind == "symbol"
 
 
-def parse_attributes(cursor: Cursor, metadata: Metadata) -> GivenAttrs:
+def parse_attributes(cursor: TokenCursor, metadata: Metadata) -> GivenAttrs:
     """Parse ``name=value, name=value``; a comma may follow. Relay takes the last of repeated names."""
     given = GivenAttrs()
     while at_attribute(cursor):
@@ -49,7 +49,7 @@ def parse_attributes(cursor: Cursor, metadata: Metadata) -> GivenAttrs:
     return given
 
 
-def _value(cursor: Cursor, metadata: Metadata, depth: int) -> object:
+def _value(cursor: TokenCursor, metadata: Metadata, depth: int) -> object:
     token = cursor.current
     if depth > MAX_NESTING:
         cursor.fail(f"attributes are nested more than {MAX_NESTING} deep", token)
@@ -81,7 +81,7 @@ def _value(cursor: Cursor, metadata: Metadata, depth: int) -> object:
     return cursor.unexpected("an attribute's value (a number, a string, True, False, None or a list)")
 
 
-def complete(cursor: Cursor, operator: Operator, given: GivenAttrs, call: Span) -> Attrs:
+def complete(cursor: TokenCursor, operator: Operator, given: GivenAttrs, call: Span) -> Attrs:
     """Complete the attributes of a call of ``operator``. Fails at the wrong attribute, or at the call."""
     values: dict[str, object] = {}
     for name, written in given.values.items():
@@ -126,7 +126,7 @@ def _problem(attr: Attr, value: object) -> str | None:
     return None
 
 
-def _unknown(cursor: Cursor, operator: Operator, name: str, span: Span) -> NoReturn:
+def _unknown(cursor: TokenCursor, operator: Operator, name: str, span: Span) -> NoReturn:
     names = [attr.name for attr in operator.attrs]
     hint = did_you_mean(name, names) or (f"its attributes: {', '.join(names)}" if names else None)
     cursor.fail(f"{operator.name} has no attribute `{clip(name)}`", span, hint=hint)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar
 
 from nnmagic.diagnostics import Diagnostic, Note, Source, Span, closest
-from nnmagic.relay.text.lexer import Kind, SpanMap, Token, tokenize
+from nnmagic.relay.text.lexer import Kind, TextSpans, Token, tokenize
 
 T = TypeVar("T")
 
@@ -33,14 +33,14 @@ class ParseError(Exception):
         self.diagnostic = diagnostic
 
 
-class Cursor:
+class TokenCursor:
     """The tokens of a text and a position in them."""
 
     def __init__(self, source: Source) -> None:
         self.tokens = tokenize(source.text)
         self.index = 0
         self.current = self.tokens[0]
-        self._spans = SpanMap(source)
+        self._spans = TextSpans(source)
 
     def move_to(self, index: int) -> None:
         """Continue at the token of that index."""

@@ -35,7 +35,7 @@ from nnmagic.relay.text.attribute_parser import (
     complete,
     parse_attributes,
 )
-from nnmagic.relay.text.cursor import Cursor, ParseError, clip, did_you_mean
+from nnmagic.relay.text.cursor import ParseError, TokenCursor, clip, did_you_mean
 from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.lexical_scope import LexicalScope
 from nnmagic.relay.text.literals import read_number
@@ -74,7 +74,7 @@ class ExpressionParser:
 
     def __init__(
         self,
-        cursor: Cursor,
+        cursor: TokenCursor,
         types: TypeParser,
         metadata: Metadata,
         scope: LexicalScope,

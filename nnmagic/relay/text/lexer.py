@@ -110,7 +110,7 @@ def _no_token(text: str, start: int) -> Token:
     return Token("error", f"unexpected character {char!r}", start, start + 1)
 
 
-class SpanMap:
+class TextSpans:
     """A map from offsets in a source's text to spans."""
 
     def __init__(self, source: Source) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from nnmagic.diagnostics import Diagnostics, Note, RelayError, Source
 from nnmagic.relay.expr import Constructor, Expr, Function, GlobalVar
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.text.cursor import Cursor, ParseError, clip, did_you_mean
+from nnmagic.relay.text.cursor import ParseError, TokenCursor, clip, did_you_mean
 from nnmagic.relay.text.expression_parser import MAX_ERRORS, ExpressionParser
 from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.lexical_scope import LexicalScope
@@ -49,7 +49,7 @@ class _ModuleParser:
     """A parser of data types first, then functions: both may be used before they are declared."""
 
     def __init__(self, source: Source) -> None:
-        self.cursor = Cursor(source)
+        self.cursor = TokenCursor(source)
         self.diagnostics = Diagnostics()
         self.metadata = Metadata()
         self.headers: dict[str, TypeHeader] = {}

@@ -12,12 +12,12 @@ from nnmagic.relay.expr import (
     PatternVar,
     PatternWildcard,
 )
-from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, clip, did_you_mean
+from nnmagic.relay.text.cursor import MAX_NESTING, TokenCursor, clip, did_you_mean
 from nnmagic.relay.text.type_parser import TypeParser
 
 
 def parse_pattern(
-    cursor: Cursor, types: TypeParser, constructors: Mapping[str, Constructor], depth: int = 0
+    cursor: TokenCursor, types: TypeParser, constructors: Mapping[str, Constructor], depth: int = 0
 ) -> Pattern:
     """Parse ``_``, ``%v``, ``(p, q)`` or ``Cons(p, q)``."""
     token = cursor.current

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nnmagic.relay.expr import Constant, Var
-from nnmagic.relay.text.cursor import MAX_NESTING, Cursor, clip, did_you_mean
+from nnmagic.relay.text.cursor import MAX_NESTING, TokenCursor, clip, did_you_mean
 from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.literals import read_number
 from nnmagic.relay.text.metadata import VAR_KEY
@@ -49,7 +49,7 @@ class Metadata:
     reader: MetadataReader | None = None
     _entries: dict[tuple[str, int], object] = field(default_factory=dict)
 
-    def entry(self, cursor: Cursor) -> object:
+    def entry(self, cursor: TokenCursor) -> object:
         """Parse ``meta[relay.Constant][0]`` and look it up; it is the same object each time."""
         first = cursor.advance()
         cursor.expect("[")
@@ -81,7 +81,7 @@ class Metadata:
 class TypeParser:
     """A parser of the types of one definition."""
 
-    cursor: Cursor
+    cursor: TokenCursor
     metadata: Metadata
     headers: Mapping[str, TypeHeader]
     type_vars: dict[str, TypeVar] = field(default_factory=dict)

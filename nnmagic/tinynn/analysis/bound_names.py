@@ -48,7 +48,7 @@ def names_bound(node: ast.Node) -> list[str]:
             return names_of(node.target)
         case tree.NamedExpr():
             return [node.target.id.name]
-        case tree.FunctionNode():
+        case tree.DefinitionNode():
             return [node.name]
         case tree.CapturePattern() | tree.StarPattern():
             return [] if node.name is None else [node.name]
@@ -88,7 +88,11 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
         part = work.pop()
         if isinstance(part, ast.Node):
             yield part
-            if not into_functions and part is not node and isinstance(part, tree.FunctionNode | tree.Lambda):
+            if (
+                not into_functions
+                and part is not node
+                and isinstance(part, tree.DefinitionNode | tree.Lambda)
+            ):
                 continue
             work += [value for name, value in reversed(vars(part).items()) if name != "span"]
         elif isinstance(part, list | tuple):
@@ -97,7 +101,7 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
             work += [part_ for pair in reversed(part.items()) for part_ in reversed(pair)]
 
 
-def callees_first(functions: Mapping[str, tree.FunctionNode]) -> list[list[str]]:
+def callees_first(functions: Mapping[str, tree.DefinitionNode]) -> list[list[str]]:
     """Group the functions so that each group follows its callees; mutually recursive ones share a group."""
     graph = {
         name: tuple(

@@ -26,7 +26,7 @@ def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
         for part in parts:
             if isinstance(part, ast.Block) and id(part) not in dead:
                 warnings += _unreachable(part.stmts, to_span, dead)
-        for function in [definition, *(part for part in parts if isinstance(part, tree.FunctionNode))]:
+        for function in [definition, *(part for part in parts if isinstance(part, tree.DefinitionNode))]:
             warnings += _unused(function, to_span, dead)
     return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
@@ -34,7 +34,7 @@ def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
 # -- unused variables ----------------------------------------------------------------------------------
 
 
-def _unused(function: tree.FunctionNode, to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
+def _unused(function: tree.DefinitionNode, to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
     """Yield a warning for each variable that neither its function nor a nested one reads."""
     parts = list(walk(function.body))
     targets = {

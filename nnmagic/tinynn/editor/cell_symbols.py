@@ -47,7 +47,7 @@ def cell_symbol(cell: str, path: tuple[str, ...], namespace: Mapping[str, object
     return None
 
 
-def _function_symbol(elaboration: Elaboration, source: Source, definition: tree.FunctionNode) -> Symbol:
+def _function_symbol(elaboration: Elaboration, source: Source, definition: tree.DefinitionNode) -> Symbol:
     signature = elaboration.resolver.functions[definition.name].type
     if signature is not None:
         types = [format_type(type_) for type_ in signature.arg_types]

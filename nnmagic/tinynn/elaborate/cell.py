@@ -116,7 +116,7 @@ def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
             ctx.report(refusal)
 
 
-def _elaborate_signature(ctx: Elaboration, definition: tree.FunctionNode) -> _Signature:
+def _elaborate_signature(ctx: Elaboration, definition: tree.DefinitionNode) -> _Signature:
     parameters = [
         (parameter, None if parameter.ty is None else type_or_none(ctx, parameter.ty))
         for parameter in definition.params
@@ -204,7 +204,7 @@ def _try_type(ctx: Elaboration, name: str, cell: tree.CellNode, signatures: dict
 
 
 def _elaborate_function(
-    ctx: Elaboration, definition: tree.FunctionNode, signature: _Signature
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
 ) -> ir.Function | None:
     """Return the Relay function, None where an error was reported; callers know its type from then on."""
     name, before = definition.name, len(ctx.diagnostics.found)
@@ -223,7 +223,7 @@ def _elaborate_function(
 
 
 def _elaborate_body(
-    ctx: Elaboration, definition: tree.FunctionNode, signature: _Signature
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
 ) -> tuple[tuple[ir.Var, ...], Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported."""
     bindings, dimensions, params = Bindings(), dict[str, str](), list[ir.Var]()

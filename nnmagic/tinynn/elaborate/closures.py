@@ -54,7 +54,7 @@ def elaborate_lambda(ctx: Elaboration, expr: tree.Lambda) -> Value:
     return LocalFunction("<lambda>", expr, formals, ctx.environment, _captured_versions(ctx, expr))
 
 
-def elaborate_nested_function(ctx: Elaboration, definition: tree.FunctionNode) -> None:
+def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode) -> None:
     """Elaborate ``def`` in a function: as a closure where its parameters have types, else for inlining."""
     name, span = definition.name, ctx.span(definition.name_span)
     formals = _elaborate_formals(ctx, definition.params)
@@ -161,7 +161,7 @@ def inline_call(
         ctx.environment, ctx.live = outer, live
 
 
-def _inline_body(ctx: Elaboration, definition: tree.FunctionNode) -> Value:
+def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Value:
     """Return the value of a body that is elaborated in a block of its own."""
     block = Block()
     outer_names = [name for name in mentioned_names(definition.body) if name not in ctx.environment.assigned]
@@ -193,7 +193,7 @@ def _inline_body(ctx: Elaboration, definition: tree.FunctionNode) -> Value:
     return FAILED if result is None else as_value(hoist_bindings(ctx, result).expr, result.type)
 
 
-def _make_closure(ctx: Elaboration, definition: tree.FunctionNode, formals: tuple[Formal, ...]) -> Value:
+def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tuple[Formal, ...]) -> Value:
     """Bind a nested definition with types by let. Raises RefusalError."""
     parameters = [
         (param, elaborate_type(ctx, param.ty)) for param in definition.params if param.ty is not None
@@ -247,7 +247,7 @@ def _changing_captures(ctx: Elaboration, versions: Mapping[str, int], name: str)
 
 
 def _elaborate_body(
-    ctx: Elaboration, definition: tree.FunctionNode, bindings: Bindings, declared: Type | None
+    ctx: Elaboration, definition: tree.DefinitionNode, bindings: Bindings, declared: Type | None
 ) -> Computed | None:
     reassigned = reassigned_names(definition.body, bindings.locals)
     environment = Environment(

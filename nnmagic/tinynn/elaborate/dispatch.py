@@ -62,7 +62,7 @@ NODES = NodeTable(
         tree.While: elaborate_while,
         tree.MatchNode: elaborate_match,
         ast.Assert: elaborate_assert,
-        tree.FunctionNode: elaborate_nested_function,
+        tree.DefinitionNode: elaborate_nested_function,
         tree.InvalidStatement: elaborate_invalid_statement,
     },
 )

@@ -20,7 +20,7 @@ from nnmagic.tinynn.values.weak_types import is_weak
 
 
 def finish_body(
-    ctx: Elaboration, definition: tree.FunctionNode, block: Block, declared: Type | None
+    ctx: Elaboration, definition: tree.DefinitionNode, block: Block, declared: Type | None
 ) -> Computed | None:
     """Return a function's body as one expression; None where an error was reported. Raises RefusalError."""
     exits = [exit_ for exit_, _ in exits_of(block.end)]
@@ -61,7 +61,7 @@ def finish_body(
 
 def _report_no_return(
     ctx: Elaboration,
-    definition: tree.FunctionNode,
+    definition: tree.DefinitionNode,
     open_ends: Sequence[BlockExit],
     exits: Sequence[BlockExit],
 ) -> None:
@@ -81,7 +81,7 @@ def _report_no_return(
     ctx.diagnostics.error(f"`{name}` returns nothing", ctx.span(definition.name_span), hint=hint)
 
 
-def _plan_result(definition: tree.FunctionNode, values: Sequence[Operand]) -> MergePlan:
+def _plan_result(definition: tree.DefinitionNode, values: Sequence[Operand]) -> MergePlan:
     """Plan the one type of all returns. Raises RefusalError, which names two that differ."""
     try:
         return plan_merge([value.value for value in values])

@@ -65,7 +65,7 @@ def _run_step(ctx: Elaboration, statement: ast.Stmt, live: frozenset[str]) -> Te
             ctx.report_depth(statement.span)
         for name in assigned_names(statement):
             ctx.environment.bindings.bind(name, FAILED)
-        if not isinstance(statement, ast.Assign | tree.Unpack | tree.FunctionNode):
+        if not isinstance(statement, ast.Assign | tree.Unpack | tree.DefinitionNode):
             ctx.environment.failed = True
         return None
     finally:

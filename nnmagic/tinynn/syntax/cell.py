@@ -67,7 +67,7 @@ class CellCompiler(StatementCompiler):
 
     def compile_module(self, program: py.Module) -> tree.CellNode:
         """Compile all functions and data types of the cell, by name in source order."""
-        functions: dict[str, tree.FunctionNode] = {}
+        functions: dict[str, tree.DefinitionNode] = {}
         types: dict[str, tree.DataTypeNode] = {}
         refused: set[str] = set()
         for statement in program.body:
@@ -87,7 +87,7 @@ class CellCompiler(StatementCompiler):
 
     def _add(
         self,
-        functions: dict[str, tree.FunctionNode],
+        functions: dict[str, tree.DefinitionNode],
         types: dict[str, tree.DataTypeNode],
         statement: py.FunctionDef | py.ClassDef,
     ) -> None:
@@ -111,7 +111,7 @@ class CellCompiler(StatementCompiler):
 
     # -- functions -------------------------------------------------------------------------------------
 
-    def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.FunctionNode:
+    def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.DefinitionNode:
         """Compile a function, with the span of its name and its docstring."""
         for decorator in stmt.decorator_list:
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
@@ -119,7 +119,7 @@ class CellCompiler(StatementCompiler):
         self._refuse_type_parameters(stmt)
         docstring = py.get_docstring(stmt, clean=False)
         outer, self.function = self.function, stmt
-        node = tree.FunctionNode(
+        node = tree.DefinitionNode(
             self.spans.of(stmt),
             stmt.name,
             self.compile_args_to_params(stmt.args, nested=nested),

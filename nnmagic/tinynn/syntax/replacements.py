@@ -56,7 +56,7 @@ def item_assignment(target: py.Subscript, value: py.expr | None, sign: str, func
 
 
 def _test(name: str, axis: int, part: py.expr) -> str:
-    """The condition that holds at the chosen places of an axis, in brackets; empty where all are chosen."""
+    """Return the condition of the chosen positions of an axis, in brackets; empty if all are chosen."""
     places, size = f"arange({name}.shape[{axis}])", f"{name}.shape[{axis}]"
     if not isinstance(part, py.Slice):
         return f"({places} == {_place(part, size)})"
@@ -101,7 +101,7 @@ def _selects(value: py.expr, index: py.expr) -> bool:
 
 
 def _ranks(function: py.AST | None) -> dict[str, int]:
-    """The ranks of the names of a function, as far as annotations and calls of ``zeros`` say them."""
+    """Return the ranks of a function's names, as far as annotations and calls of ``zeros`` tell them."""
     ranks: dict[str, int] = {}
     if not isinstance(function, py.FunctionDef):
         return ranks
@@ -154,7 +154,7 @@ def _rank_of(value: py.expr, ranks: dict[str, int]) -> int | None:
 
 
 def in_long_loop(statement: py.stmt, function: py.AST | None) -> bool:
-    """Whether a statement is in a loop that is perhaps not unrolled."""
+    """Return whether a statement is in a loop that may not be unrolled."""
     loops = [] if function is None else [node for node in py.walk(function) if isinstance(node, _LOOPS)]
     around = [loop for loop in loops if any(node is statement for node in py.walk(loop))]
     return not all(_is_counted(loop, function) for loop in around)
@@ -164,7 +164,7 @@ _LOOPS = (py.For, py.While)
 
 
 def _is_counted(loop: py.AST, function: py.AST | None) -> bool:
-    """Whether a loop is unrolled: it goes over a short range of numbers, a list, or rows of known number."""
+    """Return whether a loop is unrolled: it goes over a short range, a list, or a static number of rows."""
     match loop:
         case py.For(iter=py.Name(id=name)) if isinstance(function, py.FunctionDef):
             return any(
@@ -187,7 +187,7 @@ _MOST_ROUNDS = 64
 
 
 def _rows(annotation: py.expr | None) -> object:
-    """The first dimension that an annotation says, if it is a number."""
+    """Return the first dimension of an annotation."""
     match annotation:
         case py.Subscript(slice=py.Tuple(elts=[py.Tuple(elts=[py.Constant(value=rows), *_]), _])):
             return rows
@@ -218,7 +218,7 @@ _OF_SIZES = ("range", "zeros", "ones", "full", "empty", "arange", "eye", "reshap
 
 
 def _uses(name: str, function: py.AST) -> Iterator[str]:
-    """What each use of a name makes likely: an int, a number, or a tensor."""
+    """Yield what each use of a name makes likely: an int, a number, or a tensor."""
 
     def is_name(node: py.AST | None) -> bool:
         return isinstance(node, py.Name) and node.id == name
@@ -251,7 +251,7 @@ def _text(expr: py.expr) -> str:
 
 
 def _operand(expr: py.expr) -> str:
-    """The source of an expression, in brackets where an operator beside it would take it apart."""
+    """Return the source of an expression, in brackets if it is an operand that needs them."""
     text = _text(expr)
     whole = isinstance(expr, py.Name | py.Constant | py.Attribute | py.Subscript | py.Call) or text == "value"
     return text if whole else f"({text})"

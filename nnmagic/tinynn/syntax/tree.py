@@ -125,7 +125,7 @@ class ParameterNode(ast.Parameter):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class FunctionNode(ast.Function):  # type: ignore[misc]  # synr is untyped
+class DefinitionNode(ast.Function):  # type: ignore[misc]  # synr is untyped
     """Function with the span of its name and its docstring; a statement if nested in another function."""
 
     span: ast.Span
@@ -172,7 +172,7 @@ class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
     """Whole cell. ``refused``: the names that a refused import or assignment would have bound."""
 
     span: ast.Span
-    funcs: Mapping[str, FunctionNode]
+    funcs: Mapping[str, DefinitionNode]
     types: Mapping[str, DataTypeNode]
     refused: frozenset[str] = frozenset()
 

@@ -114,7 +114,7 @@ class LocalFunction:
     """
 
     name: str
-    definition: tree.FunctionNode | tree.Lambda
+    definition: tree.DefinitionNode | tree.Lambda
     parameters: tuple[Formal, ...]
     environment: Environment
     versions: Mapping[str, int]
@@ -130,7 +130,7 @@ class ClosureValue:
     name: str
     parameters: tuple[Formal, ...]
     function: Computed
-    definition: tree.FunctionNode
+    definition: tree.DefinitionNode
     environment: Environment
     versions: Mapping[str, int]
     changing: tuple[str, ...] = ()

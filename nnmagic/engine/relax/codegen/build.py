@@ -28,7 +28,7 @@ from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
 STAGES = ("relax", "tir", "llvm", "asm")
 
 
-class CompiledProgram:
+class RelaxProgram:
     """A compiled program with the texts of its stages."""
 
     def __init__(
@@ -53,7 +53,7 @@ class CompiledProgram:
 
 def build_aot(
     program: AotProgram, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
-) -> CompiledProgram:
+) -> RelaxProgram:
     """Compile an AOT program; ``lowered`` is its module before fusion."""
     kernels: dict[Any, tirx.PrimFunc] = {}
 
@@ -74,7 +74,7 @@ def build_aot(
     }
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
     artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants)
-    return CompiledProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
 
 
 def build_vm(
@@ -84,7 +84,7 @@ def build_vm(
     grouped: tvm.IRModule,
     target: tvm.target.Target,
     opt_level: int,
-) -> CompiledProgram:
+) -> RelaxProgram:
     """Compile a module for the virtual machine.
 
     Args:
@@ -110,7 +110,7 @@ def build_vm(
     code = [write_module(each, "o") for each in modules]
     parallel = kernel_preparation.has_parallel_loops(module.functions.values())
     facts = {**facts, **_needs(target), "parallel": parallel}
-    return CompiledProgram(Artifact(kind, facts, code, write_module(built, "ro")), lowered, module, modules)
+    return RelaxProgram(Artifact(kind, facts, code, write_module(built, "ro")), lowered, module, modules)
 
 
 def _needs(target: tvm.target.Target) -> Json:

@@ -1,7 +1,7 @@
-"""Read a kernel of plain loops as stages: what each block writes, over which axes, and the values.
+"""Read a kernel of plain loops as stages: the buffers that each block writes, its axes, and its values.
 
-All families of schedules start from here. What concerns one family only (a main block and its epilogue, the
-factors of a product, axes that stages have in common) is in the analysis of that family.
+All families of schedules start from here. Each family has an analysis of its own for the rest: a main block
+and its epilogue, the factors of a product, axes that stages have in common.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Stage:
     """One block: ``write[indices] = value`` for each of its writes and for all of ``axes``.
 
     The values of a reduction read the writes, and are applied for all of ``reduced``, which are among the
-    axes; ``inits`` is what the writes hold before. Several writes occur where an index and a value are
+    axes; before that the writes hold ``inits``. Several writes occur where an index and a value are
     reduced together.
     """
 

@@ -22,7 +22,7 @@ from nnmagic.engine.relax.tir.builders import (
     indices_are_axes,
     local_array,
     loop,
-    parallel,
+    parallel_loop,
     ramp,
     sequence,
     shape_of,
@@ -85,7 +85,9 @@ def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
         return loop("square", squares, lambda square: transpose_square(tirx.min(square * lanes, last)))
 
     threads = machine.uses_threads(Work.MOVED_ELEMENTS, batch * channels * size)
-    return with_statements(function, [parallel("block", batch * blocks, transpose_block, wanted=threads)])
+    return with_statements(
+        function, [parallel_loop("block", batch * blocks, transpose_block, wanted=threads)]
+    )
 
 
 def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
@@ -134,7 +136,9 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         return sequence([*squares, *([loop("w", rest, copy_rest)] if rest else [])])
 
     threads = machine.uses_threads(Work.MOVED_ELEMENTS, batch * channels * size)
-    return with_statements(function, [parallel("block", batch * blocks, transpose_block, wanted=threads)])
+    return with_statements(
+        function, [parallel_loop("block", batch * blocks, transpose_block, wanted=threads)]
+    )
 
 
 def transpose(rows: Sequence[PrimExpr], dtype: str, store: Callable[[int, PrimExpr], Stmt]) -> Stmt:

@@ -72,7 +72,7 @@ def collect_loads(*expressions: PrimExpr) -> list[Load]:
 
 
 def prefetch(load: Load) -> Stmt:
-    """Prefetch into the first-level cache what the load will read; it may lie outside of the array."""
+    """Prefetch a load's data into the first-level cache; its address may be outside of the array."""
     address = tirx.call_intrin("handle", "tirx.address_of", load)
     return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, 0, 3, 1))
 
@@ -107,12 +107,12 @@ def loop_over(extent: Extent, body: Callable[[PrimExpr], list[Stmt]], kind: int 
     return [loop("i", extent, lambda index: sequence(body(index)), kind)]
 
 
-def parallel(name: str, extent: Extent, body: Callable[[PrimExpr], Stmt], *, wanted: bool) -> Stmt:
+def parallel_loop(name: str, extent: Extent, body: Callable[[PrimExpr], Stmt], *, wanted: bool) -> Stmt:
     """Build a loop, one that threads share if that is ``wanted``."""
     return loop(name, extent, body, _KIND.PARALLEL if wanted else _KIND.SERIAL)
 
 
-def vectorized(lanes: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+def vector_loop(lanes: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     """Build a vectorized loop."""
     return loop("lane", lanes, body, _KIND.VECTORIZED if lanes > 1 else _KIND.SERIAL)
 

@@ -1,4 +1,4 @@
-"""Turn choices that guard a load into branches: what is not chosen must not be read.
+"""Turn choices that guard a load into branches: a value that is not chosen must not be read.
 
 A ``Select`` of vectors computes both values. Where the index of a load is itself loaded (an index array, a
 class), it may lie outside of the data whenever the other value is chosen.

@@ -1,7 +1,7 @@
 """Turn lets into small arrays: ``x[i] = let a = v in f(a)`` becomes ``a[0] = v; x[i] = f(a[0])``.
 
 TVM's passes substitute a let's value each time that they simplify, which takes exponential time for functions
-of functions. They leave alone what an array holds, and LLVM keeps the arrays in registers.
+of functions. They leave the contents of arrays alone, and LLVM keeps the arrays in registers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BOOL = tvm.DataType("bool").type_code
 
 
 def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Replace the lets in what loops store by arrays; a let in one case of a conditional stays."""
+    """Replace the lets in stored values by arrays; a let in one case of a conditional stays."""
 
     def rewrite_loop(loop: tirx.For) -> Stmt:
         if loop.kind != tirx.ForKind.VECTORIZED:
@@ -47,7 +47,7 @@ def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 class _LetBuffers:
-    """Arrays for the lets in what one loop stores; each array has an element for each lane."""
+    """Arrays for the lets in the values that one loop stores, with an element for each lane."""
 
     def __init__(self, lane: PrimExpr, lanes: int) -> None:
         self._lane = lane
@@ -99,7 +99,7 @@ class _LetBuffers:
         if not is_conditional(call):
             return call
         conditional = rewrite(call, [(tvm.ir.Var, lambda var: self._loads.get(var, var))])
-        # The visitor descends into what a callback returns: until the end a variable stands for it.
+        # The visitor descends into a callback's result, so a variable stands for it until the end.
         var = tirx.Var("chosen", conditional.ty)
         self._conditionals[var] = conditional
         return var

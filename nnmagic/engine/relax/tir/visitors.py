@@ -26,10 +26,10 @@ def visit(root: Node, callbacks: Callbacks, *, before_parts: bool = False) -> No
 
 
 def rewrite(root: Node, callbacks: Callbacks, *, before_parts: bool = False) -> Node:
-    """Return the tree with each node replaced by what its callback returns.
+    """Return the tree with each node replaced by the result of its callback.
 
-    A node is visited after its parts. With ``before_parts`` it is visited first, and then the parts of what
-    replaced it.
+    A node is visited after its parts. With ``before_parts`` it is visited first, and then the parts of its
+    replacement.
     """
     return _MAP(root, _entries(callbacks), [], _PRE if before_parts else _POST)
 

@@ -32,7 +32,7 @@ from nnmagic.engine.relax.tir.builders import (
     dtype_of,
     local_array,
     loop,
-    parallel,
+    parallel_loop,
     ramp,
     sequence,
     shape_of,
@@ -208,7 +208,7 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[int], machine: CpuModel, *
             ]
         )
 
-    return parallel("task", batch * groups_of_blocks * math.prod(rows), compute_row, wanted=threads)
+    return parallel_loop("task", batch * groups_of_blocks * math.prod(rows), compute_row, wanted=threads)
 
 
 def _choose_tile(kernel: _WindowKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Estimate what an element costs: instructions and bytes."""
+"""Estimate the cost of an element: its instructions and bytes."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _emit_dynamic_row(nest: Nest, width: int) -> Stmt:
     begin = tirx.min(var * wide, extent - wide)
     count = (extent + (wide - as_expr(1))) // wide
     vectors = _wrap([*outer, (var, count)], _emit_steps(nest, {inner: begin}, width), parallel=False)
-    # TVM keeps what it knows of a variable, as that the extent is small, for every loop that has it.
+    # TVM keeps facts about a variable, such as that the extent is small, for every loop that has it.
     renamed = {loop: tirx.Var(loop.name, "int64") for loop, _ in outer}
     body = _emit_steps(nest, {**renamed, inner: element}, 1)
     around = [(renamed[loop], count) for loop, count in outer]
@@ -156,7 +156,7 @@ def _emit_steps(nest: Nest, indices: Mapping[Var, Index], width: int) -> Stmt:
 
 
 def _rename(value: PrimExpr, names: Mapping[Node, Node]) -> PrimExpr:
-    """Return a copy with other variables and buffers; what it binds gets new variables."""
+    """Return a copy with other variables and buffers, and new variables for its lets."""
     extended = rename_lets(value, names)
     return rewrite(value, [(ir.Var, lambda var: extended.get(var, var))])
 

@@ -80,7 +80,7 @@ class FlatBuffers:
 
 @dataclass(frozen=True, slots=True)
 class Inlining:
-    """What all nests of a kernel share: the stages to compute where they are read, by buffer."""
+    """The parts that all nests of a kernel share: the stages to inline, by buffer, and the flat buffers."""
 
     stages: Mapping[Buffer, Stage]
     rows: FlatBuffers
@@ -139,7 +139,7 @@ class NestBuilder:
 
     def _rewrite(self, value: PrimExpr, names: Mapping[Var, PrimExpr]) -> PrimExpr:
         """Replace variables, and loads by those from flat buffers or local arrays."""
-        # The visitor descends into what a callback returns: until the end a variable stands for it.
+        # The visitor descends into a callback's result, so a variable stands for it until the end.
         finished: dict[Var, PrimExpr] = {}
 
         def finish(expr: PrimExpr) -> Var:

@@ -49,7 +49,7 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         unsafe = {buffer for builder in builders for buffer in builder.unsafe}
         if not unsafe:
             break
-        stored |= unsafe  # what a branch guards must not be computed before it
+        stored |= unsafe  # a value that a branch guards must not be computed before it
     loops = [emit_nest(collapse_loops(builder.nest), machine) for builder in builders]
     body = tirx.SeqStmt([*rows.declarations(), *loops])
     return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
@@ -77,7 +77,7 @@ def _is_plain(stage: BlockStage) -> bool:
 
 
 def _choose_stored(kernel: KernelStages, results: set[Buffer]) -> set[Buffer]:
-    """Choose the buffers to store: the results, and what would be computed too often otherwise."""
+    """Choose the buffers to store: the results, and those that would be computed too often otherwise."""
     stored = {stage.buffer for stage in kernel.stages if stage.buffer in results}
     weights: dict[Buffer, int] = {}
     for stage in kernel.stages:

@@ -154,7 +154,7 @@ class Product:
 def substitute_with_new_lets(
     expr: PrimExpr, variables: Mapping[Var, PrimExpr], loads: Mapping[Buffer, PrimExpr]
 ) -> PrimExpr:
-    """Substitute variables and loads; what the expression binds gets new variables.
+    """Substitute variables and loads, and rename the variables that the expression binds.
 
     TVM wants one binding of each variable in a function.
     """

@@ -212,7 +212,7 @@ class _TileSums:
 
 def _finish_vector(finish: Finish, row: Index, start: int, sums: Buffer, offset: Index, lanes: int) -> Stmt:
     """Store the sums from ``offset`` on, which are columns from ``start`` on of a row."""
-    return builders.vectorized(
+    return builders.vector_loop(
         lanes, lambda lane: finish(row, lane + start, tirx.BufferLoad(sums, [lane + offset]))
     )
 
@@ -313,7 +313,7 @@ def _add_lanes(vector: PrimExpr, lanes: int) -> PrimExpr:
 def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0) -> Tile:
     """Choose the tile that covers the result with the least work; for dynamic sizes, the best for large ones.
 
-    width: what the columns of a tile must divide (a packed matrix has panels), 0 for anything.
+    width: of the panels of a packed matrix, which the columns of a tile must divide; 0 for other matrices.
     """
     if columns is not None:
         lanes = min(lanes, 1 << (max(1, columns).bit_length() - 1))

@@ -95,7 +95,7 @@ def _schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
         *product.allocations(),
         *product.loops_before(),
         *(declaration for _, declaration in views),
-        builders.parallel("place", count, multiply, wanted=share_batch),
+        builders.parallel_loop("place", count, multiply, wanted=share_batch),
         *product.loops_after(),
     ]
     return tirx.PrimFunc(function.params, builders.sequence(body), function.ret_type, function.attrs)
@@ -208,7 +208,7 @@ class _MatrixLoops:
 
             return DotTile(rows, width, lanes, self.dtype, self.left, right).statements(self.depth, finish)
 
-        return builders.parallel(
+        return builders.parallel_loop(
             "panel", builders.round_up_div(columns, width), multiply_panel, wanted=threads
         )
 
@@ -251,7 +251,7 @@ class _MatrixLoops:
                 ]
             )
 
-        return builders.parallel("panel", panels.count, compute_panel, wanted=threads)
+        return builders.parallel_loop("panel", panels.count, compute_panel, wanted=threads)
 
     def _rows_first(self, panels: _Panels, *, threads: bool) -> Stmt:
         tile, size = panels.tile, panels.size
@@ -275,7 +275,7 @@ class _MatrixLoops:
         def compute_tiles(t: PrimExpr) -> Stmt:
             return builders.loop("panel", panels.count, lambda p: compute_tile(t, p))
 
-        statements.append(builders.parallel("tile", panels.heights, compute_tiles, wanted=threads))
+        statements.append(builders.parallel_loop("tile", panels.heights, compute_tiles, wanted=threads))
         return builders.sequence(statements)
 
     def _should_pack(self, tile: Tile, heights: Extent) -> bool:

@@ -1,4 +1,4 @@
-"""Read a kernel that reduces as stages over named axes: inline what is cheap, and unify axes.
+"""Read a kernel that reduces as stages over named axes: inline cheap values, and unify axes.
 
 A kernel that is not supported (loops of another form, dynamic sizes, buffers that are not read as they were
 written) gives None, and keeps the loops that it has.
@@ -299,7 +299,7 @@ class _AxisNames:
 def _unify_axes(
     stages: Sequence[ReductionStage], own: frozenset[Buffer], extents: dict[Var, int]
 ) -> ReductionKernel | None:
-    """Give what is one axis one name; return None where a buffer is not read as it was written."""
+    """Give equal axes one name; return None where a buffer is not read as it was written."""
     names = _AxisNames()
     writers: dict[Buffer, ReductionStage] = {}
     for stage in stages:
@@ -328,7 +328,7 @@ def _unify_axes(
 def _unite_axes_of_operands(
     stages: Sequence[ReductionStage], names: _AxisNames, extents: Mapping[Var, int]
 ) -> None:
-    """Unite axes of several stages that run along the same dimension of what they read."""
+    """Unite axes of several stages that run along the same dimension of a buffer that they read."""
     along: dict[tuple[Buffer, int], Var] = {}
     for stage in stages:
         for load in collect_loads(*stage.values):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.reduction import argreduce
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence, vectorized
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence, vector_loop
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 
@@ -66,13 +66,13 @@ class ArgReduce:
 
             return [
                 *self._best_of_group(fresh, start),
-                vectorized(self.vector, update_group),
-                vectorized(self.vector, update_value),
+                vector_loop(self.vector, update_group),
+                vector_loop(self.vector, update_value),
             ]
 
         statements = self._best_of_group(best, as_expr(0))
         zero = tirx.const(0, "int32")
-        statements.append(vectorized(self.vector, lambda lane: _store(best_group, zero, lane)))
+        statements.append(vector_loop(self.vector, lambda lane: _store(best_group, zero, lane)))
         if count > 1:
             turn = tirx.Var("turn", "int64")
             body = sequence(compare_group((turn + 1) * self.group, (turn + 1).astype("int32")))
@@ -95,7 +95,7 @@ class ArgReduce:
                 held = tirx.BufferLoad(target, [lane])
                 return _store(target, self._better(held, new), lane)
 
-            statements.append(vectorized(self.vector, update))
+            statements.append(vector_loop(self.vector, update))
         return statements
 
     def _find_in_group(
@@ -118,7 +118,7 @@ class ArgReduce:
             return _store(groups, index_if_best(group, element), lane)
 
         groups = self.alloc(self.vector, "int32", "groups")
-        statements.append(vectorized(self.vector, store_group))
+        statements.append(vector_loop(self.vector, store_group))
         start = self._reduce_lanes(statements, groups, choose_index).astype("int64") * self.group
         if self.width % self.group:
             start = tirx.min(start, as_expr(self.width - self.group))
@@ -130,7 +130,7 @@ class ArgReduce:
                 held = tirx.BufferLoad(numbers, [lane])
                 return _store(numbers, choose_index(held, index) if number else index, lane)
 
-            statements.append(vectorized(self.vector, update))
+            statements.append(vector_loop(self.vector, update))
         return statements, self._reduce_lanes(statements, numbers, choose_index), value
 
     def _reduce_lanes(
@@ -146,7 +146,7 @@ class ArgReduce:
                 left, right = tirx.BufferLoad(array, [lane]), tirx.BufferLoad(array, [lane + count])
                 return _store(half, choose(left, right), lane)
 
-            statements.append(vectorized(count, reduce))
+            statements.append(vector_loop(count, reduce))
             array = half
         return tirx.BufferLoad(array, [as_expr(0)])
 

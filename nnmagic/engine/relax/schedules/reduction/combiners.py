@@ -1,4 +1,4 @@
-"""Find what a reduction adds for one element, and combine two partial results."""
+"""Find the term that a reduction adds for one element, and combine two partial results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def is_supported(stage: ReductionStage) -> bool:
 
 
 def _find_term(stage: ReductionStage) -> PrimExpr | None:
-    """Return what a reduction of one value adds (multiplies, compares) for one element."""
+    """Return the term that a reduction of one value adds (multiplies, compares) for one element."""
     value, target = stage.value, stage.buffer
     match value:
         case tirx.Select():

@@ -1,8 +1,8 @@
 """Emit loops for stages that share rows: all stages of a row, or block of columns, while it is in the cache.
 
-Along a row, a reduction keeps some vectors of partial results, which are combined at the row's end. What does
-not fill a vector is done by one more vector that ends at the end: it computes some elements again, which a
-reduction masks.
+Along a row, a reduction keeps some vectors of partial results, which are combined at the row's end. Elements
+that do not fill a vector are computed by one more vector that ends with the row: it computes some elements
+again, which a reduction masks.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class RowLoops:
         return [*statements, *(plan.store(stage, write, result, env) for write, result in results)]
 
     def _prefetch(self, stages: Sequence[ReductionStage], env: Env) -> Callable[[Index], list[Stmt]]:
-        """Return what prefetches the data behind a vector that no stage of the row has read before."""
+        """Return a function that prefetches, beside a vector, later data that no stage has read yet."""
         plan = self._plan
         loads = {
             load.source: load

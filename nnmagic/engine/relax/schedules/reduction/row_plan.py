@@ -1,8 +1,8 @@
 """Plan the loops for stages that share rows: vectors, blocks of columns, and the memory of a row.
 
-A row is what the axes that all stages have in common leave over. If the contiguous axis is inside of it,
-vectors go along the row. If the contiguous axis is one of those in common, a block of columns is one row, and
-vectors go across it.
+All stages have some axes in common; a row is the part of the array over the other axes. If the contiguous
+axis is inside of it, vectors go along the row. If the contiguous axis is one of those in common, a block of
+columns is one row, and vectors go across it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nnmagic.engine.relax.schedules.reduction.axis_merging import resolve_view
 from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, dtype_of, item_bytes, shape_of
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 
-#: The operations of an element as which its costly ones (functions, divisions) count, whatever their number.
+#: The operations that all costly ones of an element (functions, divisions) count as, together.
 _COSTLY_OPERATIONS = 8
 
 #: Shorter rows are added one element after the other, unless more than sums is computed of them: then an
@@ -37,7 +37,7 @@ _SIMPLE_NODES = 40
 #: The bytes of an array from which on it comes from beyond the second cache, and is prefetched.
 _STREAM_BYTES = 1 << 20
 
-#: The columns of a block where only the results of one reduction are kept of it.
+#: The columns of a block of which only the results of one reduction are kept.
 _BLOCK_COLUMNS = 1024
 
 #: The columns and elements of a block that several stages read: all of it fits the second cache, twice.
@@ -60,7 +60,7 @@ class RowPlan:
     """The plan for stages that have the axes ``rows`` in common; ``lane`` is contiguous in memory.
 
     across: whether vectors go across the columns of a block. outer: the axes of the loops around a row.
-    inner_of: by stage, its axes inside of a row. relative: by axis, the variable that counts from the begin
+    inner_of: by stage, its axes inside of a row. relative: by axis, the variable that counts from the start
     of the row or block. width: the elements of a row, or the columns of a block. vector: the elements of a
     vector. short: whether rows are added one element after the other. memory: allocations for a row's
     buffers.
@@ -76,7 +76,8 @@ class RowPlan:
         self.inner_of = {stage: [axis for axis in stage.axes if axis not in rows] for stage in stages}
         self.operations = sum(_count_operations(kernel, stage) for stage in stages)
         self.memory: list[Stmt] = []
-        # A kept buffer holds one row at a time: it is indexed from the begin of the row, others by the axes.
+        # A kept buffer holds one row at a time: its indices count from the start of the row, not of the
+        # array.
         self.relative = {axis: tirx.Var(f"{axis.name}_in", "int64") for axis in kernel.extents}
         # The width comes first: a vector must not be longer, and rows of kept buffers are allocated by it.
         self.width = self._choose_block(kernel) if self.across else self.extents[lane]

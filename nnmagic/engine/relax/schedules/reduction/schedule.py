@@ -105,7 +105,7 @@ def _pays_by_rows(kernel: ReductionKernel, rows: Sequence[Var]) -> bool:
 
 
 def _contiguous_axis(stages: Sequence[ReductionStage], extents: Mapping[Var, int]) -> Var | None:
-    """Return the axis along which most of what is accessed is contiguous."""
+    """Return the axis along which most accesses are contiguous."""
     votes: dict[Var, int] = {}
     for stage in stages:
         for indices in [stage.indices, *(list(load.indices) for load in collect_loads(*stage.values))]:
@@ -222,7 +222,7 @@ class _SeparateLoops:
         yield replace(final, in_order=False), lane
 
     def _widest_access(self, stage: ReductionStage) -> list[Var]:
-        """Return the stage's axes in the order of the widest of what it reads."""
+        """Return the stage's axes in the order of the load with the most axes."""
         reads = [
             [index for index in load.indices if index in self.extents]
             for load in collect_loads(*stage.values)
