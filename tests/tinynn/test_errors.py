@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from nnmagic.relay.types import NUMPY_DTYPES
+from nnmagic.tinynn.namespace.foreign_functions import ELSEWHERE
 from tests.tinynn.cases import errors_of
 
 X = "x: Tensor[(2, 3), f32], y: Tensor[(2, 3), f32]"
@@ -248,7 +249,7 @@ def test_message_and_place(marked: str, messages: list[str]) -> None:
 
 #: (source, hint of its first error)
 HINTS = [
-    (body("return x + y.astype(i32)"), "convert one of them, as in x.astype(f32)"),
+    (body("return x + y.astype(i32)"), "convert one of them, as in y.astype(i32).astype(f32)"),
     (body("q = y.astype(i32)\nreturn x + q"), "convert one of them, as in q.astype(f32)"),
     (body("q = y.astype(i32)\nreturn q + 0.5"), "convert the tensor first: q.astype(f32)"),
     (body("return x * f64_array"), "convert one of them, as in f64_array.astype(f32)"),
@@ -283,7 +284,7 @@ HINTS = [
     (body("return math.pie * x"), "did you mean math.pi?"),
     ("def f(x: Tensor[(2,), f32]):\n    return x\n", "for the language's own write nnmagic.Tensor, or rename the notebook's"),
     (body("return exp(x)"), "for the operator write relay.exp, or rename the notebook's `exp`"),
-    (body("return np.frexp(x)"), "call it in another cell, and pass its result as an argument"),
+    (body("return np.frexp(x)"), ELSEWHERE),
     (body("width = width + 1\nreturn x"), "the function assigns `width`, which hides the notebook's `width`: rename one of them"),
     ("def f(x: f32):\n    y = x + 1\n    z = y\n", "add `return z` at its end"),
     ("def f(x):\n    return x\n", "write its type, as in x: Tensor[(2, 3), f32]"),

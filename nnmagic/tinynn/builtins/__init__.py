@@ -70,18 +70,23 @@ METHODS: dict[str, Builtin] = {
 IN_PLACE: dict[str, str] = {
     "sort": "write y = sort(x, axis=-1)",
     "fill": "write y = full_like(x, value)",
-    "resize": "write y = x.reshape(...)",
+    "resize": "write y = x.reshape(shape)",
     "put": "write y = where(condition, value, x)",
     "partition": "write y = sort(x, axis=-1)",
     "itemset": "write y = where(condition, value, x)",
     **{
         f"{name}_": f"write y = {name}(x)"
-        for name in ("relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "clip", "round", "floor", "ceil")
+        for name in ("relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "round", "floor", "ceil")
     },
     **{
-        f"{name}_": "write y = x + 1, or x += 1"
-        for name in ("add", "sub", "mul", "div", "zero", "fill", "copy")
+        f"{name}_": f"write y = x {sign} value, or x {sign}= value"
+        for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))
     },
+    "clip_": "write y = clip(x, low, high)",
+    "clamp_": "write y = clip(x, low, high)",
+    "zero_": "write y = zeros_like(x)",
+    "fill_": "write y = full_like(x, value)",
+    "copy_": "write x = value",
 }
 for _name in IN_PLACE:
     METHODS.pop(_name, None)

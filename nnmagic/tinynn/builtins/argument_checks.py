@@ -18,13 +18,14 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.operators.arithmetic import same_dtype
 from nnmagic.tinynn.types.annotations import DType, dtype_named
-from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     BuiltinName,
     Computed,
+    Dimension,
     Known,
     NotStaticError,
     Operand,
@@ -64,8 +65,16 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
         return Formula(_constant(known, operand, what), span)
     hint = None
     if isinstance(value, TupleOf) and any(map(is_tensor, value.items)):
-        hint = "take one of them, as in result[0], or stack them: stack([a, b])"
+        text = source_text(operand.span)
+        stacked = f"stack([{text[1:-1]}])" if text[:1] == "(" else f"stack({text})"
+        hint = f"take one of them, as in result[0], or stack them: {stacked}"
+        if what.partition(":")[0] in _ALONG_AN_AXIS:
+            hint = f"write {stacked}.{what.partition(':')[0]}(axis=0)"
     raise RefusalError(f"{what} must be a tensor, not {describe(value)}", operand.span, hint=hint)
+
+
+#: Functions that Python or NumPy applies to the items of a list.
+_ALONG_AN_AXIS = ("sum", "max", "min", "all", "any", "prod", "mean")
 
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
@@ -147,8 +156,9 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     operand = call.given[parameter]
+    hint = dynamic_size_hint(operand.value.dim) if isinstance(operand.value, Dimension) else None
     raise RefusalError(
-        f"{call.name}: `{parameter}` must be an int, not {describe(operand.value)}", operand.span
+        f"{call.name}: `{parameter}` must be an int, not {describe(operand.value)}", operand.span, hint=hint
     )
 
 
@@ -247,7 +257,7 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
         raise RefusalError(
             f"{call.name} of {shown}: dtypes never mix by themselves",
             operands[0].span.to(operands[-1].span),
-            hint="convert all to one dtype, as in x.astype(f32)",
+            hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )
     results = []
     for operand in operands:
@@ -355,7 +365,12 @@ def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -
     if isinstance(dim, int):
         return dim
     message = f"{call.name}: {what} must be known at compile time, not the dimension {format_dim(dim)}"
-    raise RefusalError(message, span, hint="its size is known only when the function is called")
+    raise RefusalError(message, span, hint=dynamic_size_hint(dim))
+
+
+def dynamic_size_hint(dim: Dim) -> str:
+    """Return the hint for a dynamic size where a static one is needed."""
+    return f"write a number in place of {format_dim(dim)} in the annotation: the size must be fixed"
 
 
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
@@ -373,7 +388,7 @@ def require_float(call: Arguments, data: Formula, parameter: str) -> None:
     if not is_float(data.dtype):
         span = call.given[parameter].span
         message = f"{call.name} is defined for floats, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, span, hint="convert it first, as in x.astype(f32)")
+        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
 
 
 def float_function(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnmagic.tinynn.builtins.argument_checks import known_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
@@ -115,7 +116,7 @@ PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "repr": ("`repr` is not part of TinyNN", "return the value and write it in another cell"),
     "frozenset": ("`frozenset` is not part of TinyNN", "use a tuple"),
     "sorted": ("`sorted` is not part of TinyNN", "write sort(x)"),
-    "str": ("`str` is not a TinyNN type", "strings are known at compile time only"),
+    "str": ("`str` is not a TinyNN type", NO_STRINGS),
     "complex": ("`complex` is not a TinyNN type", "hold real and imaginary parts in two tensors"),
     "super": ("`super` is not part of TinyNN", "call a function of the cell"),
     "Optional": ("`Optional` is not part of TinyNN", "give the parameter one type"),

@@ -11,7 +11,7 @@ from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.calls.defaults import copy_default
-from nnmagic.tinynn.values.descriptions import describe, with_article
+from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -211,7 +211,7 @@ def _match(
         case TensorType(), TensorType() if len(wanted.shape) == len(given.shape):
             if wanted.dtype != given.dtype:
                 short = format_type(TensorType((), wanted.dtype))
-                raise refuse(hint=f"convert it, as in x.astype({short})")
+                raise refuse(hint=f"convert it, as in {source_text(operand.span)}.astype({short})")
             for ours_, theirs_ in zip(wanted.shape, given.shape, strict=True):
                 if isinstance(ours_, AnyDim) and ours_.label is not None:
                     _match_dim(function, ours_, theirs_, operand, dims)

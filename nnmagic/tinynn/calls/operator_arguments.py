@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
+from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.calls.argument_binding import bind, known_argument
 from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -155,7 +156,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
         raise RefusalError(
             f"{operator.name} of {shown}: dtypes never mix by themselves",
             operand.span,
-            hint="convert all to one dtype, as in x.astype(f32)",
+            hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )
     value = TupleOf(tuple(items), operand.value.whole if operand.value.items == tuple(items) else None)
     return Operand(as_computed(Operand(value, operand.span)), operand.span)

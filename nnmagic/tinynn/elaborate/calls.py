@@ -114,7 +114,7 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
         case Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
     hint: str | None = None
-    if isinstance(callee.value, Known | TupleOf) and source_text(callee.span) == "x":
+    if isinstance(callee.value, Known | TupleOf) and not source_text(callee.span).isidentifier():
         hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
     elif isinstance(callee.value, Computed):
         hint = "leave the brackets out, or index it, as in x[0]"

@@ -63,6 +63,7 @@ def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics
 def elaborate_cell(ctx: Elaboration, cell: tree.CellNode) -> dict[str, ir.Function]:
     """Return the Relay functions of the cell, in source order; those with errors are left out."""
     ctx.resolver.linker.reserved.update(cell.funcs)
+    ctx.resolver.refused = cell.refused
     _declare_types(ctx, cell)
     signatures = {name: _elaborate_signature(ctx, definition) for name, definition in cell.funcs.items()}
     for name, signature in signatures.items():

@@ -237,6 +237,8 @@ def _fill_hint(values: Sequence[Value]) -> str | None:
         case ([Computed(type=TensorType() as type_), Known(value=int() | float() as number)]) | (
             [Known(value=int() | float() as number), Computed(type=TensorType() as type_)]
         ):
+            if not all(isinstance(dim, int) for dim in type_.shape):
+                return f"write full_like(x, {number}) for the number, with the tensor as x"
             dtype = dtype_short_name(type_.dtype)
             return f"write full({format_shape(type_.shape)}, {number}, {dtype}) for the number"
     return None

@@ -41,14 +41,15 @@ def convert_to_declared(
     if not _fits(declared, part.type):
         notes = () if span is None else (Note(words, span),)
         message = f"{what} is declared as {format_type(declared)}, but is {format_type(part.type)}"
-        raise RefusalError(message, value.span, hint=_cast_hint(declared, part.type), notes=notes)
+        hint = _cast_hint(declared, part.type, source_text(value.span))
+        raise RefusalError(message, value.span, hint=hint, notes=notes)
     return Computed(part.expr, _refine(declared, part.type))
 
 
-def _cast_hint(declared: Type, actual: Type) -> str | None:
+def _cast_hint(declared: Type, actual: Type, text: str) -> str | None:
     match declared, actual:
         case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
-            return f"convert it, as in x.astype({format_type(scalar_type(wanted))})"
+            return f"convert it, as in {text}.astype({format_type(scalar_type(wanted))})"
         case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
             isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
         ):

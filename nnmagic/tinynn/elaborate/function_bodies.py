@@ -89,7 +89,7 @@ def _plan_result(definition: tree.DefinitionNode, values: Sequence[Operand]) -> 
         first, second = values[problem.first], values[problem.second]
         message = f"`{definition.name}` returns {describe(second.value)} here"
         note = Note(f"and {describe(first.value)} here", first.span)
-        hint = "return one shape and one dtype on every path, as in x.astype(f32)"
+        hint = "return one shape and one dtype on every path"
         raise RefusalError(message, second.span, hint=hint, notes=(note,)) from None
 
 

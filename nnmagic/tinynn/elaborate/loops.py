@@ -10,7 +10,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, targets_of
+from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
@@ -207,7 +207,11 @@ def _emit_loop(
     start = _start_arguments(carried, bindings)
     _mark_maybe_unassigned(ctx, stmt, bindings)
     end = Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span))
-    return leave_loop(ctx, end)
+    after = leave_loop(ctx, end)
+    for part in walk(stmt.body):
+        for name in part.names if isinstance(part, tree.InvalidStatement) else ():
+            ctx.environment.bindings.bind(name, FAILED)  # its error is reported
+    return after
 
 
 def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindings: Bindings) -> None:

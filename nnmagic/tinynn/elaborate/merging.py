@@ -14,6 +14,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.syntax.unsupported import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
@@ -310,7 +311,7 @@ def merge_conflict(
         example = _zeros(types[0]) if types else "zeros((3,), f32)"
         hint = f"begin with a tensor of the shape that it is to have, as in {example}"
     elif all(isinstance(value, TupleOf) for value, _ in pair):
-        hint = "a list keeps its length here: compute on a whole tensor, as in x * 2, or on one made by zeros"
+        hint = f"a list keeps its length here: {FILL_A_TENSOR}"
     elif all(isinstance(value, Computed) for value, _ in pair):
         hint = "give it one shape and one dtype in both, as in x.astype(f32)"
     notes = tuple(

@@ -67,5 +67,6 @@ def _assertion_message(ctx: Elaboration, stmt: ast.Assert) -> str | None:
     if is_failed(message.value):
         return None
     if not (isinstance(message.value, Known) and isinstance(message.value.value, str)):
-        raise RefusalError("the message of an assertion must be a string", message.span)
+        hint = "write a plain string, as in assert condition, 'message'"
+        raise RefusalError("the message of an assertion must be a string", message.span, hint=hint)
     return message.value.value

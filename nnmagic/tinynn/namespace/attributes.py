@@ -9,6 +9,7 @@ from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TypeCall
 from nnmagic.tinynn.builtins import IN_PLACE, METHODS
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, reshape_to, tensor_type
@@ -84,7 +85,7 @@ _OTHER_NAMES = {
     "view": "reshape",
     "unsqueeze": "expand_dims",
     "flat": "ravel()",
-    "imag": "the tensor itself: there are no complex numbers",
+    "imag": "zeros_like(x): there are no complex numbers",
     "sub": "the operator -",
     "mul": "the operator *",
     "div": "the operator /",
@@ -111,7 +112,7 @@ _NOT_HERE = {
     **dict.fromkeys(("backward", "grad", "requires_grad"), _NO_GRADIENTS),
     "at": "tensors do not change: write y = where(condition, value, x)",
     "device": "every tensor is in the memory of the CPU",
-    "append": "write concatenate([x, y])",
+    "append": "write append(x, y, axis=0)",
     "apply": "call the function with the tensor",
     "map": "call the function with the tensor",
 }
@@ -166,17 +167,18 @@ def _no_tensor_hint(owner: Operand, name: str) -> str | None:
             shown = text if isinstance(owner.value, Dimension) else "it"
             if name == "astype":
                 return f"leave it out: a Python number takes the dtype of the tensor beside {shown}"
-            return f"it is a Python number: write {name}({text if text != 'x' else '...'})"
+            return f"it is a Python number: write {name}({text})"
+        case Known(value=str()):
+            return NO_STRINGS
         case DictOf(items=items):
             key = name if name in items else "name"
             return f"index it with a key, as in {text}[{key!r}]"
         case TupleOf() if name in ("append", "extend", "insert"):
-            return f"a list does not change: write {text} = {text} + [value]"
+            return f"a list does not change: write {text} + [value]"
         case TupleOf(items=items) if name in METHODS:
-            named = text if text != "x" else "..."
             if any(map(is_tensor, items)):
-                return f"it is a tuple of tensors: write stack({named}).{name}(...)"
-            return f"it is a tuple: write {name}({named})"
+                return f"it is a tuple of tensors: write stack({text}).{name}(...)"
+            return f"it is a tuple: write {name}({text})"
     return None
 
 

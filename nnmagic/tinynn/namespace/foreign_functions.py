@@ -41,6 +41,15 @@ NOT_HERE = {
     "jit": "leave it out: the functions of a cell are compiled",
 }
 
+#: Counts how often each of the ints below n occurs.
+_COUNT = 'relay.scatter_elements(zeros((n,), i64), {index}, ones_like({index}, i64), axis=0, reduction="add")'
+
+#: What to do about a function that a cell has in no form.
+ELSEWHERE = (
+    "call it in another cell, and pass its result as an argument; where a function needs it in the middle, "
+    "or in a loop, split the function there, and let Python call the parts"
+)
+
 #: Libraries whose functions equal a cell's functions of the same names: all; all but ``_OTHERWISE``.
 _ALIKE, _NEARLY = ("numpy", "math", "scipy", "jax", "cupy"), ("torch",)
 _OTHERWISE = frozenset(
@@ -88,30 +97,36 @@ _INSTEAD = {
     "partition": "sort",
     "argpartition": "argsort",
     "msort": "sort(x, axis=0)",
-    "insert": "concatenate, of the parts around it",
+    "insert": "concatenate([x[:i], y, x[i:]])",
     "diagflat": "diag(x.ravel())",
     "cov": "d @ d.T / (x.shape[1] - 1), with d = x - x.mean(axis=1, keepdims=True)",
-    "select": "where(condition, x, y), one in another",
-    "choose": "where(condition, x, y), or take_along_axis",
-    "piecewise": "where(condition, x, y), one in another",
+    "select": "where(c1, x, where(c2, y, 0))",
+    "choose": "where(index == 0, x, y)",
+    "piecewise": "where(c1, x, where(c2, y, 0))",
     "isin": "(x[..., None] == y.ravel()).any(axis=-1)",
     "in1d": "(x.ravel()[:, None] == y.ravel()).any(axis=-1)",
-    "histogram": "sum(one_hot(index, n), axis=0), which counts",
+    "bincount": _COUNT.format(index="x"),
+    "histogram": _COUNT.format(index="index")
+    + ", with index = clip(((x - x.min()) * (n / (x.max() - x.min()))).astype(i64), 0, n - 1)",
+    "convolve": "conv1d(x[None, None], flip(w)[None, None], padding=len(w) - 1)[0, 0]",
+    "correlate": "conv1d(x[None, None], w[None, None])[0, 0]",
+    "sliding_window_view": "sliding_window(x, axis=0, window_shape=(4,), strides=(1,))",
     "ldexp": "x1 * 2.0 ** x2",
-    "conj": "the tensor itself: there are no complex numbers",
-    "conjugate": "the tensor itself: there are no complex numbers",
-    "real": "the tensor itself: there are no complex numbers",
-    "unstack": "x[0], x[1], ...",
+    "conj": "x: there are no complex numbers",
+    "conjugate": "x: there are no complex numbers",
+    "real": "x: there are no complex numbers",
+    "unstack": "a, b, c = x",
     "topk": "topk",
     "ndarray": "Tensor[(2, 3), f32] for its type, with its shape and dtype",
     "ndim": "x.ndim",
     "shape": "x.shape",
     "size": "x.size",
     **dict.fromkeys(("copyto", "putmask", "place", "put"), "y = where(condition, value, x)"),
-    **{
-        f"nan{name}": f"{name} of where(isnan(x), value, x)"
-        for name in ("argmax", "argmin", "cumsum", "cumprod", "median", "quantile", "percentile")
-    },
+    "nanargmax": "argmax(where(isnan(x), -inf, x))",
+    "nanargmin": "argmin(where(isnan(x), inf, x))",
+    "nancumsum": "cumsum(where(isnan(x), 0, x))",
+    "nancumprod": "cumprod(where(isnan(x), 1, x))",
+    "nanmedian": "(s[(n - 1) // 2] + s[n // 2]) / 2, with s = sort(x.ravel()) and n = (~isnan(x)).sum()",
 }
 
 
@@ -133,6 +148,15 @@ def library_of(value: object) -> str | None:
         return "numpy"
     module = value.__module__ if isinstance(value, _FUNCTIONS) else None
     return module if isinstance(module, str) and is_library(module) else None
+
+
+def foreign_hint(name: str) -> str | None:
+    """Return the hint for a bare name that NumPy has and a cell has not; None for any other name."""
+    if name in _INSTEAD and not name.startswith(("real", "size", "shape", "float", "int")):
+        return f"write {_INSTEAD[name]}"
+    homes = (np, np.linalg)
+    has = any(name in home.__all__ and callable(getattr(home, name, None)) for home in homes)
+    return ELSEWHERE if has else None
 
 
 def cell_equivalent(path: tuple[str, ...], module: str, available: Iterable[str]) -> str | None:

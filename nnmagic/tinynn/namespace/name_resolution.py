@@ -32,9 +32,11 @@ from nnmagic.tinynn.namespace.capture import (
     types_with,
 )
 from nnmagic.tinynn.namespace.foreign_functions import (
+    ELSEWHERE,
     IMPORTS,
     NOT_HERE,
     cell_equivalent,
+    foreign_hint,
     import_hint,
     is_library,
     library_of,
@@ -45,6 +47,7 @@ from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.annotations import DTYPES, dtype_named
 from nnmagic.tinynn.values.values import (
+    FAILED,
     BuiltinName,
     ConstructorName,
     DataTypeName,
@@ -56,6 +59,7 @@ from nnmagic.tinynn.values.values import (
     Value,
 )
 
+_COMPLEX = frozenset(("c64", "c128", "complex64", "complex128", "complex_", "cfloat", "cdouble"))
 #: Prefixes that an operator's name may have.
 _PREFIXES = ("relay", "nnmagic")
 #: First parts of the written paths of operators.
@@ -88,6 +92,7 @@ class NameResolver:
     functions: dict[str, GlobalFunction] = field(default_factory=dict)
     data_types: dict[str, DataTypeName] = field(default_factory=dict)
     constructors: dict[str, ConstructorName] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()  # names that a refused statement would have bound
     linker: Linker = field(default_factory=Linker)
     looked_up: dict[str, object] = field(default_factory=dict)
     _found: dict[str, object] = field(default_factory=dict)
@@ -114,6 +119,8 @@ class NameResolver:
         constructor = self._constructor_of_notebook(path[0], span)
         if constructor is not None:
             return constructor, 1
+        if path[0] in self.refused:
+            return FAILED, 1
         raise self._unknown(path, span, local)
 
     def declare(self, data: DataTypeName, span: Span) -> None:
@@ -249,6 +256,10 @@ class NameResolver:
             hint = import_hint(name)
         elif name in NOT_HERE:
             hint = NOT_HERE[name]
+        elif name.lower() in _COMPLEX:
+            hint = "there are no complex dtypes: hold real and imaginary parts in two tensors of f32 or f64"
+        elif (foreign := foreign_hint(name)) is not None:
+            hint = foreign
         elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):
             hint = f"did you mean {suggestions[0]}?"
         return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
@@ -357,7 +368,7 @@ def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
 
 def _not_supported(name: str, instead: str | None, span: Span) -> RefusalError:
     """Return the error for an unsupported name of a library; ``instead``: the cell's equivalent."""
-    hint = f"write {instead}" if instead else "call it in another cell, and pass its result as an argument"
+    hint = f"write {instead}" if instead else ELSEWHERE
     return RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)
 
 

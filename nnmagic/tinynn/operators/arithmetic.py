@@ -18,6 +18,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float, is_integer
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
+from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
@@ -146,10 +147,8 @@ _ON_BOOLS: dict[AnyOp, str | None] = {
 def _apply_to_bools(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Computed:
     name = _ON_BOOLS[op]
     if name is None:
-        hint = (
-            f"write {source_text(left.span)} ^ {source_text(right.span)}, "
-            "or convert both, as in x.astype(i32)"
-        )
+        text = source_text(left.span)
+        hint = f"write {text} ^ {source_text(right.span)}, or convert both, as in {text}.astype(i32)"
         raise RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
     return _apply_checked(sign, name, left, right, span)
 
@@ -185,8 +184,8 @@ def _integer_power(
     dtype = tensor_type(exponent).dtype
     if not dtype.startswith("uint"):
         short = dtype_short_name(dtype)
-        name = source_text(base.span)
-        hint = f"convert both to a float dtype, as in {name}.astype(f64), or the exponents to an unsigned one"
+        shown = " ** ".join(f"{source_text(each.span)}.astype(u{short[1:]})" for each in (base, exponent))
+        hint = f"if no exponent is negative, write ({shown}).astype({short})"
         raise RefusalError(
             f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
             written_exponent.span,
@@ -280,9 +279,11 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
     value = number.value.value if isinstance(number.value, Known) else None
     if not isinstance(value, bool | int | float):
         hint = None
-        if isinstance(number.value, TupleOf):
+        if isinstance(number.value, TupleOf) and any(map(is_tensor, number.value.items)):
+            hint = f"make it a tensor first, as in stack({source_text(number.span)})"
+        elif isinstance(number.value, TupleOf):
             short = dtype_short_name(type_.dtype)
-            hint = f"make it a tensor first, as in array([1, 2], {short}), or stack([a, b]) of tensors"
+            hint = f"make it a tensor first, as in array({source_text(number.span)}, {short})"
         elif number.value == Known(None) and sign in ("==", "!="):
             hint = f"write {'is' if sign == '==' else 'is not'} None"
         raise RefusalError(
@@ -463,4 +464,6 @@ def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> RefusalE
         isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
     ):
         hint = "it has several results: take one of them, as in result[0]"
+    elif isinstance(left.value, Known) and isinstance(left.value.value, str):
+        hint = NO_STRINGS
     return RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span, hint=hint)

@@ -12,6 +12,7 @@ from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.syntax.unsupported import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int
@@ -59,7 +60,8 @@ def _range_bound(call: Arguments, name: str) -> Value:
         hint = "write a range of ints, and compute with them, as in i * 0.1"
         if is_tensor(operand.value):
             whole = tensor_type(operand).shape
-            hint = f"write range(len({source_text(operand.span)}))" if whole else "convert it, as in int(x)"
+            text = source_text(operand.span)
+            hint = f"write range(len({text}))" if whole else f"convert it, as in int({text})"
         raise RefusalError(f"range takes ints, not {describe(operand.value)}", operand.span, hint=hint)
     return number
 
@@ -187,7 +189,8 @@ def items(operand: Operand, what: str) -> list[Value]:
     number = count(operand)
     if not isinstance(number, int):
         hint = (
-            "compute on a whole tensor at once, as in x * 2 or arange(n) * 2, or write a `for` with a tensor"
+            "compute on a whole tensor at once, as in x * 2 or arange(n) * 2; "
+            f"or write a `for` loop: {FILL_A_TENSOR}"
         )
         raise RefusalError(
             f"{what} needs a number of items that is known at compile time", operand.span, hint=hint

@@ -17,7 +17,7 @@ from nnmagic.tinynn.values.operator_calls import (
     to_refusal,
 )
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -> Computed:
@@ -28,7 +28,8 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
     sign = f"`{name}`"
     for side in (left, right):
         if not is_tensor(side.value):
-            raise RefusalError(f"{sign} takes tensors, not {describe(side.value)}", side.span)
+            hint = "write * instead" if isinstance(side.value, Known) else None
+            raise RefusalError(f"{sign} takes tensors, not {describe(side.value)}", side.span, hint=hint)
         if not tensor_type(side).shape:
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"

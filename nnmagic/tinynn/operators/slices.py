@@ -107,7 +107,7 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
     if isinstance(value, Computed) and isinstance(value.type, TensorType):
         if not value.type.shape and is_integer(value.type.dtype):
             return weak_int(cast(value, "int64", span))
-        hint = "take one element of it, or convert it, as in int(x)"
+        hint = "take one element of it, and make it an int with int()"
         raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span, hint=hint)
     known_bound(value, span)
     raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span)

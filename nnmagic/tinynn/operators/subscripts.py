@@ -53,6 +53,9 @@ def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
         key = None
     if not isinstance(key, str | int):
         message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
+        if len(index) == 1 and isinstance(index[0].value, Computed):
+            hint = "stack the values in another cell, as in weights = numpy.stack(list(state.values())), "
+            raise RefusalError(message, index[0].span, hint=f"{hint}and write weights[i]")
         raise RefusalError(message, index[0].span)
     if key not in value.items:
         close = (

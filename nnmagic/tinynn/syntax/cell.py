@@ -11,6 +11,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.tinynn.syntax import tree, unsupported
+from nnmagic.tinynn.syntax.patterns import bound_names
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
@@ -68,6 +69,7 @@ class CellCompiler(StatementCompiler):
         """Compile all functions and data types of the cell, by name in source order."""
         functions: dict[str, tree.DefinitionNode] = {}
         types: dict[str, tree.DataTypeNode] = {}
+        refused: set[str] = set()
         for statement in program.body:
             if isinstance(statement, py.FunctionDef | py.ClassDef):
                 self._add(functions, types, statement)
@@ -75,12 +77,13 @@ class CellCompiler(StatementCompiler):
                 kind = type(statement).__name__
                 message, hint = unsupported.TOP_LEVEL.get(kind) or statement_refusal(kind)
                 self.refuse_statement(statement, message, hint)
+                refused.update(bound_names(statement))
         if not functions and not types and not self.diagnostics.found:
             hint = "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"
             self.diagnostics.error("the cell holds no function", self.spans.start, hint=hint)
         last = len(self.spans.lines)
         whole = self.spans.span(1, 0, last, len(self.spans.lines[-1]))
-        return tree.CellNode(whole, functions, types)
+        return tree.CellNode(whole, functions, types, frozenset(refused))
 
     def _add(
         self,
@@ -115,7 +118,8 @@ class CellCompiler(StatementCompiler):
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         docstring = py.get_docstring(stmt, clean=False)
-        return tree.DefinitionNode(
+        outer, self.function = self.function, stmt
+        node = tree.DefinitionNode(
             self.spans.of(stmt),
             stmt.name,
             self.compile_args_to_params(stmt.args, nested=nested),
@@ -125,6 +129,8 @@ class CellCompiler(StatementCompiler):
             self._name_span(stmt),
             None if docstring is None else inspect.cleandoc(docstring),
         )
+        self.function = outer
+        return node
 
     def _refuse_type_parameters(self, stmt: py.FunctionDef | py.ClassDef) -> None:
         for parameter in getattr(stmt, "type_params", []):

@@ -9,7 +9,7 @@ from synr import DiagnosticContext, ast
 from synr.compiler import Compiler
 
 from nnmagic.diagnostics import Diagnostics
-from nnmagic.tinynn.syntax import tree, unsupported
+from nnmagic.tinynn.syntax import replacements, tree, unsupported
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
@@ -72,6 +72,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         super().__init__(spans.source.filename, 1, 0, None, ExprContext(spans, diagnostics))
         self.spans = spans
         self.diagnostics = diagnostics
+        self.function: py.FunctionDef | None = None  # the enclosing one, for hints
 
     # -- spans and errors ------------------------------------------------------------------------------
 
@@ -121,6 +122,8 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return tree.Lambda(span, params, self.compile_expr(body))
             case py.NamedExpr(target=target, value=value):
                 return tree.NamedExpr(span, self.compile_var(target), self.compile_expr(value))
+            case py.Subscript(slice=py.JoinedStr()):
+                return self.refuse_expression(expr.slice, "key")
             case py.Subscript():
                 value, index = self.compile_expr(expr.value), self.compile_subscript_slice(expr.slice)
                 return ast.Call(span, ast.Op(index.span, ast.BuiltinOp.Subscript), [value, index], {})
@@ -212,8 +215,13 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
 
     # -- targets ---------------------------------------------------------------------------------------
 
-    def compile_target(self, target: py.expr, *, in_tuple: bool = False) -> ast.Expr | None:
-        """Compile the left side of an assignment or of a ``for``; return None if it was refused."""
+    def compile_target(
+        self, target: py.expr, value: py.expr | None = None, sign: str = "", *, in_tuple: bool = False
+    ) -> ast.Expr | None:
+        """Compile the left side of an assignment or of a ``for``; return None if it was refused.
+
+        ``value`` and ``sign``: the right side, and the operator of ``+=``, for a hint.
+        """
         span = self.spans.of(target)
         match target:
             case py.Name():
@@ -228,8 +236,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                     return None
                 return None if any(part is None for part in inner) else ast.Tuple(span, inner)
             case py.Subscript():
-                name = target.value.id if isinstance(target.value, py.Name) else "x"
-                hint = f"make a new one, as in {name} = where(mask, value, {name})"
+                hint = replacements.item_assignment(target, value, sign, self.function)
                 self.refuse("a tensor cannot be changed in place", span, hint)
             case py.Attribute():
                 self.refuse("an attribute cannot be assigned", span, "assign to a name")
@@ -278,10 +285,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             return tree.ParameterNode(span, arg.arg, self.compile_type(arg.annotation), kind, value)
         if nested:
             return tree.ParameterNode(span, arg.arg, None, kind, value)
-        hint = f"write its type, as in {arg.arg}: Tensor[(2, 3), f32]"
-        if isinstance(default, py.Constant) and isinstance(default.value, bool | int | float):
-            dtype = {bool: "bool_", int: "i64", float: "f32"}[type(default.value)]
-            hint = f"write its type, as in {arg.arg}: {dtype} = {default.value}"
+        hint = replacements.parameter_type(arg.arg, default, self.function)
         if arg.arg == "self":
             hint = "a method cannot be compiled: write a function, and give it what it needs"
         self.refuse(f"parameter `{arg.arg}` has no type", span, hint)

@@ -9,7 +9,7 @@ from types import EllipsisType
 
 from synr import ast
 
-from nnmagic.tinynn.syntax import tree, unsupported
+from nnmagic.tinynn.syntax import replacements, tree, unsupported
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, bound_names
 
@@ -106,7 +106,7 @@ class StatementCompiler(PatternCompiler):
 
     def _assignment(self, stmt: py.Assign) -> ast.Stmt:
         span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
-        targets = [self.compile_target(target) for target in stmt.targets]
+        targets = [self.compile_target(target, stmt.value) for target in stmt.targets]
         if any(target is None for target in targets):
             return tree.InvalidStatement(span, bound_names(stmt), returns=False)
         if len(targets) == 1 and isinstance(targets[0], ast.Var):
@@ -115,7 +115,7 @@ class StatementCompiler(PatternCompiler):
 
     def _annotated(self, stmt: py.AnnAssign) -> ast.Stmt:
         span = self.spans.of(stmt)
-        target = self.compile_target(stmt.target)
+        target = self.compile_target(stmt.target, stmt.value)
         declared = self.compile_type(stmt.annotation)
         if stmt.value is None:
             self.refuse("a name is declared without a value", span, "assign a value, or leave the line out")
@@ -125,7 +125,7 @@ class StatementCompiler(PatternCompiler):
 
     def _augmented(self, stmt: py.AugAssign) -> ast.Stmt:
         span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
-        target = self.compile_target(stmt.target)
+        target = self.compile_target(stmt.target, stmt.value, SYMBOLS[type(stmt.op)][0])
         if target is None:
             return tree.InvalidStatement(span, bound_names(stmt), returns=False)
         sign, op = SYMBOLS[type(stmt.op)]
@@ -148,6 +148,8 @@ class StatementCompiler(PatternCompiler):
                 name = owner.id if isinstance(owner, py.Name) else "items"
                 given = [*map(py.unparse, args), "i", "x"]
                 hint = unsupported.CHANGE_A_LIST[method].format(name, *given)
+                if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
+                    hint += f"; in a loop whose rounds only the call knows, {unsupported.FILL_A_TENSOR}"
                 self.refuse(
                     f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot",
                     span,

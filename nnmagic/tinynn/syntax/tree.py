@@ -169,11 +169,12 @@ class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
-    """Whole cell."""
+    """Whole cell. ``refused``: the names that a refused import or assignment would have bound."""
 
     span: ast.Span
     funcs: Mapping[str, DefinitionNode]
     types: Mapping[str, DataTypeNode]
+    refused: frozenset[str] = frozenset()
 
 
 # -- statements ----------------------------------------------------------------------------------------

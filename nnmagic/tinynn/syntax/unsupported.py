@@ -8,6 +8,16 @@ from __future__ import annotations
 
 _NEVER = "is not part of TinyNN"
 _ELSEWHERE = "Python that is not a tensor program belongs in another cell"
+#: What works in a loop whose rounds only the call knows.
+FILL_A_TENSOR = (
+    "begin with out = zeros((n, 3), f32), of the shape of all rows, "
+    "and write out = where((arange(n) == i)[:, None], row, out) in round i"
+)
+#: What to do where a string would be put together.
+NO_STRINGS = (
+    "a cell makes no strings: use one of the notebook by its name, or put the values into a list in "
+    "another cell, as in weights = [state[f'{i}.weight'] for i in range(2)], and write weights[i]"
+)
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
 #: Statements: (message, hint).
@@ -60,16 +70,17 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
     "Set": (f"a set {_NEVER}", "use a tuple"),
     "SetComp": (
         f"a comprehension {_NEVER}",
-        "write the elements out, or use one operator on the whole tensor",
+        "write a list instead, as in [x * 2, x * 3]",
     ),
     "DictComp": (
         f"a comprehension {_NEVER}",
-        "write the elements out, or use one operator on the whole tensor",
+        "write a list instead, as in [x * 2, x * 3]",
     ),
     "Await": (f"`await` {_NEVER}", "leave it out"),
     "Yield": (f"`yield` {_NEVER}", "return a tuple"),
     "YieldFrom": (f"`yield` {_NEVER}", "return a tuple"),
     "JoinedStr": (f"a formatted string {_NEVER}", "write a plain string"),
+    "key": (f"a formatted string {_NEVER}", NO_STRINGS),
     "FormattedValue": (f"a formatted string {_NEVER}", "write a plain string"),
     "TemplateStr": (f"a template string {_NEVER}", "write a plain string"),
     "complex": ("complex numbers are not supported", "hold real and imaginary parts in two tensors"),
@@ -85,6 +96,6 @@ CHANGE_A_LIST: dict[str, str] = {
     "remove": "make a new list: {0} = [x for x in {0} if c]",
     "clear": "write {0} = []",
     "reverse": "write {0} = {0}[::-1]",
-    "sort": "write {0} = sort({0})",
+    "sort": "write {0} = sort(stack({0}), axis=0)",
     "update": "use names or a tuple",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, FuncType, Type, TypeCall
@@ -111,9 +113,22 @@ def type_note(operand: Operand) -> Note:
 
 
 def source_text(span: Span) -> str:
-    """Return the text that a span covers, or ``x`` where it is no plain name; for hints."""
+    """Return the source of an expression, for a hint that puts an attribute behind it.
+
+    In brackets unless it is a name, a call or the like; ``(...)`` if it is long or spans several lines.
+    """
     line = span.source.line(span.line) if span.source else None
-    if line is None or span.end_line != span.line:
-        return "x"
+    if line is None or span.end_line != span.line or span.end_column - span.column > _LONGEST_TEXT:
+        return "(...)"
     text = line[span.column - 1 : span.end_column - 1]
-    return text if text.isidentifier() else "x"
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return "(...)"
+    whole = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.List, ast.ListComp, ast.GeneratorExp)
+    in_brackets = isinstance(node, ast.Tuple) and (not node.elts or node.elts[0].col_offset > 0)
+    return text if isinstance(node, whole) or in_brackets else f"({text})"
+
+
+#: Longer source is not repeated in a hint.
+_LONGEST_TEXT = 60

@@ -17,7 +17,7 @@ from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
-from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value
 
@@ -67,7 +67,11 @@ def to_refusal(
     elif len(blamed) == 1:
         span, notes = blamed[0].span, []
     message = error.message if error.attr is not None else _in_cell_notation(error.message)
-    return RefusalError(message, span, hint=hint or error.hint, notes=notes)
+    hint = hint or error.hint
+    if hint is not None:  # "{0}" stands for the first operand to blame
+        for number, operand in enumerate(blamed):
+            hint = hint.replace(f"{{{number}}}", source_text(operand.span))
+    return RefusalError(message, span, hint=hint, notes=notes)
 
 
 def _blamed_attribute(error: RelationError, spans: Mapping[str, Span]) -> str | None:

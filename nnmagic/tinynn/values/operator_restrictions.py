@@ -38,11 +38,11 @@ _KINDS: dict[str, str] = {
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "all", "any"), _BOOLS),
 }
 _HINTS = {
-    _FLOATS: "convert it first, as in x.astype(f32)",
-    _NUMBERS: "convert it first, as in x.astype(i32)",
-    _INTEGERS: "convert it first, as in x.astype(i32)",
-    _BITS: "convert it first, as in x.astype(i32)",
-    _BOOLS: "compare it first, as in x != 0",
+    _FLOATS: "convert it first, as in {0}.astype(f32)",
+    _NUMBERS: "convert it first, as in {0}.astype(i32)",
+    _INTEGERS: "convert it first, as in {0}.astype(i32)",
+    _BITS: "convert it first, as in {0}.astype(i32)",
+    _BOOLS: "compare it first, as in {0} != 0",
 }
 
 #: Operators that broadcast their two arguments.
@@ -148,17 +148,32 @@ def _names_hint(left: Dim, right: Dim) -> str | None:
     return None
 
 
+def _cast_hint(left: str, right: str) -> str:
+    """Suggest to convert the narrower operand; ``{0}`` and ``{1}`` stand for the two."""
+    target = wider_dtype(left, right)
+    return f"convert one of them, as in {{{0 if left != target else 1}}}.astype({dtype_short_name(target)})"
+
+
+def _reduced_hint(left: TensorType, right: TensorType) -> str | None:
+    """Suggest ``keepdims`` where one operand lacks a single axis of the other, as ``x.mean(axis=1)`` does."""
+    for number, (whole, reduced) in enumerate(((left, right), (right, left))):
+        for axis in range(1, len(whole.shape)):
+            if reduced.shape == (*whole.shape[:axis], *whole.shape[axis + 1 :]):
+                lacking = f"{{{1 - number}}}"
+                return f"write expand_dims({lacking}, {axis}), or reduce with keepdims=True"
+    return None
+
+
 def check_broadcast(
     what: str, left: TensorType, right: TensorType, operands: tuple[int, int] = (0, 1)
 ) -> None:
     """Check NumPy's rule of broadcasting; a named dimension broadcasts with itself and with 1 only."""
     if left.dtype != right.dtype:
-        target = dtype_short_name(wider_dtype(left.dtype, right.dtype))
         raise RelationError(
             f"{what} of {dtype_short_name(left.dtype)} and {dtype_short_name(right.dtype)}: "
             "dtypes never mix by themselves",
             *operands,
-            hint=f"convert one of them, as in x.astype({target})",
+            hint=_cast_hint(left.dtype, right.dtype),
         )
     for left_dim, right_dim in zip(reversed(left.shape), reversed(right.shape), strict=False):
         if left_dim != 1 and right_dim != 1 and dims_differ(left_dim, right_dim):
@@ -166,7 +181,7 @@ def check_broadcast(
                 f"{what}: the shapes {format_shape(left.shape)} and {format_shape(right.shape)} "
                 f"do not broadcast ({format_dim(left_dim)} against {format_dim(right_dim)})",
                 *operands,
-                hint=_names_hint(left_dim, right_dim),
+                hint=_reduced_hint(left, right) or _names_hint(left_dim, right_dim),
             )
 
 

@@ -16,7 +16,10 @@ LINE = "x: Tensor[(2, 4, 8), f32]"
 SUMS = {"rtol": 1e-4, "why": "long sums in another order"}
 
 
-CALL = "call it in another cell, and pass its result as an argument"
+CALL = (
+    "call it in another cell, and pass its result as an argument; where a function needs it in the middle, "
+    "or in a loop, split the function there, and let Python call the parts"
+)
 #: What a library's module looks like to a cell, which reads names off it and runs nothing.
 TORCH = ModuleType("torch.nn.functional")
 
@@ -111,7 +114,7 @@ CASES: list[Case] = [
     refused("axis-out-of-range", function(X, "softmax(x, axis=«2»)"), "softmax: axis 2 is out of range for a tensor of rank 2"),
     refused("axis-of-text", function(X, 'softmax(x, axis=«"rows"»)'), "softmax: `axis` must be an int, not the string 'rows'"),
     refused("axis-of-a-tensor", function(X, "softmax(x, axis=«x»)"), "softmax: `axis` must be known at compile time, not a Tensor[(2, 3), f32]"),
-    refused("integers-where-floats-are-wanted", function("i: Tensor[(3,), i32]", "relay.exp(«i»)"), "exp is defined for floats, not i32", "convert it first, as in x.astype(f32)"),
+    refused("integers-where-floats-are-wanted", function("i: Tensor[(3,), i32]", "relay.exp(«i»)"), "exp is defined for floats, not i32", "convert it first, as in i.astype(f32)"),
     refused("floats-where-bools-are-wanted", function(X, "relay.logical_and(«x», x > 0)"), "logical_and is defined for bools, not f32", "compare it first, as in x != 0"),
     refused("a-tuple-where-a-tensor-is-wanted", function(X, "nn.relu(«(x, x)»)"), "nn.relu: `data` must be a tensor, not a tuple of 2"),
     refused("channels-differ", function("x: Tensor[(1, 3, 8, 8), f32], w: Tensor[(4, 2, 3, 3), f32]", "«conv2d(x, w)»"), "nn.conv2d: the weight's input channels are not the data's (by groups): 2 is not 3"),

@@ -37,7 +37,7 @@ _LIST = "class List:\n    def Nil(): ...\n    def Cons(head: f32, tail: List): .
 
 CASES: list[Case] = [
     # -- conditions ------------------------------------------------------------------------------------------
-    body("if-of-many", "if «x > 0»:\n    return x\nreturn x + 1", "`if` needs one truth value, not a Tensor[(3,), bool_]", "write x.any() or x.all()"),
+    body("if-of-many", "if «x > 0»:\n    return x\nreturn x + 1", "`if` needs one truth value, not a Tensor[(3,), bool_]", "write (x > 0).any() or (x > 0).all()"),
     body("while-of-many", "while «x»:\n    x = x - 1\nreturn x", "`while` needs one truth value, not a Tensor[(3,), f32]", "write x.any() or x.all()"),
     body("not-of-many", "return not «x»", "`not` needs one truth value, not a Tensor[(3,), f32]", "write x.any() or x.all()"),
     body("and-of-many", "return «x» and n", "`and` needs one truth value, not a Tensor[(3,), f32]", "element by element it is &; or write x.any()"),
@@ -52,7 +52,7 @@ CASES: list[Case] = [
     body("told-once", "if x.sum() > 0:\n    y = x\nz = «y» + 1\nreturn y + z", "`y` may not be assigned here", _MAYBE),
     body("two-dtypes", "y = x\nif n > 0:\n    y = y.astype(f64)\nreturn «y»", "`y` is a Tensor[(3,), f64] or a Tensor[(3,), f32] here: branches leave it with different values", _BOTH),
     body("a-string-that-differs", "s = 'abc'\nif n > 0:\n    s = 'def'\nreturn x.sum(axis=«s»)", "`s` is the string 'def' or the string 'abc' here: branches leave it with different values, and it must be known at compile time"),
-    body("returns-of-two-types", "if x.sum() > 0:\n    return x\nelse:\n    return «n»", "`f` returns an i32 here", "return one shape and one dtype on every path, as in x.astype(f32)"),
+    body("returns-of-two-types", "if x.sum() > 0:\n    return x\nelse:\n    return «n»", "`f` returns an i32 here", "return one shape and one dtype on every path"),
     refused("a-path-without-return", "def «f»(x: f32):\n    if x > 0:\n        return x\n", "`f` does not return a value on every path", "add a `return` at its end"),
     body("a-number-or-a-tensor", "if n:\n    z = 1\nelse:\n    z = x\nreturn «z»", "`z` is the number 1 or a Tensor[(3,), f32] here: branches leave it with different values", "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"),
     # -- loops -----------------------------------------------------------------------------------------------

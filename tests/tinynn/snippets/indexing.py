@@ -104,7 +104,7 @@ CASES: list[Case] = [
     refused("a-list-out-of-range", function(T, "t[«[0, 3]»]"), "index 3 is out of range for axis 0 of size 3"),
     refused("an-array-of-the-notebook-out-of-range", function(T, "t[:, «J»]"), "index 4 is out of range for axis 1 of size 4", namespace={"J": np.array([0, 4])}),
     refused("floats-as-places", function(f"{T}, j: Tensor[(2,), f32]", "t[«j»]"), "an index must be an int or a slice, not a Tensor[(2,), f32]", "convert it, as in j.astype(i32)"),
-    refused("a-float-as-a-bound", function(f"{V}, k: f32", "v[«:k»]"), "a slice's bound must be an int, not an f32", "take one element of it, or convert it, as in int(x)"),
+    refused("a-float-as-a-bound", function(f"{V}, k: f32", "v[«:k»]"), "a slice's bound must be an int, not an f32", "take one element of it, and make it an int with int()"),
     refused("a-step-that-is-computed", function(f"{V}, k: i32", "v[«::k»]"), "a slice's bound must be an int known at compile time, not an i32"),
     refused("a-mask-of-another-size", function("x: Tensor[(3, 4), f32], m: Tensor[(4,), bool_]", "x[«m»]"), "a mask of shape (4,) does not fit axes of (3,)", "a mask has the shape of the axes that it chooses from"),
     refused("a-mask-of-another-name", function('x: Tensor[("n",), f32], m: Tensor[("m",), bool_]', "x[«m»]"), 'a mask of shape ("m",) does not fit axes of ("n",)'),

@@ -15,7 +15,10 @@ N = 'x: Tensor[("n", 4), f32]'
 NP = {"np": np}
 TORCH = ModuleType("torch")
 vars(TORCH)["float16"] = object()
-ELSEWHERE = "call it in another cell, and pass its result as an argument"
+ELSEWHERE = (
+    "call it in another cell, and pass its result as an argument; where a function needs it in the middle, "
+    "or in a loop, split the function there, and let Python call the parts"
+)
 
 
 def body(
@@ -43,18 +46,18 @@ CASES: list[Case] = [
     body("a-short-name", "return x * «i»", "unknown name `i`", "assign it first, or define it in another cell"),
     # -- functions that mean another thing ------------------------------------------------------------------
     body("unique", "return «np.unique»(x)", "`np.unique` is not supported in a cell", ELSEWHERE, **NP),
-    body("convolve", "return «np.convolve»(x[0], x[1])", "`np.convolve` is not supported in a cell", ELSEWHERE, **NP),
-    body("delete", "return «np.delete(x, 1, axis=0)»", "delete: not supported in a cell", "join what is around it: concatenate([x[:i], x[i + 1:]]), or axis=1 of x[:, :i] and x[:, i + 1:]", **NP),
+    body("convolve", "return «np.convolve»(x[0], x[1])", "`np.convolve` is not supported in a cell", "write conv1d(x[None, None], flip(w)[None, None], padding=len(w) - 1)[0, 0]", **NP),
+    body("delete", "return «np.delete(x, 1, axis=0)»", "delete: not supported in a cell", "join the parts around it, as in concatenate([x[:i], x[i + 1:]])", **NP),
     body("isin", "return «np.isin»(x, [1, 2])", "`np.isin` is not supported in a cell", "write (x[..., None] == y.ravel()).any(axis=-1)", **NP),
     # -- lists -------------------------------------------------------------------------------------------
     body("append", "rows = []\nfor i in range(3):\n    «rows.append(x[i])»\nreturn stack(rows)", "`.append` would change `rows` in place, which a cell cannot", "write rows = rows + [x[i]]"),
     body("pop", "rows = [x, x]\n«rows.pop()»\nreturn stack(rows)", "`.pop` would change `rows` in place, which a cell cannot", "write rows = rows[:-1]"),
-    body("sort-in-place", "«x.sort()»\nreturn x", "`.sort` would change `x` in place, which a cell cannot", "write x = sort(x)"),
-    body("a-list-that-grows-with-the-rows", "rows = []\nfor row in x:\n    rows = «rows» + [row * 2]\nreturn stack(rows)", "`rows` is a tuple of 0 or a tuple of 1 here: it changes from round to round", "a list keeps its length here: compute on a whole tensor, as in x * 2, or on one made by zeros", N),
-    body("a-comprehension-of-unknown-length", "return stack([row * 2 for row in «x»])", "a comprehension needs a number of items that is known at compile time", "compute on a whole tensor at once, as in x * 2 or arange(n) * 2, or write a `for` with a tensor", N),
+    body("sort-in-place", "«x.sort()»\nreturn x", "`.sort` would change `x` in place, which a cell cannot", "write x = sort(stack(x), axis=0)"),
+    body("a-list-that-grows-with-the-rows", "rows = []\nfor row in x:\n    rows = «rows» + [row * 2]\nreturn stack(rows)", "`rows` is a tuple of 0 or a tuple of 1 here: it changes from round to round", "a list keeps its length here: begin with out = zeros((n, 3), f32), of the shape of all rows, and write out = where((arange(n) == i)[:, None], row, out) in round i", N),
+    body("a-comprehension-of-unknown-length", "return stack([row * 2 for row in «x»])", "a comprehension needs a number of items that is known at compile time", "compute on a whole tensor at once, as in x * 2 or arange(n) * 2; or write a `for` loop: begin with out = zeros((n, 3), f32), of the shape of all rows, and write out = where((arange(n) == i)[:, None], row, out) in round i", N),
     body("a-condition-that-fails-once", "rows = [x[i] for i in range(3) if i > «limit»]\nreturn rows[0]", "unknown name `limit`"),
     accepted("lambdas-in-a-comprehension", X, "shifts = [lambda z: z + j for j in range(3)]\nscales = [lambda z, j=j: z * j for j in range(3)]\nj = 10\nreturn shifts[0](x) + scales[1](x) * j"),
-    body("a-tuple-as-a-tensor", "return «(x, x).mean»()", "a tuple of 2 has no attribute `mean`", "it is a tuple of tensors: write stack(...).mean(...)"),
+    body("a-tuple-as-a-tensor", "return «(x, x).mean»()", "a tuple of 2 has no attribute `mean`", "it is a tuple of tensors: write stack((x, x)).mean(...)"),
     body("a-walrus-beside-a-lambda", "fs = [lambda z: z + j for j in range(3) if («k := j») >= 0]\nreturn fs[0](x) + k", "`:=` beside a lambda in a comprehension is not supported", "write a `for` with an assignment"),
     # -- annotations -------------------------------------------------------------------------------------
     refused("a-shape-without-brackets", "def f(x: «Tensor[3, 4, f32]»):\n    return x\n", "Tensor takes a shape and a dtype", "put the shape in brackets, as in Tensor[(3, 4), f32]"),
@@ -65,7 +68,7 @@ CASES: list[Case] = [
     body("a-size-converted", "n = x.shape[0]\nreturn x * «n.astype»(f32)", 'the dimension "n" has no attribute `astype`', "leave it out: a Python number takes the dtype of the tensor beside n", N),
     body("a-known-size-converted", "return x * «x.shape[0].astype»(f32)", "the number 3 has no attribute `astype`", "leave it out: a Python number takes the dtype of the tensor beside it"),
     body("a-method-of-a-number", "n = 4\nreturn x / «n.sqrt»()", "the number 4 has no attribute `sqrt`", "it is a Python number: write sqrt(n)"),
-    body("a-method-of-a-shape", "return x / «x.shape.prod»()", "a tuple of 2 has no attribute `prod`", "it is a tuple: write prod(...)"),
+    body("a-method-of-a-shape", "return x / «x.shape.prod»()", "a tuple of 2 has no attribute `prod`", "it is a tuple: write prod(x.shape)"),
     # -- PyTorch and JAX ------------------------------------------------------------------------------------
     body("torch-cat", "return «torch.cat»([x, x], dim=0)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write concatenate, which needs none"),
     body("a-function-of-tensorflow", "return «tf.reduce_sum»(x)", "`tf` is not defined in the notebook", "run `import tensorflow as tf` in another cell, or write sum, which needs none"),
@@ -96,7 +99,7 @@ CASES: list[Case] = [
     body("equal-to-none", "return x == «None»", "`==` of a Tensor[(3, 4), f32] and None", "write is None"),
     body("not-of-floats", "return ~«x»", "`~` is defined for integers and bools, not f32", "for a condition compare first, as in ~(x > 0)"),
     body("transposed-by-a-call", "return «x.T»()", "a Tensor[(4, 3), f32] cannot be called", "leave the brackets out, or index it, as in x[0]"),
-    body("an-element-of-a-result-assigned", "out = zeros_like(x)\nfor i in range(3):\n    «out[i]» = x[i]\nreturn out", "a tensor cannot be changed in place", "make a new one, as in out = where(mask, value, out)"),
+    body("an-element-of-a-result-assigned", "out = zeros_like(x)\nfor i in range(3):\n    «out[i]» = x[i]\nreturn out", "a tensor cannot be changed in place", "write out = where((arange(out.shape[0]) == i)[:, None], x[i], out)"),
     body("a-generator", "«yield x»", "`yield` is not part of TinyNN", "return a tuple"),
     # -- loops ---------------------------------------------------------------------------------------------
     body("a-size-gone-over", "for i in «len(x)»:\n    x = x + i\nreturn x", 'the dimension "n" cannot be gone over', "write range(n) of it", N),
@@ -105,7 +108,7 @@ CASES: list[Case] = [
     body("a-sum-that-begins-with-0", "s = 0\nfor row in x:\n    s = «s» + row\nreturn s", "`s` is the number 0 or a Tensor[(4,), f32] here: it changes from round to round", "begin with a tensor of the shape that it is to have, as in zeros((4,), f32)", N),
     # -- operands ------------------------------------------------------------------------------------------
     body("a-float-as-a-place", "return x[«k»]", "an index must be an int or a slice, not an f32", "convert it, as in k.astype(i32)", f"{X}, k: f32"),
-    body("a-list-beside-a-tensor", "return x + «[1, 2, 3, 4]»", "`+` of a Tensor[(3, 4), f32] and a tuple of 4", "make it a tensor first, as in array([1, 2], f32), or stack([a, b]) of tensors"),
+    body("a-list-beside-a-tensor", "return x + «[1, 2, 3, 4]»", "`+` of a Tensor[(3, 4), f32] and a tuple of 4", "make it a tensor first, as in array([1, 2, 3, 4], f32)"),
     body("two-axes-without-brackets", "return x.mean(0, «1»)", "mean: the number 1 is no dtype", "several axes go in brackets, as in axis=(0, 1)"),
     body("reversed-as-a-tensor", "return «reversed(x)»", "expected a tensor, found `reversed(...)`", "write x[::-1]"),
     body("a-dtype-as-a-result", "return «x.dtype»", "expected a tensor, found f32", "types are known at compile time only: leave it out"),

@@ -316,7 +316,7 @@ CASES: list[Case] = [
         "unit-of-integers",
         function("i: Tensor[(3,), i32]", "silu(«i»)"),
         "silu is defined for floats, not i32",
-        "convert it first, as in x.astype(f32)",
+        "convert it first, as in i.astype(f32)",
     ),
     refused(
         "classes-of-floats",

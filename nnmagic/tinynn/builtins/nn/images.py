@@ -18,8 +18,9 @@ from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import RefusalError, Value
+from nnmagic.tinynn.values.values import Dimension, RefusalError, Value
 
 _DATA = "input=data x=data"
 
@@ -50,6 +51,13 @@ def _one_hot(call: Arguments) -> Value:
     if "num_classes" not in call:
         hint = "as in one_hot(indices, 10)"
         raise RefusalError("one_hot: missing argument `num_classes`", call.span, hint=hint)
+    size = call.given["num_classes"]
+    if isinstance(size.value, Dimension):
+        hint = (
+            f"write {source_text(call.given['indices'].span)}[..., None] == arange({source_text(size.span)})"
+        )
+        message = f"one_hot: `num_classes` must be an int, not {describe(size.value)}"
+        raise RefusalError(message, size.span, hint=hint)
     indices, count = index_formula(call, "indices"), known_int(call, "num_classes")
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)

@@ -128,7 +128,7 @@ def _kl_div(call: Arguments) -> Value:
 def _rows(call: Arguments, losses: Formula) -> int:
     rows = losses.shape[0] if losses.rank else 1
     if not isinstance(rows, int):
-        hint = 'write kl_div(..., reduction="none") and take the mean'
+        hint = 'write kl_div(input, target, reduction="sum") / len(input)'
         raise RefusalError(
             f"{call.name}: the size of the batch is known only when it runs", call.span, hint=hint
         )

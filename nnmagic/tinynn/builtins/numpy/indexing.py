@@ -263,6 +263,11 @@ def _unsupported(name: str, reason: str, hint: str) -> Builtin:
     return Builtin(name, "*args", apply_to, "Refused: " + reason + ".", None, method=False)
 
 
+#: Of 100 000 numbers as fast as NumPy; a sum of one_hot takes ten times as long.
+_COUNT = (
+    "for a number of bins n known at compile time write "
+    'relay.scatter_elements(zeros((n,), i64), x, ones_like(x, i64), axis=0, reduction="add")'
+)
 _NO_SIZE = "how many results there are depends on the elements"
 
 
@@ -349,15 +354,15 @@ INDEXING = (
     _unsupported(
         "delete",
         "not supported in a cell",
-        "join what is around it: concatenate([x[:i], x[i + 1:]]), or axis=1 of x[:, :i] and x[:, i + 1:]",
+        "join the parts around it, as in concatenate([x[:i], x[i + 1:]])",
     ),
     *(
         _unsupported(name, _NO_SIZE, hint)
         for name, hint in (
-            ("bincount", "sum(one_hot(x, n), axis=0) counts n known values"),
-            ("compress", "where(mask, x, 0) keeps the shape"),
-            ("extract", "where(mask, x, 0) keeps the shape"),
-            ("trim_zeros", "where(mask, x, 0) keeps the shape"),
+            ("bincount", _COUNT),
+            ("compress", "write x[mask]; where(mask, x, 0) keeps the shape"),
+            ("extract", "write x[mask]; where(mask, x, 0) keeps the shape"),
+            ("trim_zeros", "call it in another cell; x[x != 0] drops all zeros"),
         )
     ),
 )

@@ -23,6 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import unary_by_name
+from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 
@@ -69,7 +70,7 @@ def _number_function(
         data = formula(call, "x")
         function = floats if data.is_float else integers if data.is_integer else bools
         if function is None:
-            hint = "convert it first, as in x.astype(f32)"
+            hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
             kinds = "numbers" if integers else "floats"
             message = f"{name} is defined for {kinds}, not {dtype_short_name(data.dtype)}"
             raise RefusalError(message, call.given["x"].span, hint=hint)
@@ -145,7 +146,8 @@ def _reciprocal(call: Arguments) -> Value:
     data = formula(call, "x")
     if not data.is_float:
         message = f"reciprocal of {dtype_short_name(data.dtype)} would be 0 nearly everywhere"
-        raise RefusalError(message, call.given["x"].span, hint="convert it first, as in x.astype(f32)")
+        hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
+        raise RefusalError(message, call.given["x"].span, hint=hint)
     return (1 / data).value
 
 
@@ -263,7 +265,7 @@ def _round(call: Arguments) -> Value:
             raise RefusalError(f"round: {error}", call.given["a"].span) from None
     data = formula(call, "a")
     if data.dtype == "bool":
-        hint = "convert it first, as in x.astype(i32)"
+        hint = f"convert it first, as in {source_text(call.given['a'].span)}.astype(i32)"
         raise RefusalError("round is defined for numbers, not bool_", call.given["a"].span, hint=hint)
     if not data.is_float:
         return data.value if decimals >= 0 else _round_integers(data, 10**-decimals).value

@@ -66,7 +66,8 @@ def _apply_where(call: Arguments, data: Formula, neutral: Number) -> Formula:
     mask = formula(call, "where")
     if mask.dtype != "bool":
         message = f"{call.name}: `where` must be of bools, not {dtype_short_name(mask.dtype)}"
-        raise RefusalError(message, call.given["where"].span, hint="compare it first, as in x != 0")
+        hint = f"compare it first, as in {source_text(call.given['where'].span)} != 0"
+        raise RefusalError(message, call.given["where"].span, hint=hint)
     return mask.choose(data, neutral)
 
 

@@ -11,6 +11,7 @@ from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
     dtype_argument,
+    dynamic_size_hint,
     formula,
     known_int,
     normalize_axis,
@@ -222,7 +223,12 @@ def _roll(call: Arguments) -> Value:
     shift = call.known("shift")
     shifts = shift if isinstance(shift, tuple) else (shift,)
     if not all(isinstance(step, int) for step in shifts):
-        raise RefusalError("roll: `shift` must be an int or a tuple of ints", call.given["shift"].span)
+        hint = None
+        if isinstance(shift, AnyDim):
+            hint = f"{dynamic_size_hint(shift)}; or write concatenate([x[-n:], x[:-n]])"
+        raise RefusalError(
+            "roll: `shift` must be an int or a tuple of ints", call.given["shift"].span, hint=hint
+        )
     along = axes(call, data.rank)
     if along is None:
         data, along = data.flat() if data.rank else data.reshape((1,)), (0,)

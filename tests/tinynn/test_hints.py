@@ -1,0 +1,1469 @@
+"""Hints can be followed: what a hint says to write is written here, compiles, and gives NumPy's numbers.
+
+A case is a cell that is refused, its hint, and the cell after a user has done what the hint says. Tables of
+hints generate their cases. A collector reads every hint out of the source: one that shows code needs a case.
+"""
+
+# ruff: noqa: E501  # a case reads best on one line
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE
+from nnmagic.tinynn.builtins.python_names import PYTHON_ONLY, PYTHON_TYPES
+from nnmagic.tinynn.namespace import attributes, foreign_functions
+from nnmagic.tinynn.syntax import unsupported
+from tests.tinynn.cases import errors_of
+from tests.tinynn.snippets.cases import Accepted
+from tests.tinynn.snippets.runner import run, same
+
+PACKAGE = Path(nnmagic.__file__).parent / "tinynn"
+
+X = "x: Tensor[(3, 4), f32], y: Tensor[(3, 4), f32]"
+N = 'x: Tensor[("n", 3), f32]'
+V = "v: Tensor[(5,), f32]"
+
+NOTEBOOK: dict[str, object] = {
+    "np": np,
+    "math": math,
+    "state": {"0.weight": np.ones(4, np.float32), "1.weight": np.full(4, 2, np.float32)},
+    "settings": {"rate": 2.0},
+    "weights": [np.ones(4, np.float32), np.full(4, 2, np.float32)],
+    "stacked": np.ones((2, 4), np.float32),
+    "indices": np.array([0, 2], "int32"),
+    "chosen": {2, 3},
+    "chosen_sorted": (2, 3),
+    "helper": lambda x: x + 1,
+    "masked": np.ma.masked_array([1.0, 2.0]),
+    "filled": np.array([1.0, 2.0]),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """``refused`` is answered with ``hint``; ``followed`` is what a user writes then.
+
+    judge: what NumPy gives for the arguments, where the source itself is not NumPy's.
+    """
+
+    refused: str
+    hint: str
+    followed: str
+    judge: Callable[..., object] | None = None
+    arguments: Sequence[object] = ()
+    namespace: Mapping[str, object] = field(default_factory=lambda: NOTEBOOK)
+
+
+def cell(parameters: str, body: str) -> str:
+    """A cell with a function ``f``; an expression alone is returned. ``body`` may be a whole cell."""
+    if not parameters or "def f(" in body:
+        return body
+    text = body if "\n" in body or "return" in body else f"return {body}"
+    return f"def f({parameters}):\n{textwrap.indent(text, '    ')}\n"
+
+
+def case(
+    parameters: str,
+    refused: str,
+    hint: str,
+    followed: str,
+    judge: Callable[..., object] | None = None,
+    *arguments: object,
+) -> Case:
+    """A case of two bodies with the same parameters."""
+    return Case(cell(parameters, refused), hint, cell(parameters, followed), judge, arguments)
+
+
+def _array(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return (np.arange(math.prod(shape)).reshape(shape) % 7 - 2).astype(dtype)
+
+
+GROWING = f"a list keeps its length here: {unsupported.FILL_A_TENSOR}"
+LATER = f"; in a loop whose rounds only the call knows, {unsupported.FILL_A_TENSOR}"
+FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
+
+CASES = [
+    # tensors do not change
+    case(
+        X,
+        "x[1] = 0\nreturn x",
+        "write x = where((arange(x.shape[0]) == 1)[:, None], 0, x)",
+        "x = where((arange(x.shape[0]) == 1)[:, None], 0, x)\nreturn x",
+    ),
+    case(
+        X,
+        "x[-1] = y[0]\nreturn x",
+        "write x = where((arange(x.shape[0]) == x.shape[0] - 1)[:, None], y[0], x)",
+        "x = where((arange(x.shape[0]) == x.shape[0] - 1)[:, None], y[0], x)\nreturn x",
+    ),
+    case(X, "x[x < 0] = 0\nreturn x", "write x = where(x < 0, 0, x)", "x = where(x < 0, 0, x)\nreturn x"),
+    case(
+        X, "x[x < y] = y[x < y]\nreturn x", "write x = where(x < y, y, x)", "x = where(x < y, y, x)\nreturn x"
+    ),
+    case(
+        X,
+        "x[isnan(x)] += 1\nreturn x",
+        "write x = where(isnan(x), x + 1, x)",
+        "x = where(isnan(x), x + 1, x)\nreturn x",
+    ),
+    case(
+        X,
+        "x[:, 0] *= 2\nreturn x",
+        "write x = where(arange(x.shape[1]) == 0, x * 2, x)",
+        "x = where(arange(x.shape[1]) == 0, x * 2, x)\nreturn x",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32], w: Tensor[(3,), f32]",
+        "x[:, 1] = w\nreturn x",
+        "write x = where(arange(x.shape[1]) == 1, w[:, None], x)",
+        "x = where(arange(x.shape[1]) == 1, w[:, None], x)\nreturn x",
+    ),
+    case(
+        X,
+        "x[0, :2] = 1\nreturn x",
+        "write x = where((arange(x.shape[0]) == 0)[:, None] & (arange(x.shape[1]) < 2), 1, x)",
+        "x = where((arange(x.shape[0]) == 0)[:, None] & (arange(x.shape[1]) < 2), 1, x)\nreturn x",
+    ),
+    case(
+        "x: Tensor[(6,), f32]",
+        "x[1:-1:2] = 3\nreturn x",
+        "write x = where((arange(x.shape[0]) >= 1) & (arange(x.shape[0]) < x.shape[0] - 1) & ((arange(x.shape[0]) - 1) % 2 == 0), 3, x)",
+        "x = where((arange(x.shape[0]) >= 1) & (arange(x.shape[0]) < x.shape[0] - 1) & ((arange(x.shape[0]) - 1) % 2 == 0), 3, x)\nreturn x",
+    ),
+    case(X, "x[:] = 1\nreturn x", "write x = full_like(x, 1)", "x = full_like(x, 1)\nreturn x"),
+    case(
+        X,
+        "x[:] = y[0]\nreturn x",
+        "write x = broadcast_to(y[0], x.shape)",
+        "x = broadcast_to(y[0], x.shape)\nreturn x",
+    ),
+    case(
+        "x: Tensor[(5,), f32], value: f32, i: i64",
+        "x[i] = value\nreturn x",
+        "write x = where(arange(x.shape[0]) == i, value, x)",
+        "x = where(arange(x.shape[0]) == i, value, x)\nreturn x",
+    ),
+    case(
+        V,
+        "out = zeros((5,), f32)\nfor i in range(5):\n    out[i] = v[i] * 2\nreturn out",
+        "write out = where(arange(out.shape[0]) == i, v[i] * 2, out)",
+        "out = zeros((5,), f32)\nfor i in range(5):\n    out = where(arange(out.shape[0]) == i, v[i] * 2, out)\nreturn out",
+    ),
+    # lists that grow
+    case(
+        X,
+        "out = []\nfor row in x:\n    out.append(row * 2)\nreturn stack(out)",
+        "write out = out + [row * 2]",
+        "out = []\nfor row in x:\n    out = out + [row * 2]\nreturn stack(out)",
+    ),
+    case(
+        N,
+        "out = []\nfor row in x:\n    out.append(row * 2)\nreturn stack(out)",
+        f"write out = out + [row * 2]{LATER}",
+        "n = len(x)\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out = where((arange(n) == i)[:, None], x[i] * 2, out)\nreturn out",
+    ),
+    case(
+        N,
+        "out = []\nfor row in x:\n    out = out + [row * 2]\nreturn stack(out)",
+        GROWING,
+        "n = len(x)\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out = where((arange(n) == i)[:, None], x[i] * 2, out)\nreturn out",
+    ),
+    case(
+        "x: Tensor[(3,), f32]",
+        "out = [x]\nfor i in range(100):\n    out = out + [x * i]\nreturn stack(out)",
+        GROWING,
+        "n = 100\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out = where((arange(n) == i)[:, None], x * i, out)\nreturn out",
+    ),
+    case(
+        N,
+        "stack([row * 2 for row in x])",
+        f"compute on a whole tensor at once, as in x * 2 or arange(n) * 2; or write a `for` loop: {unsupported.FILL_A_TENSOR}",
+        "x * 2",
+    ),
+    case(
+        "x: Tensor[(3,), f32]",
+        "y = 0\nfor i in range(100):\n    y = y + x\nreturn y",
+        "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)",
+        "y = zeros((3,), f32)\nfor i in range(100):\n    y = y + x\nreturn y",
+    ),
+    case(
+        "x: Tensor[(3,), f32], n: i64",
+        "y = x\nfor i in range(n):\n    y = y.astype(f64) + 1\nreturn y",
+        "give it one shape and one dtype in both, as in x.astype(f32)",
+        "y = x\nfor i in range(n):\n    y = (y.astype(f64) + 1).astype(f32)\nreturn y",
+        lambda x, n: x + np.float32(n),
+        np.ones(3, np.float32),
+        np.int64(3),
+    ),
+    # dtypes
+    case(
+        "a: Tensor[(3,), f32], c: f64",
+        "a.sum() * a[0] + c",
+        "convert one of them, as in (a.sum() * a[0]).astype(f64)",
+        "(a.sum() * a[0]).astype(f64) + c",
+    ),
+    case(
+        "a: Tensor[(3,), f32], b: Tensor[(3,), f64]",
+        "b @ (a * 2)",
+        "convert one of them, as in (a * 2).astype(f64)",
+        "b @ (a * 2).astype(f64)",
+    ),
+    case(
+        "a: Tensor[(3,), f32], b: Tensor[(3,), f64]",
+        "relay.add(b, a)",
+        "convert one of them, as in a.astype(f64)",
+        "relay.add(b, a.astype(f64))",
+        lambda a, b: a.astype("f8") + b,
+        _array(3),
+        _array(3, dtype="f8"),
+    ),
+    case(
+        "a: Tensor[(3,), f32], b: Tensor[(3,), f64]",
+        "concatenate([a, b])",
+        "convert the items to one dtype with .astype(f32)",
+        "concatenate([a, b.astype(f32)])",
+    ),
+    case(
+        "a: Tensor[(3,), f32], b: Tensor[(3,), f64]",
+        "relay.concatenate([a, b], axis=0)",
+        "convert the items to one dtype with .astype(f32)",
+        "relay.concatenate([a, b.astype(f32)], axis=0)",
+        lambda a, b: np.concatenate([a, b.astype("f4")]),
+        _array(3),
+        _array(3, dtype="f8"),
+    ),
+    case("i: Tensor[(3,), i32]", "i * 0.5", "convert the tensor first: i.astype(f32)", "i.astype(f32) * 0.5"),
+    case(
+        "i: Tensor[(3,), i32]",
+        "(i + 1) ** -1",
+        "convert the base first: (i + 1).astype(f32)",
+        "(i + 1).astype(f32) ** 2",
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "silu(i * 2)",
+        "convert it first, as in (i * 2).astype(f32)",
+        "silu((i * 2).astype(f32))",
+        lambda i: (i * 2.0 / (1 + np.exp(-i * 2.0))).astype("f4"),
+        np.arange(3, dtype="i4"),
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "relay.exp(i * 2)",
+        "convert it first, as in (i * 2).astype(f32)",
+        "relay.exp((i * 2).astype(f32))",
+        lambda i: np.exp(i * 2).astype("f4"),
+        np.arange(3, dtype="i4"),
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "reciprocal(i)",
+        "convert it first, as in i.astype(f32)",
+        "reciprocal(i.astype(f32))",
+        lambda i: (1 / i).astype("f4"),
+        np.arange(1, 4, dtype="i4"),
+    ),
+    case(
+        "b: Tensor[(3,), bool_]", "round(b)", "convert it first, as in b.astype(i32)", "round(b.astype(i32))"
+    ),
+    case("b: Tensor[(3,), bool_]", "sign(b)", "convert it first, as in b.astype(f32)", "sign(b.astype(f32))"),
+    case(
+        "b: Tensor[(3,), bool_], c: Tensor[(3,), bool_]",
+        "b - c",
+        "write b ^ c, or convert both, as in b.astype(i32)",
+        "b ^ c",
+    ),
+    case(
+        "b: Tensor[(3,), bool_], c: Tensor[(3,), bool_]",
+        "b - c",
+        "write b ^ c, or convert both, as in b.astype(i32)",
+        "b.astype(i32) - c.astype(i32)",
+    ),
+    case("b: Tensor[(3,), bool_]", "-b", "write ~b", "~b"),
+    case("x: Tensor[(3,), f32]", "~x", "for a condition compare first, as in ~(x > 0)", "~(x > 0)"),
+    case(
+        "x: Tensor[(3,), f32]",
+        "x << x",
+        "convert it first, as in x.astype(i32)",
+        "x.astype(i32) << abs(x).astype(i32)",
+        lambda x: x.astype("i4") << x.astype("i4"),
+        np.arange(3, dtype="f4"),
+    ),
+    case(
+        "x: Tensor[(3,), f32]",
+        "relay.logical_and(x, x)",
+        "compare it first, as in x != 0",
+        "relay.logical_and(x != 0, x != 0)",
+        lambda x: x != 0,
+        _array(3),
+    ),
+    case("x: Tensor[(3,), f32]", "x.sum(where=x)", "compare it first, as in x != 0", "x.sum(where=x != 0)"),
+    case(
+        "i: Tensor[(3,), i64], e: Tensor[(3,), i64]",
+        "i ** e",
+        "if no exponent is negative, write (i.astype(u64) ** e.astype(u64)).astype(i64)",
+        "(i.astype(u64) ** e.astype(u64)).astype(i64)",
+        lambda i, e: i**e,
+        np.arange(3),
+        np.arange(3),
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "i * 1e10",
+        "convert the tensor first: i.astype(f32)",
+        "i.astype(f32) * 1e10",
+        lambda i: i.astype("f4") * np.float32(1e10),
+        np.arange(3, dtype="i4"),
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "full_like(i, 0.5)",
+        "write a whole number, or use a float dtype instead of i32",
+        "full_like(i, 1)",
+    ),
+    case(
+        "x: f32",
+        "y: i32 = x * 2\nreturn y",
+        "convert it, as in (x * 2).astype(i32)",
+        "y: i32 = (x * 2).astype(i32)\nreturn y",
+    ),
+    case(
+        "x: f32",
+        "def g(x: f64):\n    return x\n\ndef f(x: f32):\n    return g(x)\n",
+        "convert it, as in x.astype(f64)",
+        "def g(x: f64):\n    return x\n\ndef f(x: f32):\n    return g(x.astype(f64))\n",
+    ),
+    case("x: Tensor[(3,), f32]", "float(x)", "write x.astype(f64) for every element", "x.astype(f64)"),
+    case(
+        "x: Tensor[(3,), f32], w: Tensor[(3,), f64]",
+        "average(x, weights=w)",
+        "convert them, as in weights.astype(f32)",
+        "average(x, weights=w.astype(f32))",
+        lambda x, w: np.average(x, weights=w.astype("f4")),
+        _array(3),
+        np.ones(3),
+    ),
+    case(
+        "x: Tensor[(3,), f32]",
+        "x[x]",
+        "convert it, as in x.astype(i32)",
+        "x[x.astype(i32)]",
+        lambda x: x[x.astype("i4")],
+        np.arange(3, dtype="f4"),
+    ),
+    case(
+        "x: Tensor[(3,), f32], k: f32",
+        "x[:k]",
+        "take one element of it, and make it an int with int()",
+        "x[:int(k)]",
+        lambda x, k: x[: int(k)],
+        np.arange(3, dtype="f4"),
+        np.float32(2),
+    ),
+    case(
+        "x: Tensor[(3,), f32], k: f32",
+        "for i in range(k):\n    x = x * 2\nreturn x",
+        "convert it, as in int(k)",
+        "for i in range(int(k)):\n    x = x * 2\nreturn x",
+        lambda x, k: x * 8,
+        np.arange(3, dtype="f4"),
+        np.float32(3),
+    ),
+    # shapes
+    case(
+        X,
+        "x - x.mean(axis=1)",
+        "write expand_dims(x.mean(axis=1), 1), or reduce with keepdims=True",
+        "x - expand_dims(x.mean(axis=1), 1)",
+    ),
+    case(
+        X,
+        "x - x.mean(axis=1)",
+        "write expand_dims(x.mean(axis=1), 1), or reduce with keepdims=True",
+        "x - x.mean(axis=1, keepdims=True)",
+    ),
+    case(
+        'x: Tensor[("n", "m"), f32]',
+        "m = x.max(axis=1)\nreturn x / m",
+        "write expand_dims(m, 1), or reduce with keepdims=True",
+        "m = x.max(axis=1)\nreturn x - expand_dims(m, 1)",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "sum([x, x * 2])",
+        "write stack([x, x * 2]).sum(axis=0)",
+        "stack([x, x * 2]).sum(axis=0)",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "sum(row * 2 for row in x)",
+        "write stack([row * 2 for row in x]).sum(axis=0)",
+        "stack([row * 2 for row in x]).sum(axis=0)",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "max([x.sum(), x.max()])",
+        "write stack([x.sum(), x.max()]).max(axis=0)",
+        "stack([x.sum(), x.max()]).max(axis=0)",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "exp([x, x])",
+        "take one of them, as in result[0], or stack them: stack([x, x])",
+        "exp(stack([x, x]))",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "(x, x).mean()",
+        "it is a tuple of tensors: write stack((x, x)).mean(...)",
+        "stack((x, x)).mean()",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x / x.shape.prod()",
+        "it is a tuple: write prod(x.shape)",
+        "x / prod(x.shape)",
+        lambda x: x / np.float32(12),
+        _array(3, 4),
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x + [1, 2, 3, 4]",
+        "make it a tensor first, as in array([1, 2, 3, 4], f32)",
+        "x + array([1, 2, 3, 4], f32)",
+        lambda x: x + np.array([1, 2, 3, 4], "f4"),
+        _array(3, 4),
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x + [x[0], x[1], x[2]]",
+        "make it a tensor first, as in stack([x[0], x[1], x[2]])",
+        "x + stack([x[0], x[1], x[2]])",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "if x > 0:\n    return x\nreturn x + 1",
+        "write (x > 0).any() or (x > 0).all()",
+        "if (x > 0).any():\n    return x\nreturn x + 1",
+        lambda x: x,
+        _array(3, 4),
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x > 0 and x < 1",
+        "element by element it is &; or write (x > 0).any()",
+        "(x > 0) & (x < 1)",
+    ),
+    case("x: Tensor[(3, 4), f32]", "0 < x < 1", "write (a < b) & (b < c)", "(0 < x) & (x < 1)"),
+    case(X, "max(x, y)", "write maximum(x, y)", "maximum(x, y)"),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "zeros(3, 4)",
+        "a shape goes in brackets, as in zeros((2, 3))",
+        "zeros((3, 4))",
+        lambda x: np.zeros((3, 4)),
+        _array(3, 4),
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "sum(x, 0, 1)",
+        "several axes go in brackets, as in axis=(0, 1)",
+        "sum(x, axis=(0, 1))",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "reshape(x, 4, 3)",
+        "put the numbers in brackets, as in reshape(a, (2, 3))",
+        "reshape(x, (4, 3))",
+    ),
+    case(X, "concatenate(x, y)", "write them in brackets, as in concatenate([a, b])", "concatenate([x, y])"),
+    case(X, "stack(x[0, 0])", "write them in brackets, as in stack([a, b])", "stack([x[0, 0], x[0, 1]])"),
+    case(X, "x.item()", "index it, as in x[0], or reduce it, as in x.sum()", "x.sum()"),
+    case("x: Tensor[(3, 4), f32]", "x[0].mT", "write .T", "x[0].T"),
+    case("x: Tensor[(3, 4), f32]", "x @ 2", "write * instead", "x * 2"),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x.size(0)",
+        "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]",
+        "x * x.shape[0]",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "split(x, 2, axis=1) * 2",
+        "it has several results: take one of them, as in result[0]",
+        "split(x, 2, axis=1)[0] * 2",
+    ),
+    case("x: Tensor[(3, 4), f32]", "x(0)", "leave the brackets out, or index it, as in x[0]", "x[0]"),
+    case(
+        "x: Tensor[(3, 4), f32], i: i64",
+        "t = (x[0], x[1])\nreturn t[i]",
+        "stack the items into one tensor, as in stack(items)[i]",
+        "t = (x[0], x[1])\nreturn stack(t)[i]",
+        lambda x, i: x[i],
+        _array(3, 4),
+        np.int64(1),
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x[True]",
+        "write x[None] for a new axis, or where(condition, x, 0)",
+        "x[None]",
+    ),
+    case("x: Tensor[(3, 4), f32]", "1.0 in x", "write (x == value).any()", "(x == 1.0).any()"),
+    case("x: f32", "x in (1, 2)", "compare with ==, as in (x == 1) | (x == 2)", "(x == 1) | (x == 2)"),
+    case("x: f32", "x == None", "write is None", "x is None", lambda x: np.bool_(False), np.float32(1)),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "for i in range(x):\n    x = x * 2\nreturn x",
+        "write range(len(x))",
+        "for i in range(len(x)):\n    x = x * 2\nreturn x",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "for i in 3:\n    x = x * 2\nreturn x",
+        "write range(3)",
+        "for i in range(3):\n    x = x * 2\nreturn x",
+    ),
+    case(
+        N,
+        "for i in len(x):\n    x = x * 2\nreturn x",
+        "write range(n) of it",
+        "for i in range(len(x)):\n    x = x * 2\nreturn x",
+    ),
+    case(
+        "x: f32",
+        "for i in range(0, 1, 0.1):\n    x = x * i\nreturn x",
+        "write a range of ints, and compute with them, as in i * 0.1",
+        "for i in range(10):\n    x = x * (i * 0.1)\nreturn x",
+    ),
+    case(
+        "x: f32",
+        "for i in x:\n    x = x * 2\nreturn x",
+        "go over range(n), or over the rows of a tensor of rank 1 or more",
+        "for i in range(3):\n    x = x * 2\nreturn x",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "range(4)",
+        "write arange(n)",
+        "arange(4)",
+        lambda x: np.arange(4),
+        _array(3, 4),
+    ),
+    case("x: Tensor[(3, 4), f32]", "reversed(x)", "write x[::-1]", "x[::-1]"),
+    case("x: Tensor[(3, 4), f32]", "x.sum", "call it, as in x.sum()", "x.sum()"),
+    case("x: Tensor[(3, 4), f32]", "exp", "call it, as in exp(x)", "exp(x)"),
+    case(
+        "x: Tensor[(4,), f32]",
+        "state",
+        "take one of its items, as in d['key']",
+        "state['0.weight']",
+        lambda x: np.ones(4, "f4"),
+        _array(4),
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "relay.take(x, [0, 2], axis=0)",
+        "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')",
+        "relay.take(x, indices, axis=0)",
+        lambda x: x[[0, 2]],
+        _array(3, 4),
+    ),
+    # sizes that only the call knows
+    case(
+        N,
+        "eye(x.shape[0])",
+        FIXED,
+        "def f(x: Tensor[(4, 3), f32]):\n    return eye(x.shape[0])\n",
+        lambda x: np.eye(4),
+        _array(4, 3),
+    ),
+    case(
+        N,
+        "linspace(0, 1, x.shape[0])",
+        FIXED,
+        "def f(x: Tensor[(4, 3), f32]):\n    return linspace(0, 1, x.shape[0])\n",
+        lambda x: np.linspace(0, 1, 4),
+        _array(4, 3),
+    ),
+    case(N, "median(x, axis=0)", FIXED, "def f(x: Tensor[(4, 3), f32]):\n    return median(x, axis=0)\n"),
+    case(
+        N,
+        "roll(x, x.shape[0], axis=0)",
+        f"{FIXED}; or write concatenate([x[-n:], x[:-n]])",
+        "n = x.shape[0]\nreturn concatenate([x[-n:], x[:-n]])",
+        lambda x: np.roll(x, len(x), axis=0),
+        _array(4, 3),
+    ),
+    case(
+        'x: Tensor[("n", "m"), f32], labels: Tensor[("n",), i64]',
+        "one_hot(labels, x.shape[1])",
+        "write labels[..., None] == arange(x.shape[1])",
+        "(labels[..., None] == arange(x.shape[1])).astype(f32)",
+        lambda x, labels: np.eye(4, dtype="f4")[labels],
+        _array(3, 4),
+        np.array([0, 3, 1]),
+    ),
+    case(N, "x.reshape(n, 3)", 'the dimension "n" is x.shape[0]', "x.reshape(x.shape[0], 3)"),
+    # types
+    case(
+        "",
+        "def f(x: Tensor[(4,), f32], n):\n    for i in range(n):\n        x = x * 2\n    return x\n",
+        "write its type, as in n: i64",
+        "def f(x: Tensor[(4,), f32], n: i64):\n    for i in range(n):\n        x = x * 2\n    return x\n",
+        lambda x, n: x * 8,
+        _array(4),
+        np.int64(3),
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(4,), f32], rate):\n    return x * rate\n",
+        "write its type, as in rate: f32, or rate: Tensor[(2, 3), f32]",
+        "def f(x: Tensor[(4,), f32], rate: f32):\n    return x * rate\n",
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(4,), f32], n=-3):\n    return x * n\n",
+        "write its type, as in n: i64 = -3",
+        "def f(x: Tensor[(4,), f32], n: i64 = -3):\n    return x * int(n)\n",
+        lambda x: x * -3,
+        _array(4),
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(4,), f32], rate=0.5):\n    return x * rate\n",
+        "write its type, as in rate: f32 = 0.5",
+        "def f(x: Tensor[(4,), f32], rate: f32 = 0.5):\n    return x * rate\n",
+        lambda x: x / 2,
+        _array(4),
+    ),
+    case(
+        "",
+        "def f(x):\n    return exp(x)\n",
+        "write its type, as in x: Tensor[(2, 3), f32]",
+        "def f(x: Tensor[(2, 3), f32]):\n    return exp(x)\n",
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(4,), c128]):\n    return x\n",
+        "there are no complex dtypes: hold real and imaginary parts in two tensors of f32 or f64",
+        "def f(real: Tensor[(4,), f64], imag: Tensor[(4,), f64]):\n    return hypot(real, imag)\n",
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(n, 2), f32]):\n    return x\n",
+        'for a size known at the call, write "n"',
+        'def f(x: Tensor[("n", 2), f32]):\n    return x\n',
+    ),
+    case(
+        "",
+        "def f(x: Tensor[2, 3, f32]):\n    return x\n",
+        "put the shape in brackets, as in Tensor[(2, 3), f32]",
+        "def f(x: Tensor[(2, 3), f32]):\n    return x\n",
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(2, 3)]):\n    return x\n",
+        "write a type, as in Tensor[(2, 3), f32]",
+        "def f(x: Tensor[(2, 3), f32]):\n    return x\n",
+    ),
+    case(
+        "",
+        "def f(x: Tensor):\n    return x\n",
+        "say its shape and its dtype, as in Tensor[(2, 3), f32]",
+        "def f(x: Tensor[(2, 3), f32]):\n    return x\n",
+    ),
+    case(
+        "",
+        "def f(x: Tensor[..., f32]):\n    return x\n",
+        'name each dimension, as in Tensor[("n", "m"), f32]',
+        'def f(x: Tensor[("n", "m"), f32]):\n    return x\n',
+    ),
+    case(
+        "",
+        'def f(x: Tensor[("n m", 2), f32]):\n    return x\n',
+        'name the dimension with one word, as in "n", or compute it of names, as in "2*n + 1"',
+        'def f(x: Tensor[("n", 2), f32]):\n    return x\n',
+    ),
+    case(
+        "",
+        'def f(x: Tensor[("2", 2), f32]):\n    return x\n',
+        "write 2 without the quotes",
+        "def f(x: Tensor[(2, 2), f32]):\n    return x\n",
+    ),
+    case(
+        "",
+        'def f(x: Tensor[("for", 2), f32]):\n    return x\n',
+        'it is a keyword of Python: write another, as in "for_"',
+        'def f(x: Tensor[("for_", 2), f32]):\n    return x\n',
+    ),
+    case(
+        "",
+        'def f(x: "Tensor[(2, 2), f32]"):\n    return x\n',
+        "write it without the quotes",
+        "def f(x: Tensor[(2, 2), f32]):\n    return x\n",
+    ),
+    case(
+        "",
+        "def f(x: (f32, f32)):\n    return x[0]\n",
+        "write tuple[Tensor[(2, 3), f32], f32]",
+        "def f(x: tuple[Tensor[(2, 3), f32], f32]):\n    return x[0]\n",
+    ),
+    case(
+        "",
+        "def f(x: tuple):\n    return x[0]\n",
+        "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
+        "def f(x: tuple[Tensor[(2, 3), f32], f32]):\n    return x[0]\n",
+    ),
+    # strings
+    case(
+        "x: Tensor[(4,), f32]",
+        'for i in range(2):\n    x = x * state[f"{i}.weight"]\nreturn x',
+        unsupported.NO_STRINGS,
+        "for i in range(2):\n    x = x * weights[i]\nreturn x",
+    ),
+    case("x: Tensor[(4,), f32]", 'x * state["0" + ".weight"]', unsupported.NO_STRINGS, "x * weights[0]"),
+    case("x: Tensor[(4,), f32]", 'x * state[str(0) + ".weight"]', unsupported.NO_STRINGS, "x * weights[0]"),
+    case(
+        "x: Tensor[(4,), f32]", 'x * state["{}.weight".format(0)]', unsupported.NO_STRINGS, "x * weights[0]"
+    ),
+    case("x: Tensor[(4,), f32]", 'x * state["%d.weight" % 0]', unsupported.NO_STRINGS, "x * weights[0]"),
+    case(
+        "x: Tensor[(4,), f32], i: i64",
+        "x * state[i]",
+        "stack the values in another cell, as in weights = numpy.stack(list(state.values())), and write weights[i]",
+        "x * stacked[i]",
+        lambda x, i: x,
+        _array(4),
+        np.int64(1),
+    ),
+    case(
+        "x: Tensor[(4,), f32]",
+        "x * settings.rate",
+        "index it with a key, as in settings['rate']",
+        "x * settings['rate']",
+    ),
+    case(
+        "x: Tensor[(4,), f32]",
+        "assert x.sum() > -9, x.shape\nreturn x",
+        "write a plain string, as in assert condition, 'message'",
+        "assert x.sum() > -999, 'message'\nreturn x",
+    ),
+    # other libraries
+    case(
+        "x: Tensor[(9,), i64]",
+        "np.bincount(x, minlength=5)",
+        'for a number of bins n known at compile time write relay.scatter_elements(zeros((n,), i64), x, ones_like(x, i64), axis=0, reduction="add")',
+        'n = 5\nreturn relay.scatter_elements(zeros((n,), i64), x, ones_like(x, i64), axis=0, reduction="add")',
+        lambda x: np.bincount(x, minlength=5),
+        np.arange(9) % 4,
+    ),
+    case(
+        "x: Tensor[(9,), i64]",
+        "delete(x, 2)",
+        "join the parts around it, as in concatenate([x[:i], x[i + 1:]])",
+        "i = 2\nreturn concatenate([x[:i], x[i + 1:]])",
+    ),
+    case(
+        "x: Tensor[(9,), f32]",
+        "extract(x > 0, x)",
+        "write x[mask]; where(mask, x, 0) keeps the shape",
+        "x[x > 0]",
+    ),
+    case(
+        "x: Tensor[(3, 3), f32], n: i64",
+        "for i in range(n):\n    x = np.linalg.inv(x)\nreturn x",
+        foreign_functions.ELSEWHERE,
+        "x @ x",
+    ),
+    case(
+        "x: Tensor[(3, 3), f32]",
+        "cov(x)",
+        f"write {foreign_functions._INSTEAD['cov']}",
+        "d = x - x.mean(axis=1, keepdims=True)\nreturn d @ d.T / (x.shape[1] - 1)",
+        lambda x: np.cov(x).astype("f4"),
+        _array(3, 3) ** 2,
+    ),
+    case(
+        "x: Tensor[(20,), f32]",
+        "histogram(x, 5)",
+        f"write {foreign_functions._INSTEAD['histogram']}",
+        'n = 5\nindex = clip(((x - x.min()) * (n / (x.max() - x.min()))).astype(i64), 0, n - 1)\nreturn relay.scatter_elements(zeros((n,), i64), index, ones_like(index, i64), axis=0, reduction="add")',
+        lambda x: np.histogram(x, 5)[0],
+        np.random.default_rng(0).normal(size=20).astype("f4"),
+    ),
+    case(
+        "x: Tensor[(6,), f32], w: Tensor[(3,), f32]",
+        "np.convolve(x, w)",
+        f"write {foreign_functions._INSTEAD['convolve']}",
+        "conv1d(x[None, None], flip(w)[None, None], padding=len(w) - 1)[0, 0]",
+        np.convolve,
+        _array(6),
+        _array(3),
+    ),
+    case(
+        "x: Tensor[(6,), f32], w: Tensor[(3,), f32]",
+        "np.correlate(x, w)",
+        f"write {foreign_functions._INSTEAD['correlate']}",
+        "conv1d(x[None, None], w[None, None])[0, 0]",
+        np.correlate,
+        _array(6),
+        _array(3),
+    ),
+    case(
+        "x: Tensor[(6,), f32]",
+        "sliding_window_view(x, 4)",
+        f"write {foreign_functions._INSTEAD['sliding_window_view']}",
+        "sliding_window(x, axis=0, window_shape=(4,), strides=(1,))",
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, 4),
+        _array(6),
+    ),
+    case(
+        "x: Tensor[(6,), f32]",
+        "np.nanmedian(x)",
+        f"write {foreign_functions._INSTEAD['nanmedian']}",
+        "s = sort(x.ravel())\nn = (~isnan(x)).sum()\nreturn (s[(n - 1) // 2] + s[n // 2]) / 2",
+        np.nanmedian,
+        np.array([3, 1, np.nan, 7, 5, 2], "f4"),
+    ),
+    # arguments
+    case(
+        X,
+        "zeros((3,), 'float128')",
+        "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_",
+        "zeros((3,), f64)",
+        lambda x, y: np.zeros(3),
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "zeros((3,), 'double')",
+        "write f64",
+        "zeros((3,), f64)",
+        lambda x, y: np.zeros(3),
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(2, 3), 'flt']):\n    return x\n",
+        "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_",
+        "def f(x: Tensor[(2, 3), f32]):\n    return x\n",
+    ),
+    case(
+        "x: Tensor[(1, 1, 4, 4), f32], w: Tensor[(1, 1, 3, 3), f32]",
+        "conv2d(x, w, padding='SAME')",
+        "write the numbers, as in padding=1 or padding=(1, 1)",
+        "conv2d(x, w, padding=1)",
+        lambda x, w: x,
+        _array(1, 1, 4, 4),
+        np.eye(9)[4].reshape(1, 1, 3, 3).astype("f4"),
+    ),
+    case(
+        "i: Tensor[(3,), i64]",
+        "one_hot(i)",
+        "as in one_hot(indices, 10)",
+        "one_hot(i, 10)",
+        lambda i: np.eye(10, dtype="i8")[i],
+        np.arange(3),
+    ),
+    case(X, "full((3, 4), x[0])", "write broadcast_to(x, shape)", "broadcast_to(x[0], (3, 4))"),
+    case(X, "clip(x)", "write clip(x, a_min, a_max); one may be None", "clip(x, None, 1)"),
+    case(
+        X, "concatenate([x[0, 0], x[0, 1]])", "write stack([a, b]) for scalars", "stack([x[0, 0], x[0, 1]])"
+    ),
+    case(
+        X,
+        "pad(x, (1, 2, 3))",
+        "write one number, (before, after), or a pair for each dimension",
+        "pad(x, (1, 2))",
+    ),
+    case(
+        X,
+        "tensordot(x, y.T, axes='a')",
+        "write a number, or two lists of axes: axes=([1], [0])",
+        "tensordot(x, y.T, axes=([1], [0]))",
+    ),
+    case(
+        "x: Tensor[(2, 3, 4), f32]",
+        "x.transpose(0, 1)",
+        "list each axis once, or write swapaxes(0, 1), which exchanges these two",
+        "x.swapaxes(0, 1)",
+    ),
+    case(
+        'x: Tensor[("n", 4), f32]',
+        "x.reshape(7, 3)",
+        "its size is known only when the function is called: write -1 for one dimension",
+        "x.reshape(-1, 2)",
+    ),
+    case(
+        X,
+        "relay.concatenate(x, axis=0)",
+        "write them in brackets, as in concatenate([a, b], axis=0)",
+        "relay.concatenate([x, y], axis=0)",
+        lambda x, y: np.concatenate([x, y]),
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(X, "relay.sum(x, **y)", "write each argument out as name=value", "sum(x, axis=0)"),
+    case(
+        X,
+        "relay.zeros(('n', 4), f32)",
+        'the size of the dimension "n" is that of a tensor, as in x.shape[0]',
+        "zeros((x.shape[0], 4), f32)",
+        lambda x, y: np.zeros((3, 4), "f4"),
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "relay.divide(i, i)",
+        "write a / b (NumPy's, gives f64), a // b, or trunc_divide(a, b)",
+        "i // i",
+        lambda i: i // i,
+        np.arange(1, 4, dtype="i4"),
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "relay.mod(i, i)",
+        "write a % b (floor_mod), or trunc_mod(a, b)",
+        "i % i",
+        lambda i: i % i,
+        np.arange(1, 4, dtype="i4"),
+    ),
+    case("b: Tensor[(3,), bool_]", "where(b, 2, b)", "write True or False", "where(b, False, b)"),
+    case(
+        X,
+        "x[[y, y]]",
+        "make a tensor of them first: stack([a, b]), or numpy.array in another cell",
+        "x[stack([0, 1])]",
+        lambda x, y: x[[0, 1]],
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "t = (1, 2)\nreturn x[t]",
+        "write the indices out, as in x[i, j]; or make a tensor of them, as in x[array(t)]",
+        "t = (1, 2)\nreturn x[array(t)]",
+        lambda x, y: x[[1, 2]],
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "z = x[x[:, 0] > 0]\nreturn z[z > 0]",
+        "write where(mask, x, 0)",
+        "z = x[x[:, 0] > 0]\nreturn where(z > 0, z, 0)",
+    ),
+    case(
+        "x: Tensor[(1, 1, 4), f32], w: Tensor[(1, 1, 3), f32]",
+        "conv1d(x, w, strides=2, padding='same')",
+        "give the numbers, as in padding=1",
+        "conv1d(x, w, strides=2, padding=1)",
+        lambda x, w: x[:, :, ::2],
+        _array(1, 1, 4),
+        np.array([[[0, 1, 0]]], "f4"),
+    ),
+    case(
+        'x: Tensor[("n", 4), f32], y: Tensor[("n", 4), f32]',
+        "kl_div(x, y, reduction='batchmean')",
+        'write kl_div(input, target, reduction="sum") / len(input)',
+        'kl_div(x, y, reduction="sum") / len(x)',
+        lambda x, y: np.float32((y * (np.log(y) - x)).sum() / 3),
+        _array(3, 4),
+        np.ones((3, 4), "f4"),
+    ),
+    case(X, "einsum(2, x, y)", 'as in einsum("ij,jk->ik", a, b)', 'einsum("ij,kj->ik", x, y)'),
+    case(
+        'x: Tensor[(12,), f32], y: Tensor[("n",), f32]',
+        "x.reshape(y.shape[0], 4)",
+        "write -1 for one dimension, which follows from the others",
+        "x.reshape(-1, 4)",
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "1.5 if x.sum() > 0 else x",
+        "write full((3, 4), 1.5, f32) for the number",
+        "full((3, 4), 1.5, f32) if x.sum() > 0 else x",
+    ),
+    case(
+        N,
+        "1.5 if x.sum() > 0 else x",
+        "write full_like(x, 1.5) for the number, with the tensor as x",
+        "full_like(x, 1.5) if x.sum() > 0 else x",
+    ),
+    case(
+        "nn: f32, y: f32",
+        "nn.relu(y)",
+        "`nn` is a name of the function's own here: rename it, or write relay.nn.relu",
+        "relay.nn.relu(y)",
+        lambda nn, y: np.maximum(y, 0),
+        np.float32(1),
+        np.float32(-1),
+    ),
+    # numbers, tuples and members
+    case(
+        X,
+        "a = 3\nreturn x * a.sqrt()",
+        "it is a Python number: write sqrt(a)",
+        "a = 3\nreturn x * sqrt(a)",
+        lambda x, y: x * np.float32(np.sqrt(3)),
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "a = [x]\nb = a.append(y)\nreturn stack(b)",
+        "a list does not change: write a + [value]",
+        "a = [x]\nb = a + [y]\nreturn stack(b)",
+    ),
+    case(
+        X,
+        "jnp.exp(x)",
+        "run `import jax.numpy as jnp` in another cell, or write exp, which needs none",
+        "exp(x)",
+    ),
+    case(
+        X,
+        "Linear(x)",
+        "did you mean linear?",
+        "linear(x, y)",
+        lambda x, y: x @ y.T,
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "nn.Linear(x)",
+        "a cell has functions, no layers: write linear(x, ...)",
+        "linear(x, y)",
+        lambda x, y: x @ y.T,
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    # functions
+    case(
+        "",
+        "def f(x: tuple[f32, ...]):\n    return x\n",
+        "write one type for each item",
+        "def f(x: tuple[f32, f32]):\n    return x\n",
+    ),
+    case(
+        "",
+        "def g(h: Callable[f32, f32], x: f32):\n    return h(x)\n\ndef f(x: f32):\n    return g(exp, x)\n",
+        "write Callable[[Tensor[(3,), f32]], Tensor[(3,), f32]]: parameters in brackets, then the result",
+        "def g(h: Callable[[f32], f32], x: f32):\n    return h(x)\n\ndef f(x: f32):\n    return g(exp, x)\n",
+    ),
+    case(
+        "",
+        "def f(x: list[f32]):\n    return x[0]\n",
+        'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]',
+        'def f(x: Tensor[("n",), f32]):\n    return x.sum()\n',
+    ),
+    case(
+        "",
+        "def f(x: f32, y: f32 = None):\n    return x\n",
+        "write a number, a string or a name of the notebook; or leave the default out",
+        "def f(x: f32, y: f32 = 2.0):\n    return x\n",
+        lambda x: x,
+        np.float32(1),
+    ),
+    case(
+        "",
+        "def f(x: f32, y: Tensor[(2,), f64] = zeros((2,))):\n    return x + y[0].astype(f32)\n",
+        "compute it in another cell, and write the name that holds it",
+        "def f(x: f32, y: Tensor[(2,), f64] = filled):\n    return x + y[0].astype(f32)\n",
+        lambda x: x + 1,
+        np.float32(1),
+    ),
+    case(
+        "",
+        "def f(n: i64):\n    return f(n)\n",
+        "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it",
+        "def f(n: i64) -> i64:\n    return n if n <= 0 else f(n - 1)\n",
+        lambda n: n * 0,
+        np.int64(3),
+    ),
+    case(
+        "x: f32",
+        "def f(x: f32):\n    def g(a: f32, b):\n        return a * b\n    return g(x, x)\n",
+        "write its type, as in b: Tensor[(2, 3), f32], or leave all types out",
+        "def f(x: f32):\n    def g(a, b):\n        return a * b\n    return g(x, x)\n",
+    ),
+    case(
+        "x: f32",
+        "def f(x: f32):\n    def g(a: f32):\n        return g(a - 1) if a > 0 else a\n    return g(x)\n",
+        "write it after the parameters, as in -> Tensor[(2, 3), f32]",
+        "def f(x: f32):\n    def g(a: f32) -> f32:\n        return g(a - 1) if a > 0 else a\n    return g(x)\n",
+    ),
+    case(
+        X,
+        "z = [(lambda: t) for a in [1] if (t := a)]\nreturn x",
+        "write a `for` with an assignment",
+        "t = 0\nfor a in [1]:\n    t = a\nreturn x * t",
+        lambda x, y: x,
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "match x:\n    case (a, b):\n        return a",
+        "match a tuple, as in match (x, y):",
+        "match (x, y):\n    case (a, b):\n        return a",
+    ),
+    case(
+        "",
+        "def f(self, x: f32):\n    return x\n",
+        "a method cannot be compiled: write a function, and give it what it needs",
+        "def f(x: f32):\n    return x\n",
+    ),
+    # classes
+    case(
+        "",
+        "class P:\n    def P(x: f32): ...\n\ndef f(x: f32):\n    return P(x).x\n",
+        "`match P(x):` takes it apart, as in case Cons(head, tail): ...",
+        "class P:\n    def P(x: f32): ...\n\ndef f(x: f32):\n    match P(x):\n        case P(y):\n            return y\n",
+        lambda x: x,
+        np.float32(1),
+    ),
+    case(
+        "",
+        "class P:\n    x: f32\n    y: f32\n\ndef f(x: f32):\n    return x\n",
+        "write a constructor that has them, as in def P(x: f32, y: f32): ...",
+        "class P:\n    def P(x: f32, y: f32): ...\n\ndef f(x: f32):\n    return x\n",
+    ),
+    case(
+        "",
+        "class P:\n    def P(x: f32):\n        return x\n\ndef f(x: f32):\n    return x\n",
+        "write `...` as its body; what is computed goes in a function",
+        "class P:\n    def P(x: f32): ...\n\ndef f(x: f32):\n    return x\n",
+    ),
+    case(
+        "",
+        "class P(Module):\n    def P(x: f32): ...\n\ndef f(x: f32):\n    return x\n",
+        "write a function, which captures arrays of the notebook: `return relu(x @ w + b)`",
+        "def f(x: Tensor[(2, 4), f32]):\n    return relu(x @ stacked.T + 1)\n",
+        lambda x: np.maximum(x @ np.ones((4, 2), "f4") + 1, 0),
+        _array(2, 4),
+    ),
+    case(
+        "",
+        "class P:\n    pass\n\ndef f(x: f32):\n    return x\n",
+        "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ...",
+        "class P:\n    def Leaf(value: Tensor[(3,), f32]): ...\n\ndef f(x: f32):\n    return x\n",
+    ),
+    case(
+        "",
+        "x = 1\n",
+        "compute it in another cell; a cell's functions can use the notebook's names",
+        "def f(x: f32):\n    return x * settings['rate']\n",
+    ),
+    case(
+        "",
+        "# no function\n",
+        "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1",
+        "def f(x: Tensor[(2, 3), f32]): return x + 1\n",
+    ),
+    # what Python has and a cell has not
+    case(X, "async def g(a):\n    return a\nreturn x", "write `def`", "def g(a):\n    return a\nreturn g(x)"),
+    case(
+        X,
+        "if x.sum() > 0:\n    raise ValueError\nreturn x",
+        "write assert condition, 'message'; shapes and dtypes are checked from the annotations",
+        "assert x.sum() < 999, 'message'\nreturn x",
+    ),
+    case(X, "a = {'x': x}\nreturn a['x']", "use names or a tuple", "a = (x,)\nreturn a[0]"),
+    case(X, "a = {x}\nreturn x", "use a tuple", "a = (x,)\nreturn a[0]"),
+    case(
+        X,
+        "a = {x * k for k in (2, 3)}\nreturn x",
+        "write a list instead, as in [x * 2, x * 3]",
+        "a = [x * 2, x * 3]\nreturn stack(a)",
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(2,), f64]):\n    return x * masked\n",
+        "fill it in another cell, as in masked = masked.filled(0)",
+        "def f(x: Tensor[(2,), f64]):\n    return x * filled\n",
+    ),
+    case(
+        "",
+        "def f(x: f32):\n    for k in chosen:\n        x = x * k\n    return x\n",
+        "make it a tuple in another cell, as in chosen = tuple(sorted(chosen))",
+        "def f(x: f32):\n    for k in chosen_sorted:\n        x = x * k\n    return x\n",
+    ),
+    case(
+        "",
+        "def f(x: f32):\n    return helper(x)\n",
+        "put %%tinynn above its definition, or call it in another cell and pass its result as an argument",
+        "def helper(x: f32):\n    return x + 1\n\ndef f(x: f32):\n    return helper(x)\n",
+    ),
+    # what a notebook imports
+    case(
+        "",
+        "from scipy import ndimage\ndef f(x: f32):\n    return ndimage.zoom(x)\n",
+        "import in another cell; operators need no import",
+        "def f(x: f32):\n    return exp(x)\n",
+    ),
+]
+
+
+@pytest.mark.parametrize("each", CASES, ids=lambda each: each.refused.split("\n", 1)[-1].strip()[:60])
+def test_a_hint_can_be_followed(each: Case) -> None:
+    errors = errors_of(each.refused, each.namespace)
+    assert errors, "the cell is accepted"
+    assert errors[0].hint == each.hint
+    assert len({error.hint for error in errors}) == 1, "other errors follow"
+    compiles_as_numpy(each)
+
+
+def compiles_as_numpy(each: Case) -> None:
+    """Raises AssertionError unless the cell that follows a hint compiles and gives NumPy's numbers."""
+    if each.judge is None:
+        run(Accepted("followed", each.followed, namespace=each.namespace, everything=False))
+        return
+    function = nnmagic.compile(each.followed, namespace=each.namespace, cache=False)
+    same(function(*each.arguments), np.asarray(each.judge(*each.arguments)), "the result", None)
+
+
+# -- tables of hints -----------------------------------------------------------------------------------
+
+#: What the names in the hints of tables stand for.
+PARAMETERS = (
+    "x: Tensor[(3, 4), f32], y: Tensor[(3, 4), f32], x1: Tensor[(3, 4), f32], x2: Tensor[(3, 4), f32], "
+    "condition: Tensor[(3, 4), bool_], c1: Tensor[(3, 4), bool_], c2: Tensor[(3, 4), bool_], mask: Tensor[(3, 4), bool_], "
+    "value: f32, low: f32, high: f32, w: Tensor[(3,), f32], index: Tensor[(3, 4), i64], i: i64"
+)
+#: Names whose hints are about tensors of other types.
+OTHER_PARAMETERS = {
+    "bincount": "x: Tensor[(9,), i64]",
+    "histogram": "x: Tensor[(9,), f32]",
+    "convolve": "x: Tensor[(9,), f32], w: Tensor[(3,), f32]",
+    "correlate": "x: Tensor[(9,), f32], w: Tensor[(3,), f32]",
+    "sliding_window_view": "x: Tensor[(9,), f32]",
+}
+PLACEHOLDERS: dict[str, object] = {
+    "n": 4,
+    "shape": (4, 3),
+    "start": 0,
+    "stop": 2,
+    "step": 1,
+    "c": True,
+    "items": [np.ones(4, np.float32), np.full(4, 2, np.float32)],
+    "a": np.ones(3, np.float32),
+    "b": np.ones(3, np.float32),
+    "name": 1,
+}
+
+
+def written_in(hint: str) -> list[str]:
+    """What a hint says to write, as Python: alternatives are several; ``with n = 4`` comes before."""
+    shown = hint.removeprefix("write ")
+    shown, _, rest = shown.partition(", with ")
+    before = re.split(r" and (?=\w+ = )", rest) if rest else []
+    pieces = re.split(r", or |; or |; | or (?=[\w(])", shown)
+    return ["\n".join([*before, piece]) for piece in pieces if _is_code(piece)]
+
+
+def _is_code(text: str) -> bool:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return False
+    return not all(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Tuple) and " " in text and "(" not in text
+        for node in tree.body
+    )
+
+
+def assert_compiles(code: str, parameters: str = PARAMETERS) -> None:
+    """Raises AssertionError unless a function whose statements these are compiles."""
+    tree = ast.parse(code)
+    last = tree.body[-1]
+    if isinstance(last, ast.Expr):
+        lines = [*code.split("\n")[:-1], f"return {code.rsplit(chr(10), maxsplit=1)[-1]}"]
+    else:
+        targets = last.targets[0] if isinstance(last, ast.Assign) else last.target
+        lines = [*code.split("\n"), f"return {ast.unparse(targets)}"]
+    errors = errors_of(cell(parameters, "\n".join(lines)), PLACEHOLDERS)
+    assert not errors, "\n".join(error.render() for error in errors)
+
+
+@pytest.mark.parametrize("name", sorted(IN_PLACE))
+def test_what_replaces_a_method_in_place_compiles(name: str) -> None:
+    (error,) = errors_of(cell(PARAMETERS, f"return x.{name}()"))
+    assert error.hint == IN_PLACE[name]
+    pieces = written_in(IN_PLACE[name])
+    assert pieces
+    for piece in pieces:
+        assert_compiles(piece)
+
+
+@pytest.mark.parametrize("name", sorted(foreign_functions._INSTEAD))
+def test_what_replaces_a_function_of_a_library_compiles(name: str) -> None:
+    instead = foreign_functions._INSTEAD[name]
+    if instead in BUILTINS or instead in OPERATORS:
+        return
+    pieces = written_in(instead.partition(" for its type")[0].partition(": ")[0])
+    assert pieces, instead
+    for piece in pieces:
+        if piece.startswith(("Tensor[", "f32", "f64", "i32", "i64")):
+            assert not errors_of(f"def f(x: {piece}):\n    return x\n")
+        else:
+            assert_compiles(piece, OTHER_PARAMETERS.get(name, PARAMETERS))
+
+
+@pytest.mark.parametrize("name", sorted(unsupported.CHANGE_A_LIST))
+def test_what_replaces_a_change_of_a_list_compiles(name: str) -> None:
+    given = {"append": "x[0]", "extend": "[x[0]]", "insert": "1, x[0]", "remove": "x[0]", "update": "x"}.get(
+        name, ""
+    )
+    errors = errors_of(cell(PARAMETERS, f"parts = [x[0], x[1]]\nparts.{name}({given})\nreturn stack(parts)"))
+    (hint,) = {error.hint for error in errors}
+    assert hint is not None
+    code = hint.partition(": ")[2] or hint.removeprefix("write ")
+    if name != "update":
+        last = "result = parts" if name == "sort" else "result = stack([x[0], *parts])"
+        assert_compiles(f"parts = [x[0], x[1]]\n{code}\n{last}")
+
+
+@pytest.mark.parametrize("name", sorted(attributes._OTHER_NAMES))
+def test_another_name_of_an_attribute_is_one(name: str) -> None:
+    other = attributes._OTHER_NAMES[name]
+    if other.startswith("the operator "):
+        assert_compiles(f"x {other[-1]} {'x.T' if other[-1] == '@' else 'y'}")
+    elif ": " in other:
+        assert_compiles(other.partition(": ")[0])
+    elif other not in BUILTINS:
+        assert_compiles(f"x.{other}")
+
+
+@pytest.mark.parametrize("name", sorted({**PYTHON_ONLY, **PYTHON_TYPES}))
+def test_what_replaces_a_name_of_python_compiles(name: str) -> None:
+    _, hint = {**PYTHON_TYPES, **PYTHON_ONLY}[name]
+    if not hint.startswith("write "):
+        return
+    for piece in written_in(hint.replace(" of a tensor", "")):
+        if piece in ("x.name", "x.dtype"):
+            continue  # any attribute; no tensor
+        if re.fullmatch(r"(f|i)(32|64)|bool_|(Tensor|tuple)\[.*\]", piece):
+            assert not errors_of(f"def f(x: {piece}):\n    return x\n")
+        else:
+            assert_compiles(piece.replace("[f(", "[exp("))
+
+
+# -- every hint ----------------------------------------------------------------------------------------
+
+#: What makes a hint one that shows what to write.
+_SHOWS_CODE = re.compile(r"\b(write|as in|use)\b")
+
+
+def hints_of_the_source() -> Iterator[tuple[str, str]]:
+    """Every hint in the source that shows code: where it stands, and its text with {} for what is computed."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for text in _hints_at(node):
+                if _SHOWS_CODE.search(text):
+                    yield f"{path.relative_to(PACKAGE)}", text
+
+
+def _hints_at(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.keyword(arg="hint", value=value):
+            yield from _texts(value)
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value)
+            | ast.AugAssign(target=ast.Name(id=name), value=value)
+        ):
+            if "hint" in name.lower() or name in ("instead", "leave_out"):
+                yield from _texts(value)
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+        ) if name.isupper() and name not in TABLES:
+            yield from _texts(value)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[_, *more]) if name in (
+            "refuse",
+            "NotCapturableError",
+        ):
+            for each in more:
+                yield from _texts(each)
+        case ast.FunctionDef(name=name, body=body) if "hint" in name:
+            for inner in ast.walk(ast.Module(body, [])):
+                if isinstance(inner, ast.Return) and inner.value is not None:
+                    yield from _texts(inner.value)
+
+
+#: Tables of hints whose entries are followed above, and texts that are no hints.
+TABLES = {"IN_PLACE", "_INSTEAD", "CHANGE_A_LIST", "_OTHER_NAMES", "PYTHON_ONLY", "PYTHON_TYPES"}
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Constant(value=str() as text):
+            yield text
+        case ast.JoinedStr(values=values):
+            yield "".join(each.value if isinstance(each, ast.Constant) else "{}" for each in values)  # type: ignore[misc]  # a string's
+        case ast.Compare():
+            return
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _texts(child)
+
+
+def _pattern(text: str) -> str:
+    return ".*".join(re.escape(part) for part in re.split(r"\{\w*\}|\{\{\}\}", text))
+
+
+def tried() -> set[str]:
+    """The hints of all cases."""
+    return {each.hint for each in CASES}
+
+
+def test_every_hint_that_shows_code_is_followed() -> None:
+    followed = tried()
+    missing = [
+        (where, text)
+        for where, text in dict.fromkeys(hints_of_the_source())
+        if text not in NOT_FOLLOWED
+        and not any(re.search(_pattern(text), hint, re.DOTALL) for hint in followed)
+    ]
+    assert not missing, "\n".join(f"{where}: {text}" for where, text in missing)
+
+
+#: Hints that show nothing to compile, or that other tests follow.
+NOT_FOLLOWED: dict[str, str] = {
+    "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_": "of dtypes that NumPy has beside these",
+    "call it in another cell, and pass its result as an argument or use it by its name": "code of the notebook",
+    "use it in Relay text": "data types of Relay text",
+    "write the alias in another cell, as in Image = Tensor[(3, 224, 224), f32]": "syntax of Python 3.12",
+    "its loops are written out too often: use fewer rounds, or operators on whole tensors": "no code",
+    "convert it, as in int(x), or give both the same dtype": "of a Python number of a recursion",
+    "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]": "code of the notebook",
+    "compute what you need in another cell and use that": "code of the notebook",
+    "give one of them another name, and run again the cells that use it": "code of the notebook",
+    "if code makes it, give it a name in another cell, as in {} = {}": "code of the notebook",
+    "give it a name in another cell, as in {} = {}": "code of the notebook",
+    "for the language's own write nnmagic.{}, or rename the notebook's": "test_errors.py",
+    "for the operator write relay.{}, or rename the notebook's `{}`": "test_errors.py",
+    "write {}: the operator of that name": "test_errors.py",
+    "give its dtype, as in dtype=f32": "Relay's operators without a dtype",
+    "write a constructor of a class of the cell, a number, a name or `_`": "patterns: no single form",
+    "write name: type, as in value: Tensor[(3,), f32]": "Python's own syntax of a field",
+    "name them: running_mean=, running_var=, weight=, bias= as in PyTorch, or gamma=, beta=, moving_mean=, "
+    "moving_var= as in Relay; or write relay.nn.batch_norm": "snippets/nn_functions.py",
+}
