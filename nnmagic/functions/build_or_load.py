@@ -18,8 +18,8 @@ from nnmagic.cache import CacheWarning, Content, DiskCache, MissingEntry, digest
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.fork_safety import Lock
+from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
-from nnmagic.functions.options import Options
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module
 

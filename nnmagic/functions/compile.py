@@ -18,9 +18,9 @@ from nnmagic.diagnostics import (
 )
 from nnmagic.functions.build_or_load import Use
 from nnmagic.functions.compile_cell import compile_cell, dependencies, with_needed_functions
+from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo, Definition, untyped_text
-from nnmagic.functions.options import Options, Target
 from nnmagic.functions.python_source import python_namespace, python_source
 from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.hashing import content_digest

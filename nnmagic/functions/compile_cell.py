@@ -18,12 +18,12 @@ from nnmagic.diagnostics import (
     TinyNNError,
 )
 from nnmagic.functions.build_or_load import COUNTS, Use
+from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.definition import CacheInfo, Definition, untyped_text
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
-from nnmagic.functions.options import Options
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.expr import Constant

@@ -15,9 +15,9 @@ from nnmagic.diagnostics import Source
 from nnmagic.engine.executable import Executable
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_fields
-from nnmagic.functions.cached import Cached
+from nnmagic.functions.cached_property import Cached
 from nnmagic.functions.calls import CallAdapter, call_of
-from nnmagic.functions.options import Options
+from nnmagic.functions.compile_options import Options
 from nnmagic.functions.stages import STAGES, Stages, tree_text
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo

@@ -22,10 +22,10 @@ import numpy as np
 from nnmagic._version import __version__
 from nnmagic.cache import Content, from_members, to_members
 from nnmagic.diagnostics import CompileError, Source, kind_of
+from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
-from nnmagic.functions.options import Options
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serialization import Json, module_from_data, module_to_data

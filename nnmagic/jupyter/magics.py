@@ -18,7 +18,7 @@ from traitlets import Bool, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
-from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
+from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.cell_output import SHOWN, parse_show_option, render_cell
 from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_frames, show_interrupt

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 def complete_cell_options(magic: str, before: str) -> Sequence[str]:
     """Return the words that may end a cell magic's line."""
-    from nnmagic.functions.options import ENGINES, OPT_LEVELS
+    from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS
     from nnmagic.jupyter.cell_output import SHOWN
     from nnmagic.jupyter.magics import TinyNNMagics
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nnmagic.diagnostics import CompileError
-from nnmagic.functions.options import ENGINES, OPT_LEVELS, Options
+from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter.cell_output import parse_show_option
 from nnmagic.jupyter.errors import MagicError
 

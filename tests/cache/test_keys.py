@@ -23,9 +23,9 @@ from nnmagic.functions import build_or_load
 from nnmagic.functions import environment as surroundings
 from nnmagic.functions.build_or_load import key_fields, key_of
 from nnmagic.functions.compile_cell import MEMORY, compile_cell
+from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
-from nnmagic.functions.options import Options
 from nnmagic.progress import listen
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0\n"

@@ -12,7 +12,7 @@ import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.diagnostics import Source
 from nnmagic.functions.compile_cell import compile_cell
-from nnmagic.functions.options import Options
+from nnmagic.functions.compile_options import Options
 
 SOURCE = """\
 def checked(x: Tensor[("n",), f32]):

@@ -14,8 +14,8 @@ import nnmagic
 from nnmagic import CompiledFunction, TinyNNError
 from nnmagic.diagnostics import Source
 from nnmagic.functions.compile_cell import compile_cell
+from nnmagic.functions.compile_options import Options
 from nnmagic.functions.data_types import DataType
-from nnmagic.functions.options import Options
 from nnmagic.relay import AdtValue
 
 LIST = '''

@@ -19,7 +19,7 @@ import nnmagic
 from nnmagic import relay
 from nnmagic.diagnostics import Source
 from nnmagic.functions.compile_cell import compile_cell
-from nnmagic.functions.options import Options
+from nnmagic.functions.compile_options import Options
 from nnmagic.jupyter.cell_output import render_cell
 from nnmagic.jupyter.commands import run
 from nnmagic.relay.structural_equality import structural_equal

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nnmagic.relay.types import NUMPY_DTYPES
-from nnmagic.tinynn.namespace.foreign_functions import ELSEWHERE
+from nnmagic.tinynn.namespace.unsupported_functions import ELSEWHERE
 from tests.tinynn.cases import errors_of
 
 X = "x: Tensor[(2, 3), f32], y: Tensor[(2, 3), f32]"

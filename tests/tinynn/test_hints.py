@@ -23,8 +23,8 @@ import nnmagic
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE
 from nnmagic.tinynn.builtins.python_names import PYTHON_ONLY, PYTHON_TYPES
-from nnmagic.tinynn.namespace import attributes, foreign_functions
-from nnmagic.tinynn.syntax import unsupported
+from nnmagic.tinynn.namespace import attributes, unsupported_functions
+from nnmagic.tinynn.syntax import unsupported_syntax
 from tests.tinynn.cases import errors_of
 from tests.tinynn.snippets.cases import Accepted
 from tests.tinynn.snippets.runner import run, same
@@ -90,8 +90,8 @@ def _array(*shape: int, dtype: str = "float32") -> np.ndarray:
     return (np.arange(math.prod(shape)).reshape(shape) % 7 - 2).astype(dtype)
 
 
-GROWING = f"a list keeps its length here: {unsupported.FILL_A_TENSOR}"
-LATER = f"; in a loop whose rounds only the call knows, {unsupported.FILL_A_TENSOR}"
+GROWING = f"a list keeps its length here: {unsupported_syntax.FILL_A_TENSOR}"
+LATER = f"; in a loop whose rounds only the call knows, {unsupported_syntax.FILL_A_TENSOR}"
 FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
 
 CASES = [
@@ -189,7 +189,7 @@ CASES = [
     case(
         N,
         "stack([row * 2 for row in x])",
-        f"compute on a whole tensor at once, as in x * 2 or arange(n) * 2; or write a `for` loop: {unsupported.FILL_A_TENSOR}",
+        f"compute on a whole tensor at once, as in x * 2 or arange(n) * 2; or write a `for` loop: {unsupported_syntax.FILL_A_TENSOR}",
         "x * 2",
     ),
     case(
@@ -731,15 +731,27 @@ CASES = [
     case(
         "x: Tensor[(4,), f32]",
         'for i in range(2):\n    x = x * state[f"{i}.weight"]\nreturn x',
-        unsupported.NO_STRINGS,
+        unsupported_syntax.NO_STRINGS,
         "for i in range(2):\n    x = x * weights[i]\nreturn x",
     ),
-    case("x: Tensor[(4,), f32]", 'x * state["0" + ".weight"]', unsupported.NO_STRINGS, "x * weights[0]"),
-    case("x: Tensor[(4,), f32]", 'x * state[str(0) + ".weight"]', unsupported.NO_STRINGS, "x * weights[0]"),
     case(
-        "x: Tensor[(4,), f32]", 'x * state["{}.weight".format(0)]', unsupported.NO_STRINGS, "x * weights[0]"
+        "x: Tensor[(4,), f32]", 'x * state["0" + ".weight"]', unsupported_syntax.NO_STRINGS, "x * weights[0]"
     ),
-    case("x: Tensor[(4,), f32]", 'x * state["%d.weight" % 0]', unsupported.NO_STRINGS, "x * weights[0]"),
+    case(
+        "x: Tensor[(4,), f32]",
+        'x * state[str(0) + ".weight"]',
+        unsupported_syntax.NO_STRINGS,
+        "x * weights[0]",
+    ),
+    case(
+        "x: Tensor[(4,), f32]",
+        'x * state["{}.weight".format(0)]',
+        unsupported_syntax.NO_STRINGS,
+        "x * weights[0]",
+    ),
+    case(
+        "x: Tensor[(4,), f32]", 'x * state["%d.weight" % 0]', unsupported_syntax.NO_STRINGS, "x * weights[0]"
+    ),
     case(
         "x: Tensor[(4,), f32], i: i64",
         "x * state[i]",
@@ -785,13 +797,13 @@ CASES = [
     case(
         "x: Tensor[(3, 3), f32], n: i64",
         "for i in range(n):\n    x = np.linalg.inv(x)\nreturn x",
-        foreign_functions.ELSEWHERE,
+        unsupported_functions.ELSEWHERE,
         "x @ x",
     ),
     case(
         "x: Tensor[(3, 3), f32]",
         "cov(x)",
-        f"write {foreign_functions._INSTEAD['cov']}",
+        f"write {unsupported_functions._INSTEAD['cov']}",
         "d = x - x.mean(axis=1, keepdims=True)\nreturn d @ d.T / (x.shape[1] - 1)",
         lambda x: np.cov(x).astype("f4"),
         _array(3, 3) ** 2,
@@ -799,7 +811,7 @@ CASES = [
     case(
         "x: Tensor[(20,), f32]",
         "histogram(x, 5)",
-        f"write {foreign_functions._INSTEAD['histogram']}",
+        f"write {unsupported_functions._INSTEAD['histogram']}",
         'n = 5\nindex = clip(((x - x.min()) * (n / (x.max() - x.min()))).astype(i64), 0, n - 1)\nreturn relay.scatter_elements(zeros((n,), i64), index, ones_like(index, i64), axis=0, reduction="add")',
         lambda x: np.histogram(x, 5)[0],
         np.random.default_rng(0).normal(size=20).astype("f4"),
@@ -807,7 +819,7 @@ CASES = [
     case(
         "x: Tensor[(6,), f32], w: Tensor[(3,), f32]",
         "np.convolve(x, w)",
-        f"write {foreign_functions._INSTEAD['convolve']}",
+        f"write {unsupported_functions._INSTEAD['convolve']}",
         "conv1d(x[None, None], flip(w)[None, None], padding=len(w) - 1)[0, 0]",
         np.convolve,
         _array(6),
@@ -816,7 +828,7 @@ CASES = [
     case(
         "x: Tensor[(6,), f32], w: Tensor[(3,), f32]",
         "np.correlate(x, w)",
-        f"write {foreign_functions._INSTEAD['correlate']}",
+        f"write {unsupported_functions._INSTEAD['correlate']}",
         "conv1d(x[None, None], w[None, None])[0, 0]",
         np.correlate,
         _array(6),
@@ -825,7 +837,7 @@ CASES = [
     case(
         "x: Tensor[(6,), f32]",
         "sliding_window_view(x, 4)",
-        f"write {foreign_functions._INSTEAD['sliding_window_view']}",
+        f"write {unsupported_functions._INSTEAD['sliding_window_view']}",
         "sliding_window(x, axis=0, window_shape=(4,), strides=(1,))",
         lambda x: np.lib.stride_tricks.sliding_window_view(x, 4),
         _array(6),
@@ -833,7 +845,7 @@ CASES = [
     case(
         "x: Tensor[(6,), f32]",
         "np.nanmedian(x)",
-        f"write {foreign_functions._INSTEAD['nanmedian']}",
+        f"write {unsupported_functions._INSTEAD['nanmedian']}",
         "s = sort(x.ravel())\nn = (~isnan(x)).sum()\nreturn (s[(n - 1) // 2] + s[n // 2]) / 2",
         np.nanmedian,
         np.array([3, 1, np.nan, 7, 5, 2], "f4"),
@@ -1313,9 +1325,9 @@ def test_what_replaces_a_method_in_place_compiles(name: str) -> None:
         assert_compiles(piece)
 
 
-@pytest.mark.parametrize("name", sorted(foreign_functions._INSTEAD))
+@pytest.mark.parametrize("name", sorted(unsupported_functions._INSTEAD))
 def test_what_replaces_a_function_of_a_library_compiles(name: str) -> None:
-    instead = foreign_functions._INSTEAD[name]
+    instead = unsupported_functions._INSTEAD[name]
     if instead in BUILTINS or instead in OPERATORS:
         return
     pieces = written_in(instead.partition(" for its type")[0].partition(": ")[0])
@@ -1327,7 +1339,7 @@ def test_what_replaces_a_function_of_a_library_compiles(name: str) -> None:
             assert_compiles(piece, OTHER_PARAMETERS.get(name, PARAMETERS))
 
 
-@pytest.mark.parametrize("name", sorted(unsupported.CHANGE_A_LIST))
+@pytest.mark.parametrize("name", sorted(unsupported_syntax.CHANGE_A_LIST))
 def test_what_replaces_a_change_of_a_list_compiles(name: str) -> None:
     given = {"append": "x[0]", "extend": "[x[0]]", "insert": "1, x[0]", "remove": "x[0]", "update": "x"}.get(
         name, ""

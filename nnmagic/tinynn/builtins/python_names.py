@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnmagic.tinynn.builtins.argument_checks import known_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
+from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along

@@ -5,7 +5,6 @@ from __future__ import annotations
 from synr import ast
 
 from nnmagic.tinynn.elaborate.assignments import elaborate_assign, elaborate_unpack, elaborate_walrus
-from nnmagic.tinynn.elaborate.branches import elaborate_if
 from nnmagic.tinynn.elaborate.calls import elaborate_call
 from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested_function
 from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
@@ -20,6 +19,7 @@ from nnmagic.tinynn.elaborate.expressions import (
     elaborate_starred,
     elaborate_tuple,
 )
+from nnmagic.tinynn.elaborate.if_statements import elaborate_if
 from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
 from nnmagic.tinynn.elaborate.matching import elaborate_match
 from nnmagic.tinynn.elaborate.statements import (

@@ -14,7 +14,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 from nnmagic.tinynn.elaborate.conversions import to_relay
-from nnmagic.tinynn.syntax.unsupported import FILL_A_TENSOR
+from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast

@@ -9,7 +9,7 @@ from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TypeCall
 from nnmagic.tinynn.builtins import IN_PLACE, METHODS
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
+from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, reshape_to, tensor_type

@@ -31,7 +31,9 @@ from nnmagic.tinynn.namespace.capture import (
     snapshot,
     types_with,
 )
-from nnmagic.tinynn.namespace.foreign_functions import (
+from nnmagic.tinynn.namespace.linking import Linker, same_type
+from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.namespace.unsupported_functions import (
     ELSEWHERE,
     IMPORTS,
     NOT_HERE,
@@ -41,8 +43,6 @@ from nnmagic.tinynn.namespace.foreign_functions import (
     is_library,
     library_of,
 )
-from nnmagic.tinynn.namespace.linking import Linker, same_type
-from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.annotations import DTYPES, dtype_named

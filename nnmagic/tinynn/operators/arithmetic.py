@@ -18,7 +18,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_float, is_integer
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
-from nnmagic.tinynn.syntax.unsupported import NO_STRINGS
+from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal

@@ -12,7 +12,7 @@ from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.subscripts import subscript
-from nnmagic.tinynn.syntax.unsupported import FILL_A_TENSOR
+from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int

@@ -10,7 +10,7 @@ import warnings
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
-from nnmagic.tinynn.syntax import tree, unsupported
+from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.patterns import bound_names
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
@@ -75,7 +75,7 @@ class CellCompiler(StatementCompiler):
                 self._add(functions, types, statement)
             elif not _is_harmless(statement):
                 kind = type(statement).__name__
-                message, hint = unsupported.TOP_LEVEL.get(kind) or statement_refusal(kind)
+                message, hint = unsupported_syntax.TOP_LEVEL.get(kind) or statement_refusal(kind)
                 self.refuse_statement(statement, message, hint)
                 refused.update(bound_names(statement))
         if not functions and not types and not self.diagnostics.found:

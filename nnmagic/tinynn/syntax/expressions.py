@@ -9,7 +9,7 @@ from synr import DiagnosticContext, ast
 from synr.compiler import Compiler
 
 from nnmagic.diagnostics import Diagnostics
-from nnmagic.tinynn.syntax import replacements, tree, unsupported
+from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
@@ -89,7 +89,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     def refuse_expression(self, node: py.AST, kind: str) -> ast.Expr:
         """Refuse an expression by its entry in the table, or by its name."""
         general = (f"this syntax ({kind}) is not part of TinyNN", None)
-        message, hint = unsupported.EXPRESSIONS.get(kind, general)
+        message, hint = unsupported_syntax.EXPRESSIONS.get(kind, general)
         span = self.spans.of(node)
         self.refuse(message, span, hint)
         return tree.Invalid(span)

@@ -9,7 +9,7 @@ from types import EllipsisType
 
 from synr import ast
 
-from nnmagic.tinynn.syntax import replacements, tree, unsupported
+from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, bound_names
 
@@ -143,13 +143,14 @@ class StatementCompiler(PatternCompiler):
                 hint = "return the value and print it in another cell"
                 self.refuse("`print` cannot run inside a compiled function", span, hint)
             case py.Call(func=py.Attribute(attr=method, value=owner), args=args) if (
-                method in unsupported.CHANGE_A_LIST
+                method in unsupported_syntax.CHANGE_A_LIST
             ):
                 name = owner.id if isinstance(owner, py.Name) else "items"
                 given = [*map(py.unparse, args), "i", "x"]
-                hint = unsupported.CHANGE_A_LIST[method].format(name, *given)
+                hint = unsupported_syntax.CHANGE_A_LIST[method].format(name, *given)
                 if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
-                    hint += f"; in a loop whose rounds only the call knows, {unsupported.FILL_A_TENSOR}"
+                    hint += "; in a loop whose rounds only the call knows, "
+                    hint += unsupported_syntax.FILL_A_TENSOR
                 self.refuse(
                     f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot",
                     span,
@@ -170,4 +171,4 @@ class StatementCompiler(PatternCompiler):
 def statement_refusal(kind: str) -> tuple[str, str]:
     """Return the message and the hint for an unsupported statement."""
     general = (f"this statement ({kind}) is not part of TinyNN", "leave it out")
-    return unsupported.STATEMENTS.get(kind, general)
+    return unsupported_syntax.STATEMENTS.get(kind, general)

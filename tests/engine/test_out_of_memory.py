@@ -42,7 +42,7 @@ def main():
 
 def test_at_the_call_in_a_child_process():
     run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.test_more_than_there_is"],
+        [sys.executable, "-m", "tests.engine.test_out_of_memory"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

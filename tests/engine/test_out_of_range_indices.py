@@ -67,7 +67,7 @@ def main():
 
 def test_wild_indices_in_a_child_process():
     run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.test_wild_indices"],
+        [sys.executable, "-m", "tests.engine.test_out_of_range_indices"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
