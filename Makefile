@@ -11,7 +11,7 @@
 #   make oracle  real Relay judges programs, texts, types and numbers; wants a Python 3.10 for x86-64 Linux, too
 #   make clean   remove all that these have made
 PYTHON ?= python3
-NOX    ?= .nox/nox/bin/nox
+NOX    := .nox/nox/bin/nox
 # noxfile.py reads these: how many tests run at once, the browser, options of `make bench`, the Python of real Relay.
 export JOBS CHROMIUM BENCH ORACLE_PYTHON
 
@@ -34,4 +34,4 @@ test-browser: | $(NOX)
 	.nox/nox/bin/python -m pip install --quiet --disable-pip-version-check "nox>=2024.4.15"
 
 clean:
-	rm -rf .nox dist build site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .nox dist build site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis screenshots bench.json bench.md

@@ -1,1 +1,1 @@
-"""Measurements of nnmagic beside NumPy, onnxruntime, torch, jax and numba: ``python -m benchmarks``."""
+"""Measure nnmagic beside NumPy, onnxruntime, torch, jax and numba: ``python -m benchmarks``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measures the rows in child processes, prints the table, writes the JSON."""
+"""Measure the rows in child processes, print the table and write the JSON: ``python -m benchmarks``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row of the table measures: cases, their inputs, their goals. Knows NumPy, no peer, no nnmagic."""
+"""Define the rows of the table: cases, their inputs and their goals. Imports NumPy only."""
 
 from __future__ import annotations
 

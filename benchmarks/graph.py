@@ -1,4 +1,4 @@
-"""ONNX graphs written as Python calls: ``graph.Relu(graph.Conv(x, w, pads=[1, 1, 1, 1]))``. Knows onnx."""
+"""Write ONNX graphs as Python calls: ``graph.Relu(graph.Conv(x, w, pads=[1, 1, 1, 1]))``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratios of medians, and whether a row meets its goals. Knows no contestant and no library."""
+"""Compute ratios of medians, and decide whether a row meets its goals."""
 
 from __future__ import annotations
 

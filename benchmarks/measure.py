@@ -1,4 +1,4 @@
-"""Times calls in turns: batches, interleaved by rounds; medians and spread. Knows no contestant."""
+"""Time calls in turns, in batches interleaved by rounds; report medians and spread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds a row back that misses its goal: what the profile says, and what was tried."""
+"""Explain the rows that miss a goal: what the profile says, and what was tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine can do, measured: the best matrix product of anybody who is installed, and copying."""
+"""Measure the limits of the machine: the best matrix product of any installed library, and copying."""
 
 from __future__ import annotations
 

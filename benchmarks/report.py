@@ -1,4 +1,4 @@
-"""The table and the JSON. Knows results as the workers give them, no library that is measured."""
+"""Write the table and the JSON from the results of the workers."""
 
 from __future__ import annotations
 

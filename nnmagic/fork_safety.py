@@ -26,7 +26,7 @@ _locks: list[Lock] = []
 class Lock:
     """A reentrant lock that is free in a forked child, unless the thread that forked holds it.
 
-    It is kept as long as the process.
+    It is registered for the life of the process, so make few.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Lock:
 
 
 class _ForkState:
-    """Of this process."""
+    """Whether this process has warned."""
 
     has_warned = False
 
@@ -76,8 +76,8 @@ def _in_child() -> None:
 
 def _imports_of_others() -> list[str]:
     """Return the modules that other threads are importing, if they are importing nnmagic, too."""
-    locks = {name: reference() for name, reference in [*_IMPORT_SYSTEM._module_locks.items()]}
-    threads = {name: lock.owner for name, lock in locks.items() if lock is not None}
+    locks = {name: reference() for name, reference in [*getattr(_IMPORT_SYSTEM, "_module_locks", {}).items()]}
+    threads = {name: getattr(lock, "owner", None) for name, lock in locks.items() if lock is not None}
     ours = {thread for name, thread in threads.items() if name.partition(".")[0] == "nnmagic"}
     return [name for name, thread in threads.items() if thread in ours - {None, get_ident()}]
 

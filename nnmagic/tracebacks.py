@@ -22,7 +22,8 @@ from nnmagic.diagnostics import CompileError
 VARIABLE = "NNMAGIC_TB"
 
 _PACKAGE = os.path.join(os.path.dirname(__file__), "")  # noqa: PTH118, PTH120  # importing pathlib costs more
-#: The kinds of errors that public functions document, besides those that they always raise on purpose.
+#: The built-in errors that public functions document. CompileError, OSError and KeyboardInterrupt are always
+#: shown without frames.
 _DOCUMENTED = (TypeError, ValueError, LookupError, AttributeError, RuntimeError)
 
 _P = ParamSpec("_P")
@@ -130,6 +131,8 @@ def callers_locals() -> Mapping[str, object]:
 
 def _is_intended(error: Exception) -> bool:
     """Return whether an error is of a documented kind, and raised by nnmagic or by Python at its call."""
+    if isinstance(error, RecursionError) or getattr(error, "obj", None) is not None:
+        return False  # Python raised it: AttributeError.obj is the object that lacks an attribute
     frames = frames_of(error)
     return isinstance(error, _DOCUMENTED) and (len(frames) == 1 or is_ours(frames[-1]))
 

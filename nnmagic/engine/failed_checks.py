@@ -29,7 +29,7 @@ def attach_check(error: _E, check: FailedCheck) -> _E:
     return error
 
 
-def failed_check(error: BaseException) -> FailedCheck | None:
-    """Return the failed check that an error reports, if it reports one."""
-    check: FailedCheck | None = error.__dict__.get("failed_check")
+def detach_check(error: BaseException) -> FailedCheck | None:
+    """Take the failed check off the error that reports it, and return it; None if it reports none."""
+    check: FailedCheck | None = error.__dict__.pop("failed_check", None)
     return check

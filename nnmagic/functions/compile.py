@@ -44,9 +44,8 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
 
     Args:
         source: TinyNN text, whose last function (that does not begin with ``_``) is the result; a Python
-            function, which is parsed and never run; or a ``relay.Module``, whose ``@main`` or only function
-            is
-            the result.
+            function, which is parsed and never run; or a ``relay.Module``, whose ``@main`` or only
+            function is the result.
         engine: ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay) or ``"auto"``.
         target: None for this machine's CPU, or TVM's dict of settings.
         opt_level: 0 to 3.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnmagic.diagnostics import append_location
-from nnmagic.engine.failed_checks import failed_check
+from nnmagic.engine.failed_checks import detach_check
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, GlobalVar, OpRef
 from nnmagic.relay.module import Module
@@ -27,7 +27,7 @@ def add_location(error: BaseException, module: Module) -> None:
     if isinstance(error, RecursionError):
         message += "; a `for` or `while` loop takes no stack"
         calls = _recursive_calls(module)
-    elif (check := failed_check(error)) is None:
+    elif (check := detach_check(error)) is None:
         return
     elif check.axis_size is not None:
         calls = _indexing_calls(module, check.axis_size)

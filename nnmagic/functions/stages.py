@@ -29,7 +29,7 @@ class _PrettyPrinter(Protocol):
         """Print ``text``."""
 
 
-#: One for all: a lock that outlives a fork is kept as long as the process.
+#: One lock for all instances, because a `Lock` is never freed.
 _MAKING = Lock()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nnmagic
 from nnmagic import relay
 from nnmagic.relay.traverse import post_order
-from nnmagic.rendering.graph import Graph, Node, Region, graph_of
+from nnmagic.rendering.graph import Graph, GraphNode, Region, graph_of
 from nnmagic.rendering.layout import layered
 from tests.relay.corpus import load_programs, models
 from tests.work import count_calls
@@ -73,7 +73,7 @@ def regions(graph: Graph) -> Iterator[Region]:
         work += [inner for node in region.nodes for inner in node.regions]
 
 
-def nodes(graph: Graph) -> list[Node]:
+def nodes(graph: Graph) -> list[GraphNode]:
     return [node for region in regions(graph) for node in region.nodes]
 
 

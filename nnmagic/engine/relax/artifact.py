@@ -15,7 +15,7 @@ import numpy as np
 #: A value as JSON has it.
 Json = Any
 
-#: The kinds: one machine function; a program of TVM's virtual machine; kernels of one for the evaluator.
+#: The kinds: one machine function; a program of TVM's virtual machine; kernels of one for the interpreter.
 AOT, VM, INTERPRETER = "direct", "machine", "evaluator"
 
 #: Where a constant begins: at a line of the cache, as what TVM allocates.

@@ -50,7 +50,7 @@ def kernel_times(
 ) -> list[KernelTime]:
     """Return the kernels of a call in their order, each with the least time of many runs.
 
-    An AOT program is compiled again with a look at the clock between its kernels, so that the same code is
+    An AOT program is compiled again so that it reads the clock between its kernels, so that the same code is
     timed on the same threads. A virtual machine runs once, and each of its kernels many times.
     """
     resolved = resolve_target(target, opt_level)
@@ -83,7 +83,7 @@ def _build_with_clock(
     target: tvm.target.Target,
     opt_level: int,
 ) -> tuple[AotProgram, AotExecutable]:
-    """Return an AOT program and its executable, whose last result are the times between its kernels."""
+    """Return an AOT program and its executable, whose last result holds the times between its kernels."""
     program = plan_aot_program(grouped, ENTRY)
     assert program is not None
     add_clock(program)

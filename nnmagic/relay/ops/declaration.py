@@ -1,7 +1,7 @@
 """Define an operator's declaration and keep the table of all operators.
 
 One declaration serves the printer, the parser, type inference, cells, engines, completion, the operator table
-and the documentation. How an engine computes an operator stands in the engine.
+and the documentation. Engines define how an operator is computed.
 """
 
 from __future__ import annotations

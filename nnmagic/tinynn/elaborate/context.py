@@ -48,7 +48,7 @@ class NodeTable:
 
 @dataclass(slots=True)
 class PendingFunctions:
-    """The functions of the cell whose result type is not known yet; those that recur wait for their own."""
+    """The functions of the cell whose result type is not known yet; a recursive one needs its own."""
 
     unfinished: set[str] = field(default_factory=set)
     #: Those of them whose type was asked for.

@@ -19,7 +19,7 @@ def lower_to_pointer_args(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     declared = [
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(kernel.params, pointers, strict=True)
     ]
-    body = tirx.SeqStmt([*declared, kernel.body])  # `library` has it return 0
+    body = tirx.SeqStmt([*declared, kernel.body])  # `object_code._return_status` makes it return 0
     return tirx.PrimFunc(pointers, body, _INT32, kernel.attrs).without_attr("global_symbol")
 
 

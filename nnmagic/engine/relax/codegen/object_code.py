@@ -112,8 +112,8 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
 
 _RETURN_STATUS: Any = tirx.transform.prim_func_pass(_return_status, opt_level=0, name="ReturnStatus")
 
-#: What TVM's own pipeline does for a CPU, in its order, but for arrays that share memory (see ``pipeline``):
-#: first to functions that are made of blocks.
+#: The passes of TVM's own CPU pipeline, in its order, except that arrays never share memory
+#: (see ``relax_pipeline``): first those for functions that are made of blocks.
 _BLOCK_PASSES = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,

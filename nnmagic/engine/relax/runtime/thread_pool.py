@@ -74,8 +74,9 @@ class _Pools:
         """Submit ``run(*args)`` to the worker thread, whose pool serves all threads but the main one."""
         with self._starting:
             if self._jobs is None:
-                self._jobs = SimpleQueue()
-                start_deep(self._serve, self._jobs)
+                jobs: SimpleQueue[_Job] = SimpleQueue()
+                start_deep(self._serve, jobs)
+                self._jobs = jobs
         future: Future[Any] = Future()
         self._jobs.put((run, args, future))
         return future
@@ -93,6 +94,7 @@ def run_into(future: Future[Any], function: Callable[..., Any], *args: Any) -> N
         future.set_result(function(*args))
     except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
         future.set_exception(error)
+        del future, args  # breaks the cycle with the traceback
 
 
 def wait_uninterrupted(future: Future[Any]) -> Any:
