@@ -81,7 +81,7 @@ def typed_cells(text: str) -> list[tuple[str, str | None]]:
             # A line that says what it gives ends a cell.
             for part in re.findall(r".*?  # [(\w].*?\n|.+\Z", block, flags=re.DOTALL):
                 code, _, comment = part.rstrip("\n").rpartition("  # ")
-                gives = comment if re.match(r"\(|array\(", comment) else None
+                gives = comment if re.match(r"\(|array\(|True$", comment) else None
                 cells.append((code, gives) if gives else (part, None))
     return cells
 
