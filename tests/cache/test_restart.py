@@ -161,13 +161,15 @@ def large(x: Tensor[(2, 11250), f32]):
 #: What a cell that is run again does between IPython's own events: how often nnmagic's functions are called
 #: and call what is written in C, and the most bytes that are held meanwhile.
 COUNTING = """\
-import sys, tracemalloc
+import os, sys, tracemalloc
+import nnmagic
 from nnmagic.functions.compile_cell import MEMORY
 weights = np.random.default_rng(0).standard_normal((11250, 1000)).astype("float32")
 counts, peaks = [], []
+PACKAGE = os.path.dirname(nnmagic.__file__) + os.sep  # the clone may be called nnmagic, too
 
 def count(frame, event, argument):
-    counts[-1] += event in ("call", "c_call") and "/nnmagic/" in frame.f_code.co_filename
+    counts[-1] += event in ("call", "c_call") and frame.f_code.co_filename.startswith(PACKAGE)
 
 def begin(info):
     counts.append(0)
